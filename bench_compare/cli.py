@@ -46,7 +46,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
     """The outcome holds all that was read and made; None where there is none."""
-    name, words = _command(argv)
+    named = bool(argv) and argv[0] in COMMANDS
+    name = argv[0] if named else DEFAULT
+    words = argv[1:] if named and name == DEFAULT else argv  # those that its usage describes
     module = import_module(COMMANDS[name])
     try:
         if "--help" in words or "-h" in words:
@@ -67,13 +69,10 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
             return int(not _say(f"bench-compare {version('dnn-bench')}")), None
         terminal = sys.stdout is not None and sys.stdout.isatty()
         try:
-            # What COLUMNS says, else what the terminal says, else 80; reports need a little
-            # room.
-            from shutil import get_terminal_size
+            from shutil import get_terminal_size  # COLUMNS, else the terminal's, else 80
 
-            outcome: CommandResult = module.answer(
-                arguments, max(get_terminal_size((80, 24)).columns, LEAST_COLUMNS), terminal
-            )
+            width = max(get_terminal_size((80, 24)).columns, LEAST_COLUMNS)
+            outcome: CommandResult = module.answer(arguments, width, terminal)
         except (BenchCompareError, DocumentError) as error:
             _complain(str(error))
             return 1, None
@@ -91,13 +90,6 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
     except KeyboardInterrupt:
         _complain("interrupted")
     return 1, None
-
-
-def _command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The command, and the words that its usage describes."""
-    if argv and argv[0] in COMMANDS:
-        return argv[0], argv[1:] if argv[0] == DEFAULT else argv
-    return DEFAULT, argv
 
 
 def _say(text: str) -> bool:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench_compare.compose.analysis import Composed
-    from bench_compare.compose.model import Composition
     from bench_compare.compose.select import ComposeSettings
 
 USAGE = """bench-compare compose: what a whole pipeline would take, from its layers.
@@ -111,7 +110,8 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
         write(options.save, export(composed.network, composed.rows, options.save))
     view = View(width=width)
     text = write_reports(options.outputs, report_of(composition), view, quiet=options.quiet)
-    return CommandResult(text, tuple(remarks), composition.problems, _code(composition))
+    code = 1 if composition.problems else 0 if composition.holds else 2
+    return CommandResult(text, tuple(remarks), composition.problems, code)
 
 
 def parse(arguments: Mapping[str, Any]) -> ComposeOptions:
@@ -187,9 +187,3 @@ def read_composed(options: ComposeOptions) -> tuple[Composed, list[str]]:
         tuple(sources), tuple(against), options.pipeline, options.settings, options.engines
     )
     return compose(inputs), [*remarks, *more]
-
-
-def _code(composition: Composition) -> int:
-    if composition.problems:
-        return 1
-    return 0 if composition.holds else 2

@@ -75,9 +75,15 @@ class Pair:
 def align(base: Side, other: Side) -> list[Pair]:
     """Pairs in the order of base, then what only other has. Raises `InputError` for duplicates."""
     sides = (base, other)
-    cases = [_cases(side) for side in sides]
-    held = [Held(n, number, one) for n, some in enumerate(cases) for number, _, one in some]
-    flat = [(number, case) for some in cases for number, case, _ in some]
+    held: list[Held] = []
+    flat: list[tuple[int, Case]] = []
+    for place, side in enumerate(sides):
+        for number, source in enumerate(side.sources):
+            engines = {engine.key: engine for engine in source.document.engines}
+            for case in source.document.cases:
+                if case.engine in side.engines:
+                    held.append(Held(place, number, identify(case, engines[case.engine])))
+                    flat.append((number, case))
     pairs = []
     for group in gather(held):
         found: list[list[tuple[int, Case]]] = [[], []]
@@ -86,20 +92,6 @@ def align(base: Side, other: Side) -> list[Pair]:
         first, second = (_case_side(*one) for one in zip(sides, found, strict=True))
         pairs.append(Pair(first, second, group.apart))
     return _mark_unlike(_with_missing(pairs, sides))
-
-
-def _cases(side: Side) -> list[tuple[int, Case, CaseIdentity]]:
-    """Number of the document in its side, a case of it, and which it is."""
-    found = []
-    wanted = set(side.engines)
-    for number, source in enumerate(side.sources):
-        engines = {engine.key: engine for engine in source.document.engines}
-        found += [
-            (number, case, identify(case, engines[case.engine]))
-            for case in source.document.cases
-            if case.engine in wanted
-        ]
-    return found
 
 
 def _case_side(side: Side, held: Sequence[tuple[int, Case]]) -> CaseSide | None:
@@ -164,7 +156,12 @@ def _mark_unlike(pairs: Sequence[Pair]) -> list[Pair]:
     """Join what only base and only other have of one name, as far as their engines and variants are
     not several."""
     alone = [pair for pair in pairs if pair.base is None or pair.other is None]
-    held = [Held(int(pair.base is None), 0, _by_name(pair.side.cases[-1])) for pair in alone]
+    held = []
+    for pair in alone:
+        case = pair.side.cases[-1]
+        name, variant = case.graph.name, variant_key(case.variant)
+        identity = CaseIdentity(f"name:{name}", name, case.graph.path, case.engine, variant)
+        held.append(Held(int(pair.base is None), 0, identity))
     joined: dict[int, Pair | None] = {}
     for group in gather(held):
         if len(group.members) == 2:
@@ -178,13 +175,6 @@ def _mark_unlike(pairs: Sequence[Pair]) -> list[Pair]:
                     joined[id(second)] = None
     every = (joined.get(id(pair), pair) for pair in pairs)
     return [pair for pair in every if pair is not None]
-
-
-def _by_name(case: Case) -> CaseIdentity:
-    graph = case.graph
-    return CaseIdentity(
-        f"name:{graph.name}", graph.name, graph.path, case.engine, variant_key(case.variant)
-    )
 
 
 def _unlike(base: Case, other: Case) -> str | None:

@@ -137,22 +137,16 @@ def pieces(fetch: Fetch, found: Layout, count: int) -> list[Span]:
     starts = [found.first]
     for part in range(1, count):
         place = found.first + (found.last - found.first) * part // count
-        border = _border(fetch, max(place, starts[-1]), found.last)
-        if border is None:
+        for start in range(max(place, starts[-1]), found.last, STEP_BYTES):
+            text = fetch(start, min(start + STEP_BYTES + LONGEST_BORDER, found.last))
+            border = BORDER.search(text)
+            if border is not None:
+                starts.append(start + border.start() + 2)
+                break
+        else:
             break  # nor is there one behind a later place
-        starts.append(border)
     ends = [*(start - 1 for start in starts[1:]), found.last]
     return list(zip(starts, ends, strict=True))
-
-
-def _border(fetch: Fetch, first: int, last: int) -> int | None:
-    """Where the next case begins."""
-    for start in range(first, last, STEP_BYTES):
-        text = fetch(start, min(start + STEP_BYTES + LONGEST_BORDER, last))
-        border = BORDER.search(text)
-        if border is not None:
-            return start + border.start() + 2
-    return None
 
 
 def as_list(fetch: Fetch, span: Span) -> bytearray:
@@ -205,24 +199,19 @@ class Shelf:
         size = os.fstat(self.handle).st_size
         memory = mmap.mmap(self.handle, size, access=mmap.ACCESS_READ) if size else b""
         values = np.frombuffer(memory, np.int64)
-        series = {
-            name: replace(one, samples=_views(values, [at[name] for at in stored if name in at]))
-            for name, one in table.series.items()
-        }
+        series = {}
+        for name, one in table.series.items():
+            found: list[Samples] = []
+            for part in (at[name] for at in stored if name in at):
+                first = part.offset // values.itemsize
+                ends = itertools.accumulate(part.sizes, initial=first)
+                found += [values[start:end] for start, end in itertools.pairwise(ends)]
+            series[name] = replace(one, samples=found)
         return replace(table, series=series)
 
     def close(self) -> None:
         """What was taken stays."""
         os.close(self.handle)
-
-
-def _views(values: Samples, stored: Sequence[Stored]) -> list[Samples]:
-    found: list[Samples] = []
-    for part in stored:
-        first = part.offset // values.itemsize
-        ends = list(itertools.accumulate(part.sizes, initial=first))
-        found += [values[start:end] for start, end in itertools.pairwise(ends)]
-    return found
 
 
 # Blocks of a document's text → the columns of their rounds, and their cases without them.
@@ -474,16 +463,12 @@ def _text(path: Path) -> Text | None:
         blocks = pieces(fetch, found, -(-size // BLOCK_BYTES))
     except (OSError, *DOUBTS):
         return None
-    frame = _frame(found.frame, str(path))
-    return None if frame is None or frame.cases else Text(path, size, fetch, frame, blocks)
-
-
-def _frame(text: bytes, where: str) -> Document | None:
     try:
-        return build(decoder(SCHEMA_VERSION, "")(text), Document)
+        frame = build(decoder(SCHEMA_VERSION, "")(found.frame), Document)
     except msgspec.MsgspecError:
-        refuse_frame(text, where)
-    return None
+        refuse_frame(found.frame, str(path))
+        return None
+    return None if frame.cases else Text(path, size, fetch, frame, blocks)
 
 
 # --- what each process does ---
@@ -491,7 +476,9 @@ def _frame(text: bytes, where: str) -> Document | None:
 
 def _found(texts: Sequence[Text], shelves: Sequence[Shelf]) -> list[Found]:
     """What all processes read: every block, but for texts with doubts."""
-    turns = _turns(texts)
+    blocks = [[Turn(n, one) for one in range(len(text.blocks))] for n, text in enumerate(texts)]
+    turns = [Turn(number, KEYS) for number in range(len(texts))]
+    turns += [turn for some in itertools.zip_longest(*blocks) for turn in some if turn]
     doubtful = mmap.mmap(-1, len(texts))  # shared by all processes: a flag for each text
 
     def work(number: int, some: Iterable[int]) -> Found:
@@ -508,12 +495,6 @@ def _found(texts: Sequence[Text], shelves: Sequence[Shelf]) -> list[Found]:
         known = {Turn(n, b) for one in found for n, part in one.parts.items() for b in part.numbers}
         found.append(work(0, [n for n, turn in enumerate(turns) if turn not in known]))
     return found
-
-
-def _turns(texts: Sequence[Text]) -> list[Turn]:
-    keys = [Turn(number, KEYS) for number in range(len(texts))]
-    blocks = [[Turn(n, one) for one in range(len(text.blocks))] for n, text in enumerate(texts)]
-    return keys + [turn for some in itertools.zip_longest(*blocks) for turn in some if turn]
 
 
 class _Reader:
@@ -562,7 +543,12 @@ def _read(
     blocks: dict[int, list[Case]] = {}
     for one in found:
         if number in one.parts:
-            blocks.update(built(_off_shelf(one.parts[number], shelves), text.fetch, text.blocks))
+            part = one.parts[number]
+            share = part.share
+            if part.process:
+                table = shelves[part.process - 1].take(share.table, part.stored)
+                share = replace(share, table=table)
+            blocks.update(built(share, text.fetch, text.blocks))
     sure = list(itertools.takewhile(blocks.__contains__, range(len(text.blocks))))
     cases = tuple(itertools.chain.from_iterable(blocks[block] for block in sure))
     if len(sure) in doubts:  # the first block that is not there: all before it were taken before it
@@ -572,10 +558,3 @@ def _read(
     document = replace(text.frame, cases=cases)
     check_keys(document, str(text.path))
     return document
-
-
-def _off_shelf(part: Part, shelves: Sequence[Shelf]) -> Share:
-    if not part.process:
-        return part.share
-    table = shelves[part.process - 1].take(part.share.table, part.stored)
-    return replace(part.share, table=table)

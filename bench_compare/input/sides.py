@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bench_schema.document import Case, Document
-    from bench_schema.identity import CaseKey
 
     from bench_compare.model import Source
 
@@ -44,10 +43,22 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
     if by == "unit":
         refuse_twice(sources)
         sides = sides_by_unit(sources)
+    elif by == "engine":
+        keys = dict.fromkeys(e.key for source in sources for e in source.document.engines)
+        sides = [
+            _side(key, [s for s in sources if key in {e.key for e in s.document.engines}], (key,))
+            for key in keys
+        ]
     else:
-        sides = _by_engine(sources) if by == "engine" else _by_name(sources, by)
+        sides = _by_name(sources, by)
     sides = _renamed(sides, grouping.labels)
-    first = _base(sides, grouping.base)
+    if not sides:
+        raise InputError("no documents to compare")
+    labels = [side.label for side in sides]
+    if grouping.base not in (None, *labels):
+        known = ", ".join(labels)
+        raise UsageError(f"--base: no side {grouping.base!r}; choose from {known}")
+    first = sides[0 if grouping.base is None else labels.index(grouping.base)]
     others = [side for side in sides if side is not first]
     if not others:
         raise InputError(_alone(first, by))
@@ -107,72 +118,42 @@ def _side(label: str, sources: Sequence[Source], engines: Iterable[str] | None =
 def _by_name(sources: Sequence[Source], by: str) -> list[Side]:
     groups: dict[str, list[Source]] = {}
     for source in sources:
-        groups.setdefault(_name(source, by), []).append(source)
+        run = source.document.run
+        if by == "file":
+            name = source.path
+        elif by == "machine":
+            name = source.document.machine.host
+        elif by == "label":
+            name = source.path if run.label is None else run.label
+        else:
+            key = by.partition(":")[2]
+            if key not in run.tags:
+                known = ", ".join(run.tags) or "none"
+                raise InputError(f"{source.path}: no tag {key!r} to group by; its tags: {known}")
+            name = run.tags[key]
+        groups.setdefault(name, []).append(source)
     sides = [_side(name, members) for name, members in groups.items()]
     _refuse_on_two(sides)
     return sides
 
 
-def _name(source: Source, by: str) -> str:
-    run = source.document.run
-    if by == "file":
-        return source.path
-    if by == "machine":
-        return source.document.machine.host
-    if by == "label":
-        return source.path if run.label is None else run.label
-    key = by.partition(":")[2]
-    if key not in run.tags:
-        known = ", ".join(run.tags) or "none"
-        raise InputError(f"{source.path}: no tag {key!r} to group by; its tags: {known}")
-    return run.tags[key]
-
-
-def _by_engine(sources: Sequence[Source]) -> list[Side]:
-    keys = dict.fromkeys(e.key for source in sources for e in source.document.engines)
-    return [
-        _side(key, [s for s in sources if key in {e.key for e in s.document.engines}], (key,))
-        for key in keys
-    ]
-
-
 def _renamed(sides: list[Side], labels: tuple[str, ...]) -> list[Side]:
+    """Without labels, sides named by their path get the file's name, where that is enough."""
     if not labels:
-        return _told_apart(sides)
+        paths = [[source.path for source in side.sources] for side in sides]
+        labels = tuple(
+            Path(side.label).name if some == [side.label] else side.label
+            for side, some in zip(sides, paths, strict=True)
+        )
+        if len(set(labels)) != len(sides):
+            return sides
     if len(labels) != len(sides):
         names = ", ".join(side.label for side in sides)
         raise UsageError(f"--label: {len(labels)} for {len(sides)} sides ({names})")
     if len(set(labels)) != len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise UsageError(f"--label: {twice!r} names two sides")
-    pairs = zip(labels, sides, strict=True)
-    return [replace(side, label=label) for label, side in pairs]
-
-
-def _told_apart(sides: list[Side]) -> list[Side]:
-    """Sides named by their path get the file's name, where that is enough."""
-    short = {
-        side.label: Path(side.label).name
-        for side in sides
-        if [side.label] == [source.path for source in side.sources]
-    }
-    taken = [short.get(side.label, side.label) for side in sides]
-    if len(set(taken)) != len(sides):
-        return sides
-    named = zip(taken, sides, strict=True)
-    return [replace(side, label=name) for name, side in named]
-
-
-def _base(sides: Sequence[Side], name: str | None) -> Side:
-    if not sides:
-        raise InputError("no documents to compare")
-    if name is None:
-        return sides[0]
-    found = next((side for side in sides if side.label == name), None)
-    if found is None:
-        known = ", ".join(side.label for side in sides)
-        raise UsageError(f"--base: no side {name!r}; choose from {known}")
-    return found
+    return [replace(side, label=label) for label, side in zip(labels, sides, strict=True)]
 
 
 def _alone(side: Side, by: str) -> str:
@@ -218,7 +199,17 @@ def sides_by_unit(sources: Sequence[Source]) -> list[Side]:
     shared = set.intersection(*keys)
     if not shared:
         raise InputError(NO_OVERLAP.format(len(parts), ", ".join(names.values())))
-    return [_units_side(names[unit], part, shared) for unit, part in parts.items()]
+    sides = []
+    for unit, part in parts.items():
+        kept = []
+        for source in part:
+            cases = tuple(case for case in source.document.cases if case_key(case) in shared)
+            if cases:
+                kept.append(replace(source, document=replace(source.document, cases=cases)))
+        engines = (engine.key for source in kept for engine in source.document.engines)
+        of_unit = tuple(dict.fromkeys(engines))
+        sides.append(Side(names[unit], tuple(kept), of_unit, is_unit=True))
+    return sides
 
 
 def unit_names(units: Iterable[Unit]) -> dict[Unit, str]:
@@ -239,7 +230,22 @@ def split_document(document: Document) -> dict[Unit, Document]:
     for case in document.cases:
         for unit, part in _split_case(case, document.machine.host, devices[case.engine]):
             cases[unit].append(replace(part, engine=without_device(part.engine)))
-    return {unit: _document(document, unit, found) for unit, found in cases.items()}
+    split = {}
+    for unit, found in cases.items():
+        used = {case.engine for case in found}
+        engines = {}  # those that ran on the unit, called the same on each
+        for engine in document.engines:
+            key = without_device(engine.key)
+            if key in used and (key not in engines or engine.device == unit[1]):
+                engines[key] = replace(engine, key=key, device=unit[1])
+        split[unit] = replace(
+            document,
+            machine=replace(document.machine, host=unit[0]),
+            engines=tuple(engines.values()),
+            cases=tuple(found),
+            parts=(),
+        )
+    return split
 
 
 def _split_case(case: Case, host: str, device: str) -> Iterator[tuple[Unit, Case]]:
@@ -259,27 +265,3 @@ def _split_case(case: Case, host: str, device: str) -> Iterator[tuple[Unit, Case
         }
         rounds = tuple(case.rounds[number] for number in mine)
         yield unit, replace(case, rounds=rounds, init=init, summary=summaries(rounds))
-
-
-def _document(document: Document, unit: Unit, cases: Sequence[Case]) -> Document:
-    """With the engines that ran on the unit, called the same on each."""
-    used = {case.engine for case in cases}
-    engines = {}
-    for engine in document.engines:
-        key = without_device(engine.key)
-        if key in used and (key not in engines or engine.device == unit[1]):
-            engines[key] = replace(engine, key=key, device=unit[1])
-    machine = replace(document.machine, host=unit[0])
-    return replace(
-        document, machine=machine, engines=tuple(engines.values()), cases=tuple(cases), parts=()
-    )
-
-
-def _units_side(name: str, sources: Sequence[Source], shared: set[CaseKey]) -> Side:
-    kept = []
-    for source in sources:
-        cases = tuple(case for case in source.document.cases if case_key(case) in shared)
-        if cases:
-            kept.append(replace(source, document=replace(source.document, cases=cases)))
-    keys = (engine.key for source in kept for engine in source.document.engines)
-    return Side(name, tuple(kept), tuple(dict.fromkeys(keys)), is_unit=True)

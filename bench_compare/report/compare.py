@@ -121,12 +121,16 @@ def body_of(comparison: Comparison, view: View) -> Body:
         *words.sensitivity_texts(comparison),
         words.why_text(comparison),
     ]
-    table = _table(comparison, view)
+    told = []
+    for role, side in sides:
+        facts, number = words.side_facts(side), len(side.sources)
+        lead = f"{number} documents" if number > 1 else facts["documents"]
+        told.append(SideFacts(role, side.label, lead, facts))
     return Body(
         labels=tuple(side.label for _, side in sides),
         problems=comparison.problems,
         warnings=comparison.warnings,
-        sides=tuple(_side_facts(role, side) for role, side in sides),
+        sides=tuple(told),
         brief=BRIEF_FACTS,
         differences=tuple(
             FactDifference(d.name, d.base, d.other, d.other_label, d.must_agree)
@@ -135,16 +139,10 @@ def body_of(comparison: Comparison, view: View) -> Body:
         counted=len(comparison.cases),
         counts=tuple((STATES[verdict], count) for verdict, count in words.counts(comparison)),
         statements=tuple(text for text in statements if text),
-        tables=(table,),
+        tables=(_table(comparison, view),),
         also=tuple(words.news_text(news) for news in words.other_bad_news(comparison)),
         closing=tuple(_closing(comparison, view)),
     )
-
-
-def _side_facts(role: str, side: Side) -> SideFacts:
-    facts, number = words.side_facts(side), len(side.sources)
-    lead = f"{number} documents" if number > 1 else facts["documents"]
-    return SideFacts(role, side.label, lead, facts)
 
 
 def _table(comparison: Comparison, view: View) -> Table:
@@ -341,26 +339,16 @@ def records_of(comparison: Comparison, view: View) -> Records:
     def groups(part: range) -> Iterator[tuple[Sequence[Any], Iterable[Sequence[Any]]]]:
         some = cases[part.start : part.stop]
         for case, cells in zip(some, _metric_cells(some), strict=True):
-            yield (
-                (
-                    *(
-                        case.id,
-                        case.verdict.value,
-                        case.name,
-                        " ".join(f"{k}={v}" for k, v in case.variant.items()),
-                        case.engine,
-                        case.other_label,
-                        case.family,
-                        case.data_type,
-                        case.fingerprint,
-                        case.reason,
-                        "; ".join(f"{c.verdict}: {c.reason}" for c in case.changes),
-                        "; ".join(f"{n.side}: {n.text}" for n in case.notes),
-                    ),
-                    unfinished[case.other_label],
-                ),
-                cells or [NO_METRIC],
+            first = (
+                *(case.id, case.verdict.value, case.name),
+                " ".join(f"{k}={v}" for k, v in case.variant.items()),
+                *(case.engine, case.other_label, case.family, case.data_type),
+                *(case.fingerprint, case.reason),
+                "; ".join(f"{c.verdict}: {c.reason}" for c in case.changes),
+                "; ".join(f"{n.side}: {n.text}" for n in case.notes),
+                unfinished[case.other_label],
             )
+            yield first, cells or [NO_METRIC]
 
     # It stands in each row: ten thousand of them in as many rows would be gigabytes.
     texts = [
@@ -374,12 +362,14 @@ def records_of(comparison: Comparison, view: View) -> Records:
             if d.must_agree or d.name == "driver"
         ),
     ]
-    shown, more = texts[:MOST_WARNINGS], len(texts) - MOST_WARNINGS
+    if len(texts) > MOST_WARNINGS:
+        more = f"and {len(texts) - MOST_WARNINGS} more, which --json tells"
+        texts = [*texts[:MOST_WARNINGS], more]
     return Records(
         (*CASE_HEADS, *METRIC_HEADS, WARNINGS),
         len(cases),
         groups,
-        ("; ".join([*shown, *([f"and {more} more, which --json tells"] if more > 0 else [])]),),
+        ("; ".join(texts),),
         [places[case.id] for case in order],
     )
 
@@ -391,26 +381,28 @@ def _metric_cells(cases: Sequence[CaseComparison]) -> Iterator[list[tuple[Any, .
     """Of each case the cells of each of its metrics."""
     for metrics, place in stretches([case.metrics for case in cases]):
         if place is None:
-            yield from ([_cells_of_metric(one) for one in each.values()] for each in metrics)
+            for each in metrics:
+                cells = []
+                for m in each.values():
+                    row = METRICS[m.metric]
+                    numbers = (m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.p, m.q)
+                    rounds = (m.base_rounds, m.other_rounds, m.unit)
+                    cells.append(
+                        (
+                            *(m.metric, row.unit, *numbers, m.verdict.value, m.threshold_ratio),
+                            *(*rounds, str(m.provisional).lower(), m.rounds_needed),
+                            m.seen_ratio if row.better == "lower" else None,
+                        )
+                    )
+                yield cells
             continue
         results, where = place
         columns = [_cells_of_column(name, one, where) for name, one in results.items()]
         yield from ([one for one in row if one is not None] for row in zip(*columns, strict=True))
 
 
-def _cells_of_metric(m: MetricComparison) -> tuple[Any, ...]:
-    row = METRICS[m.metric]
-    return (
-        *(m.metric, row.unit, m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.p, m.q),
-        *(m.verdict.value, m.threshold_ratio, m.base_rounds, m.other_rounds, m.unit),
-        *(str(m.provisional).lower(), m.rounds_needed),
-        m.seen_ratio if row.better == "lower" else None,
-    )
-
-
 def _cells_of_column(name: str, results: Results, rows: slice) -> list[tuple[Any, ...] | None]:
-    """The same as `_cells_of_metric` of neighbouring cases; None where a case has no such
-    metric."""
+    """The same of one metric of neighbouring cases; None where a case has no such metric."""
     told, metric = results.columns.part(rows), METRICS[name]
     base, other, ratio, low, high, q, threshold = told.numbers
     seen = results.seen[rows] if metric.better == "lower" else [None] * len(base)
@@ -469,29 +461,30 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
     for item in news.get(None, ()):
         yield Test("suite", item.name, **_failure([item]))
     for case in comparison.cases:
-        yield _test(case, news.get(case.id, ()))
-
-
-def _test(case: CaseComparison, news: Sequence[BadNews]) -> Test:
-    base, other, metric = words.values(case)
-    facts = {"id": case.id, "fingerprint": case.fingerprint, "verdict": words.verdict_text(case)}
-    if metric is not None:
-        facts |= {
-            "metric": metric.metric,
-            "base": base,
-            "other": other,
-            "change": change_text(metric.ratio),
-            "interval_95": interval_text(metric.ci_low, metric.ci_high),
+        of_case = news.get(case.id, [])
+        base, other, metric = words.values(case)
+        facts = {
+            "id": case.id,
+            "fingerprint": case.fingerprint,
+            "verdict": words.verdict_text(case),
         }
-    result = _failure(news)
-    if not news and case.verdict in NO_ANSWER:
-        message = f"{case.verdict}: {case.reason}".split("\n")[0]
-        result = {"result": "skipped", "message": message}
-    notes = (f"{note.side}: {note.text}" for note in case.notes)
-    allowed = (words.news_text(item) for item in news if item.allowed)
-    group = ".".join((case.other_label, case.engine, case.family))
-    lines = (case.reason, *notes, *allowed)
-    return Test(group, words.case_name(case), **result, properties=facts, output=lines)
+        if metric is not None:
+            facts |= {
+                "metric": metric.metric,
+                "base": base,
+                "other": other,
+                "change": change_text(metric.ratio),
+                "interval_95": interval_text(metric.ci_low, metric.ci_high),
+            }
+        result = _failure(of_case)
+        if not of_case and case.verdict in NO_ANSWER:
+            message = f"{case.verdict}: {case.reason}".split("\n")[0]
+            result = {"result": "skipped", "message": message}
+        notes = (f"{note.side}: {note.text}" for note in case.notes)
+        allowed = (words.news_text(item) for item in of_case if item.allowed)
+        group = ".".join((case.other_label, case.engine, case.family))
+        lines = (case.reason, *notes, *allowed)
+        yield Test(group, words.case_name(case), **result, properties=facts, output=lines)
 
 
 def _failure(news: Sequence[BadNews]) -> dict[str, Any]:

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from bench_compare.compose.model import (
         Composition,
         Configuration,
-        ErrorBound,
         ModelTerm,
-        PassPart,
     )
 
 KIND, VERSION = "bench-compare compose", 1
@@ -91,25 +89,19 @@ def facts(made: Composition) -> Iterator[tuple[str, str]]:
     for engine, libraries in around.libraries.items():
         yield "engine", f"{engine} ({libraries})" if libraries else engine
     yield "baseline", made.baseline_name
-    yield from _energies(made)
+    if made.chosen is not None and made.chosen.energy is not None and made.ratios is not None:
+        if made.ratios.energy is not None:
+            beside = _beside(made.ratios.energy, made.baseline_name)
+            yield "energy", f"{energy_text(made.chosen.energy.value)}, {beside}"
+        if made.choose == "edp" and made.chosen.edp is not None and made.ratios.edp is not None:
+            beside = _beside(IntervalEstimate(made.ratios.edp), made.baseline_name)
+            yield "edp", f"{significant(made.chosen.edp, 3)} J·s, {beside}"
     if made.choose is not None:
         kept = "".join(f", {name} at most {bound:g}" for name, bound in made.limits.items())
         sure = {True: ": optimal", False: ": perhaps not optimal", None: ""}[made.optimal]
         yield "chosen by", f"{made.choose}{kept}{sure}"
     if made.method:
         yield "how", made.method
-
-
-def _energies(made: Composition) -> Iterator[tuple[str, str]]:
-    """Joules, and with ``--choose edp`` their product with the time, beside the baseline's."""
-    if made.chosen is None or made.chosen.energy is None or made.ratios is None:
-        return
-    if made.ratios.energy is not None:
-        beside = _beside(made.ratios.energy, made.baseline_name)
-        yield "energy", f"{energy_text(made.chosen.energy.value)}, {beside}"
-    if made.choose == "edp" and made.chosen.edp is not None and made.ratios.edp is not None:
-        beside = _beside(IntervalEstimate(made.ratios.edp), made.baseline_name)
-        yield "edp", f"{significant(made.chosen.edp, 3)} J·s, {beside}"
 
 
 def _beside(ratio: IntervalEstimate, name: str) -> str:
@@ -127,11 +119,6 @@ def totals(made: Composition) -> Iterator[tuple[str, Configuration]]:
     for one in made.others:
         if one.name != made.baseline_name:
             yield one.name, one
-
-
-def _error_text(error: ErrorBound | None) -> str:
-    """Root of squares, and the worst case."""
-    return "-" if error is None else f"{error.root_of_squares:.1e} (≤ {error.worst:.1e})"
 
 
 def model_text(made: Composition) -> str:
@@ -159,6 +146,7 @@ def report_of(composition: Composition) -> Report:
 
 
 def body_of(made: Composition) -> Body:
+    need = {True: "needed", False: "would make the answer better"}
     tables = (totals_table(made), parts_table(made), front_table(made), checks_table(made))
     return Body(
         headline=headline(made),
@@ -171,13 +159,9 @@ def body_of(made: Composition) -> Body:
         statements=() if made.model is None else (model_text(made),),
         commands_title="Not measured",
         commands=tuple(
-            Command(f"{one.what} ({_need(one.blocks)})", one.command) for one in made.missing
+            Command(f"{one.what} ({need[one.blocks]})", one.command) for one in made.missing
         ),
     )
-
-
-def _need(blocks: bool) -> str:
-    return "needed" if blocks else "would make the answer better"
 
 
 def totals_table(made: Composition) -> Table:
@@ -189,17 +173,19 @@ def totals_table(made: Composition) -> Table:
         Column("error", "right", optional=True),
         Column("workspace", "right", optional=True, spare=1),
     )
-    return Table(columns, tuple(TableRow((name, *_total_cells(one))) for name, one in totals(made)))
-
-
-def _total_cells(one: Configuration) -> tuple[Any, ...]:
-    return (
-        Amount(one.time.value, "ns"),
-        Span(one.time.low, one.time.high, "ns"),
-        Amount(None if one.energy is None else one.energy.value, "joules"),
-        _error_text(one.error),
-        Amount(one.workspace_bytes, "bytes"),
-    )
+    rows = []
+    for name, one in totals(made):
+        error = one.error
+        cells = (
+            name,
+            Amount(one.time.value, "ns"),
+            Span(one.time.low, one.time.high, "ns"),
+            Amount(None if one.energy is None else one.energy.value, "joules"),
+            "-" if error is None else f"{error.root_of_squares:.1e} (≤ {error.worst:.1e})",
+            Amount(one.workspace_bytes, "bytes"),
+        )
+        rows.append(TableRow(cells))
+    return Table(columns, tuple(rows))
 
 
 def parts_table(made: Composition) -> Table:
@@ -213,30 +199,29 @@ def parts_table(made: Composition) -> Table:
         Column("energy", "right", optional=True),
         Column("note", least=12, optional=True, spare=2),
     )
-    chosen = () if made.chosen is None else made.chosen.parts
+    rows = []
+    for part in () if made.chosen is None else made.chosen.parts:
+        name = part.layer if part.kind == "layer" else part.name
+        if part.kind == "conversion":
+            name = f"{part.writer or 'input'} → {part.layer}: {part.name}"
+        cells = (
+            "" if part.kind == "layer" else part.kind,
+            name,
+            part.configuration,
+            str(part.count),
+            Amount(part.time_ns, "ns"),
+            f"{100 * part.share:.1f}%",
+            Amount(part.energy_j, "joules"),
+            part.note or "",
+        )
+        rows.append(TableRow(cells))
     return Table(
         columns,
-        tuple(TableRow(_part_cells(part)) for part in chosen),
+        tuple(rows),
         title="Parts",
         most=MOST_PARTS,
         size=lambda row: abs(row.cells[4].value or 0) if isinstance(row.cells[4], Amount) else 0,
         more="smaller parts: --json, --markdown",
-    )
-
-
-def _part_cells(part: PassPart) -> tuple[Any, ...]:
-    name = part.layer if part.kind == "layer" else part.name
-    if part.kind == "conversion":
-        name = f"{part.writer or 'input'} → {part.layer}: {part.name}"
-    return (
-        "" if part.kind == "layer" else part.kind,
-        name,
-        part.configuration,
-        str(part.count),
-        Amount(part.time_ns, "ns"),
-        f"{100 * part.share:.1f}%",
-        Amount(part.energy_j, "joules"),
-        part.note or "",
     )
 
 

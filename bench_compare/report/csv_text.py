@@ -38,12 +38,14 @@ def _groups(records: Records, part: range, last: str) -> Iterator[str]:
 
 
 def _text(cells: Iterable[Any]) -> str:
+    plain = [
+        plain_cell(one)
+        if isinstance(one, str)
+        else f"{one:.10g}"
+        if isinstance(one, float)
+        else one
+        for one in cells
+    ]
     out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow([_cell(cell) for cell in cells])
+    csv.writer(out, lineterminator="").writerow(plain)
     return out.getvalue()
-
-
-def _cell(cell: Any) -> Any:
-    if isinstance(cell, str):
-        return plain_cell(cell)
-    return f"{cell:.10g}" if isinstance(cell, float) else cell

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from bench_compare.history.model import (
         EventInfo,
         History,
-        Level,
         LevelChange,
         SeriesInfo,
         Suggestion,
@@ -180,9 +179,12 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
     title = f"{event.id} {event.sentence}"
     lines = [", ".join(fact for fact in (size, state, note) if fact)]
     if len(event.changes) > 1:
-        lines += [
-            f"  {_change_line(change, by_id, history)}" for change in event.changes[:MOST_CHANGES]
-        ]
+        for change in event.changes[:MOST_CHANGES]:
+            one, values = by_id[change.series], ""
+            if change.old is not None:
+                ends = (value_text(value, history.unit) for value in (change.old, change.new))
+                values = f"  {' → '.join(ends)}"
+            lines.append(f"  {change_of(change):>8}  {one.name} {one.engine}{values}")
     if len(event.changes) > MOST_CHANGES:
         lines.append(f"  and {len(event.changes) - MOST_CHANGES} more")
     lines += [f"why? {cause}" for cause in event.causes[:MOST_CAUSES]]
@@ -203,15 +205,6 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
         entry=(title, *(line for line in lines if line)),
         details=tuple(details),
     )
-
-
-def _change_line(change: LevelChange, by_id: dict[str, SeriesInfo], history: History) -> str:
-    one = by_id[change.series]
-    values = ""
-    if change.old is not None:
-        old, new = (value_text(value, history.unit) for value in (change.old, change.new))
-        values = f"  {old} → {new}"
-    return f"{change_of(change):>8}  {one.name} {one.engine}{values}"
 
 
 # JUnit
@@ -237,10 +230,8 @@ def _tests(history: History) -> Iterator[Test]:
             for e in mine
             if e.gates
             and any(
-                change.series == one.id
-                and not change.acknowledged
-                and (change.ratio is None or change.ratio > 1)
-                for change in e.changes
+                c.series == one.id and not c.acknowledged and (c.ratio is None or c.ratio > 1)
+                for c in e.changes
             )
         ]
         result: dict[str, Any] = _failure(bad, history) if bad else {}
@@ -327,7 +318,9 @@ def _event(event: EventInfo, history: History, place: dict[str, int]) -> dict[st
 
 
 def _series(one: SeriesInfo, unclear: set[str]) -> dict[str, Any]:
-    reference = _reference(one)
+    reference = one.points[-1].value if one.points else 1.0
+    if one.levels:
+        reference = one.levels[-1].value
     numbers = [point.build for point in one.points]
     units = [point.unit for point in one.points]
     return {
@@ -346,23 +339,15 @@ def _series(one: SeriesInfo, unclear: set[str]) -> dict[str, Any]:
         "steps": [_step(point.value / reference) for point in one.points],
         "halves": [_step(1 + point.half) for point in one.points],
         "units": None if len(set(units)) < 2 else units,
-        "levels": [_level(level) for level in one.levels],
+        "levels": [
+            (v.first, v.last, *map(_rounded, (v.value, v.low, v.high, v.end_value)))
+            for v in one.levels
+        ],
     }
-
-
-def _reference(one: SeriesInfo) -> float:
-    if one.levels:
-        return one.levels[-1].value
-    return one.points[-1].value if one.points else 1.0
 
 
 def _step(ratio: float) -> int:
     return round(STEPS * math.log(ratio)) if ratio > 0 else 0
-
-
-def _level(level: Level) -> tuple[Any, ...]:
-    values = (level.value, level.low, level.high, level.end_value)
-    return (level.first, level.last, *(_rounded(value) for value in values))
 
 
 def _rounded(value: float | None) -> float | None:

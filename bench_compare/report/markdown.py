@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bench_compare.model import View
-    from bench_compare.report.model import Body, Cell, Column, Report, Table, TableRow
+    from bench_compare.report.model import Body, Column, Report, Table, TableRow
 
 ROOM = 60_000
 """Characters in all; hosts of repositories cut a comment at 65,536."""
@@ -47,7 +47,14 @@ def _blocks(body: Body, ranked: Sequence[Table], tables: Sequence[Table]) -> Ite
         else (f"### Benchmarks: {base} → {', '.join(others)}")
     )
     yield "\n".join(f"- {name}: {prose(text)}" for name, text in body.facts)
-    yield _answer(body)
+    answer = []
+    if body.counted:
+        counts = ", ".join(
+            f"{number} {state.word}" if state.news == "quiet" else _marked(state, number, bold=True)
+            for state, number in body.counts
+        )
+        answer.append(f"{body.counted} cases: {counts}")
+    yield "  \n".join([*answer, *(prose(text) for text in body.statements)])
     yield _sentences("Errors", body.problems)
     yield _sentences("Warnings", body.warnings)
     yield _sentences("Bad news", body.also)
@@ -85,17 +92,6 @@ def prose(text: str) -> str:
     plain = safe(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     marked = re.sub(r"^-|:(?=\w+:)|[\\`*_\[\]#!|~$]", r"\\\g<0>", plain)
     return re.sub(r"@(?=\w)", "@&#8203;", marked)
-
-
-def _answer(body: Body) -> str:
-    lines = []
-    if body.counted:
-        counts = ", ".join(
-            f"{number} {state.word}" if state.news == "quiet" else _marked(state, number, bold=True)
-            for state, number in body.counts
-        )
-        lines.append(f"{body.counted} cases: {counts}")
-    return "  \n".join([*lines, *(prose(text) for text in body.statements)])
 
 
 def _marked(state: State | None, number: int | None = None, *, bold: bool = False) -> str:
@@ -142,19 +138,18 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _row(row: TableRow, columns: Sequence[tuple[int, Column]]) -> str:
-    return _line(_cell(row.cells[place]) for place, _ in columns)
-
-
-def _cell(cell: Cell) -> str:
-    match cell:
-        case Name(text):
-            return code(text, cell=True)
-        case State():
-            return _marked(cell)
-        case str():
-            return prose(cell)
-        case _:
-            return cell_text(cell)
+    texts = []
+    for cell in (row.cells[place] for place, _ in columns):
+        match cell:
+            case Name(text):
+                texts.append(code(text, cell=True))
+            case State():
+                texts.append(_marked(cell))
+            case str():
+                texts.append(prose(cell))
+            case _:
+                texts.append(cell_text(cell))
+    return _line(texts)
 
 
 def _plain_table(table: Table) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,10 +50,18 @@ def shortened(names: Iterable[str], width: int) -> Mapping[str, str]:
         first, last = min(alike), max(alike)
         pairs = zip(first, last, strict=False)
         start = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(last)))
-        short.update({name: _around(name, start, width) for name in alike})
+        head = width // 3
+        for name in alike:
+            if len(name) > width:  # a head, then the part that begins at `start`
+                rest = cut(name[max(start - 2, head) :], width - head - len(ELLIPSIS), 0.3)
+                short[name] = name[:head] + ELLIPSIS + rest
+            else:
+                short[name] = name
     taken = set(short.values())
     for number, name in enumerate(_alike(short), start=1):
-        short[name] = _numbered(name, number, width, taken)
+        marks = (f"~{n}" for n in count(number))
+        texts = (cut(name, width - len(mark)) + mark for mark in marks)
+        short[name] = next(text for text in texts if text not in taken)
         taken.add(short[name])
     return short
 
@@ -63,21 +72,3 @@ def _alike(short: Mapping[str, str]) -> list[str]:
     for name, text in short.items():
         seen.setdefault(text, []).append(name)
     return [name for group in seen.values() if len(group) > 1 for name in group]
-
-
-def _around(name: str, start: int, width: int) -> str:
-    """A head, then the part of the name that begins at `start`."""
-    if len(name) <= width:
-        return name
-    head = width // 3
-    rest = name[max(start - 2, head) :]
-    return name[:head] + ELLIPSIS + cut(rest, width - head - len(ELLIPSIS), 0.3)
-
-
-def _numbered(name: str, number: int, width: int, taken: set[str]) -> str:
-    while True:
-        mark = f"~{number}"
-        text = cut(name, width - len(mark)) + mark
-        if text not in taken:
-            return text
-        number += 1

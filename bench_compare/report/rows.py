@@ -10,7 +10,7 @@ from bench_compare.errors import UsageError
 from bench_compare.model import CaseComparison, Comparison, Verdict, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable
 
 NEWS: tuple[Verdict, ...] = (
     Verdict.BROKEN,
@@ -69,28 +69,26 @@ SORTS: dict[str, Callable[[CaseComparison], tuple[object, ...]]] = {
 }
 
 
-def _words(case: CaseComparison) -> Iterator[str]:
-    yield from (case.name, case.family, case.engine, case.data_type, case.verdict.value)
-    yield from (f"{name}={value}" for name, value in case.variant.items())
-    yield from (side.name for side in (case.base, case.other) if side is not None)
-
-
 def matches(texts: Iterable[str], pattern: str) -> bool:
     """Whether every word of the pattern is part of one of the texts, or a glob of it; letter case
     does not count."""
     words = [word.lower() for word in texts]
-    return all(_fits(words, wanted) for wanted in pattern.lower().split())
-
-
-def _fits(words: Sequence[str], wanted: str) -> bool:
-    fits = fnmatchcase if any(sign in wanted for sign in "*?[") else str.__contains__
-    return any(fits(word, wanted) for word in words)
+    for wanted in pattern.lower().split():
+        fits = fnmatchcase if any(sign in wanted for sign in "*?[") else str.__contains__
+        if not any(fits(word, wanted) for word in words):
+            return False
+    return True
 
 
 def rows(comparison: Comparison, view: View) -> tuple[CaseComparison, ...]:
     """The cases that pass the filter, sorted; raises `UsageError` for an unknown sort."""
     if view.sort not in SORTS:
         raise UsageError(f"--sort: no order {view.sort!r}; choose from {', '.join(SORTS)}")
-    wanted = view.filter
-    shown = (case for case in comparison.cases if wanted is None or matches(_words(case), wanted))
+    shown = []
+    for case in comparison.cases:
+        texts = [case.name, case.family, case.engine, case.data_type, case.verdict.value]
+        texts += [f"{name}={value}" for name, value in case.variant.items()]
+        texts += [side.name for side in (case.base, case.other) if side is not None]
+        if view.filter is None or matches(texts, view.filter):
+            shown.append(case)
     return tuple(sorted(shown, key=SORTS[view.sort]))

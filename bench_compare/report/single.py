@@ -231,15 +231,14 @@ def _shown(run: ShownRun, view: View) -> list[ShownCase]:
         "news": lambda one: ranks[one.state] if one.state in FAILED else len(ranks),
         "document": lambda _one: 0,
     }
-    wanted = view.filter
-    cases = [one for one in run.cases if wanted is None or matches(_words(one), wanted)]
+    cases = []
+    for one in run.cases:
+        graph = one.case.graph
+        texts = [graph.name, graph.family, one.case.engine, graph.data_type, one.state]
+        texts += [f"{name}={value}" for name, value in one.case.variant.items()]
+        if view.filter is None or matches(texts, view.filter):
+            cases.append(one)
     return sorted(cases, key=keys[order])
-
-
-def _words(one: ShownCase) -> Iterator[str]:
-    graph = one.case.graph
-    yield from (graph.name, graph.family, one.case.engine, graph.data_type, one.state)
-    yield from (f"{name}={value}" for name, value in one.case.variant.items())
 
 
 def body_of(run: ShownRun, view: View) -> Body:
@@ -276,9 +275,13 @@ def _table(run: ShownRun, view: View) -> Table:
     rows = []
     for one in _shown(run, view):
         tflops, gbps, share = one.rates
+        (low, high), time_ns = one.interval_ns, one.time_ns
+        interval = RatioInterval(None, None, None)
+        if low is not None and high is not None and time_ns:
+            interval = RatioInterval(1.0, low / time_ns, high / time_ns)
         numbers = (
             Amount(one.time_ns, "ns"),
-            RatioInterval(*_interval_ratio(one)),
+            interval,
             Amount(tflops, "TFLOP/s"),
             Amount(gbps, "GB/s"),
             "" if share is None else f"{significant(100 * share, 3)} %",
@@ -297,14 +300,6 @@ def _table(run: ShownRun, view: View) -> Table:
     folded = ("More that failed", "", "Cases that ran")
     stacked = "{time} {95_percent} {validation}"
     return Table(columns, tuple(rows), ranked=True, folded=folded, stacked=stacked)
-
-
-def _interval_ratio(one: ShownCase) -> tuple[float | None, float | None, float | None]:
-    """Of the time's interval, over the time."""
-    (low, high), time_ns = one.interval_ns, one.time_ns
-    if low is None or high is None or not time_ns:
-        return None, None, None
-    return 1.0, low / time_ns, high / time_ns
 
 
 def payload_of(run: ShownRun) -> Payload:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Cell,
         Column,
         Report,
-        SideFacts,
         Table,
         TableRow,
         Tone,
@@ -48,16 +47,34 @@ def render(report: Report, view: View) -> str:
     """The report as text of at most `View.width` columns (40 at least), a newline at the end;
     command lines are not wrapped: they are copied as they stand."""
     body = report.body()
-    blocks = [
-        "\n".join([*_opening(body, view), *_sides(body, view)]),
-        _differences(body, view),
-        _answer(body, view),
-    ]
+    opening = [_paint(_wrap(f"error: {safe(p)}", view), ALARM, view) for p in body.problems]
+    opening += [_paint(_wrap(f"warning: {safe(w)}", view), WARNING, view) for w in body.warnings]
+    if body.headline:
+        opening.append(_wrap(safe(body.headline), view, ""))
+    for name, text in body.facts:
+        lead = f"{name + ':':{NAME_ROOM + 1}} "
+        opening.append(_wrap(f"{lead}{safe(text)}", view, " " * (NAME_ROOM + 2)))
+    answer = []
+    if body.counted is not None:
+        told = counts_text(body.counted, ((state.word, count) for state, count in body.counts))
+        # A number stays beside its word: a no-break space while wrapping.
+        counts = re.sub(r"(\d) ", "\\1\xa0", told)
+        answer.append(_paint(_wrap(counts, view).replace("\xa0", " "), BOLD, view))
+    answer += [_wrap(text, view) for text in body.statements]
+    blocks = ["\n".join([*opening, *_sides(body, view)])]
+    blocks += [_differences(body, view), "\n".join(answer)]
     for table in body.tables:
         blocks += _table_blocks(table, view)
     also = [_wrap(safe(text), view) for text in body.also]
     blocks.append("\n".join(["Also", *also]) if also else "")
-    blocks += ["\n".join(_notes(body, view)), "\n".join(_commands(body, view))]
+    notes = [_wrap(f"- {safe(note)}", view) for note in body.notes[: body.most_notes]]
+    if len(notes) < len(body.notes):
+        notes.append(f"- and {len(body.notes) - len(notes)} more: --json")
+    commands = [f"{body.commands_title.lower()}:"] if body.commands else []
+    for reason, line in body.commands:
+        commands.append(_wrap(safe(reason), view, INDENT + INDENT, INDENT))
+        commands.append(f"{INDENT}{INDENT}{safe(line)}")
+    blocks += ["\n".join(notes), "\n".join(commands)]
     blocks.append("\n".join(_wrap(line, view) for line in body.closing))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -76,15 +93,6 @@ def _wrap(text: str, view: View, indent: str = INDENT, first: str = "") -> str:
     )
 
 
-def _opening(body: Body, view: View) -> Iterator[str]:
-    yield from (_paint(_wrap(f"error: {safe(p)}", view), ALARM, view) for p in body.problems)
-    yield from (_paint(_wrap(f"warning: {safe(w)}", view), WARNING, view) for w in body.warnings)
-    if body.headline:
-        yield _wrap(safe(body.headline), view, "")
-    for name, text in body.facts:
-        yield _wrap(f"{name + ':':{NAME_ROOM + 1}} {safe(text)}", view, " " * (NAME_ROOM + 2))
-
-
 def _sides(body: Body, view: View) -> Iterator[str]:
     """Lines for each side; facts that all of them share come once, below."""
     if not body.sides:
@@ -94,21 +102,17 @@ def _sides(body: Body, view: View) -> Iterator[str]:
     width = max(len(safe(side.label)) for side in body.sides)
     for side in body.sides:
         own = [side.facts[name] for name in body.brief if name in side.facts and name not in shared]
-        yield from _side(side, width, "; ".join([side.lead, *own]), view)
+        text = "; ".join([side.lead, *own])
+        role, label = f"{side.role:5}  ", f"{safe(side.label):{width}}"
+        if len(label) <= view.width // 3:
+            head = f"{role}{label}  "
+            yield _wrap(text, view, " " * len(head), head)
+        else:  # the facts below the whole label
+            yield _wrap(label.rstrip(), view, ROLE, role)
+            yield _wrap(text, view, ROLE, ROLE)
     if shared:
         text = "; ".join(facts[0][name] for name in shared)
         yield _wrap(text, view, ROLE, "both   " if len(body.sides) == 2 else "all    ")
-
-
-def _side(side: SideFacts, width: int, facts: str, view: View) -> Iterator[str]:
-    """On one line where the labels are short, else the facts below the whole label."""
-    role, label = f"{side.role:5}  ", f"{safe(side.label):{width}}"
-    if len(label) <= view.width // 3:
-        head = f"{role}{label}  "
-        yield _wrap(facts, view, " " * len(head), head)
-    else:
-        yield _wrap(label.rstrip(), view, ROLE, role)
-        yield _wrap(facts, view, ROLE, ROLE)
 
 
 def _differences(body: Body, view: View) -> str:
@@ -135,16 +139,6 @@ def _differences(body: Body, view: View) -> str:
     ]
     heads = ["Differs", "base", "other", ""]
     return tabulate(rows, heads, tablefmt="plain", disable_numparse=True)
-
-
-def _answer(body: Body, view: View) -> str:
-    lines = []
-    if body.counted is not None:
-        told = counts_text(body.counted, ((state.word, count) for state, count in body.counts))
-        # A number stays beside its word: a no-break space while wrapping.
-        counts = re.sub(r"(\d) ", "\\1\xa0", told)
-        lines.append(_paint(_wrap(counts, view).replace("\xa0", " "), BOLD, view))
-    return "\n".join([*lines, *(_wrap(text, view) for text in body.statements)])
 
 
 def _table_blocks(table: Table, view: View) -> Iterator[str]:
@@ -305,18 +299,3 @@ def _stacked(table: Table, row: TableRow, view: View) -> str:
     if any(char.isdigit() for char in numbers):
         lines.append(_wrap(numbers, view, INDENT, INDENT))
     return "\n".join(lines)
-
-
-def _notes(body: Body, view: View) -> Iterator[str]:
-    for note in body.notes[: body.most_notes]:
-        yield _wrap(f"- {safe(note)}", view)
-    if body.most_notes is not None and len(body.notes) > body.most_notes:
-        yield f"- and {len(body.notes) - body.most_notes} more: --json"
-
-
-def _commands(body: Body, view: View) -> Iterator[str]:
-    if body.commands:
-        yield f"{body.commands_title.lower()}:"
-    for reason, line in body.commands:
-        yield _wrap(safe(reason), view, INDENT + INDENT, INDENT)
-        yield f"{INDENT}{INDENT}{safe(line)}"

@@ -88,12 +88,14 @@ def interval_text(low: float | None, high: float | None) -> str:
     return f"{show(low)} to {show(high)}"
 
 
-def factor_text(ratio: float) -> str:
+def factor_text(ratio: float, digits: int | None = None) -> str:
     """``×1.305``, ``÷2.40``: one digit more near 1, where both ends of an interval look alike."""
     if ratio <= 0 or not math.isfinite(ratio):
         return f"×{ratio:g}"
     size = max(ratio, 1 / ratio)
-    return f"{'÷' if ratio < 1 else '×'}{significant(size, 4 if size < PERCENT_BELOW else 3)}"
+    if digits is None:
+        digits = 4 if size < PERCENT_BELOW else 3
+    return f"{'÷' if ratio < 1 else '×'}{significant(size, digits)}"
 
 
 def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:
@@ -102,7 +104,7 @@ def margin_text(ratio: float | None, low: float | None, high: float | None) -> s
     if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
         return ""
     if low <= 0 or max(high / ratio, ratio / low) > WIDE_INTERVAL:
-        return "…".join(_short_factor(end) for end in (low, high))
+        return "…".join(factor_text(end, 2) for end in (low, high))
     if ratio <= 1 / PERCENT_BELOW:
         ratio, low, high = 1 / ratio, 1 / high, 1 / low
     half = max(high - ratio, ratio - low)
@@ -110,12 +112,6 @@ def margin_text(ratio: float | None, low: float | None, high: float | None) -> s
         decimals = len(_factor(ratio).partition(".")[2])
         return f"±{half:.{decimals}f}"
     return f"±{100 * half:.1f}"
-
-
-def _short_factor(ratio: float) -> str:
-    if ratio <= 0 or not math.isfinite(ratio):
-        return f"×{ratio:g}"
-    return f"{'÷' if ratio < 1 else '×'}{significant(max(ratio, 1 / ratio), 2)}"
 
 
 def time_text(value: float | None) -> str:

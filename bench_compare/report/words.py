@@ -17,8 +17,6 @@ from bench_compare.report.why import case_changes, kinds
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bench_schema.document import Settings
-
     from bench_compare.model import (
         BadNews,
         CaseComparison,
@@ -58,7 +56,21 @@ def side_facts(side: Side) -> dict[str, str]:
     """What a side is and where it ran, by the name of the fact; unknown facts are left out."""
     documents = [source.document for source in side.sources]
     engines = [e for d in documents for e in d.engines if e.key in side.engines]
-    settings = [d.run.settings for d in documents]
+    sampling, timing, libraries = [], [], []
+    for settings in (d.run.settings for d in documents):
+        rounds = "1 round" if settings.rounds == 1 else f"{settings.rounds} rounds"
+        if settings.iterations:  # unknown where another tool's document does not tell of them
+            warmup = f"{settings.warmup} warm-up each"
+            sampling.append(f"{rounds}, {settings.iterations} iterations in all, {warmup}")
+        kinds = (("", settings.timer), ("cache ", settings.cache), ("", settings.duty))
+        known = [
+            (lead, text) for lead, text in (*kinds, ("math ", settings.math)) if text != UNKNOWN
+        ]
+        timing.append(", ".join(f"{lead}{text}" for lead, text in known))
+    for e in engines:
+        versions = ", ".join(f"{name} {version}" for name, version in e.libraries.items())
+        shown = e.key if e.key == e.name else f"{e.key} ({e.name})"
+        libraries.append(f"{shown}: {versions}" if versions else shown)
     facts = {
         "documents": _distinct(source.path for source in side.sources),
         "format": _distinct(source.format for source in side.sources if source.imported),
@@ -69,10 +81,10 @@ def side_facts(side: Side) -> dict[str, str]:
         "cpu": _distinct(d.machine.cpu.model for d in documents),
         "device": _distinct(e.device_kind for e in engines),
         "driver": _distinct(device.driver for d in documents for device in d.machine.devices),
-        "engine": _distinct(_engine_text(e.key, e.name, e.libraries) for e in engines),
+        "engine": _distinct(libraries),
         "plugin": _distinct(e.plugin_path for e in engines),
-        "sampling": _distinct(_sampling(s) for s in settings),
-        "timing": _distinct(_timing(s) for s in settings),
+        "sampling": _distinct(sampling),
+        "timing": _distinct(timing),
         "tool": _distinct(f"{d.run.tool.name} {d.run.tool.version}" for d in documents),
         "graphs at": _distinct(
             r.commit[:12] + (" with changes" if r.dirty else "")
@@ -81,26 +93,6 @@ def side_facts(side: Side) -> dict[str, str]:
         ),
     }
     return {name: text for name, text in facts.items() if text}
-
-
-def _sampling(settings: Settings) -> str | None:
-    """Unknown where another tool's document does not tell of its iterations."""
-    if settings.iterations == 0:
-        return None
-    rounds = "1 round" if settings.rounds == 1 else f"{settings.rounds} rounds"
-    return f"{rounds}, {settings.iterations} iterations in all, {settings.warmup} warm-up each"
-
-
-def _timing(settings: Settings) -> str:
-    facts = (("", settings.timer), ("cache ", settings.cache), ("", settings.duty))
-    known = (*facts, ("math ", settings.math))
-    return ", ".join(f"{name}{value}" for name, value in known if value != UNKNOWN)
-
-
-def _engine_text(key: str, name: str, libraries: Iterable[str]) -> str:
-    versions = ", ".join(f"{lib} {libraries[lib]}" for lib in libraries)  # type: ignore[index]
-    shown = key if key == name else f"{key} ({name})"
-    return f"{shown}: {versions}" if versions else shown
 
 
 def news_text(news: BadNews) -> str:

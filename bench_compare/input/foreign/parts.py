@@ -85,9 +85,13 @@ def summary(stats: Any) -> Summary | None:
         value = number(found.get(f"{name}_ms"))
         return math.nan if value is None else value * NS_PER_MS
 
+    count = whole(found.get("n"))
+    if count is None:
+        total = number(found.get("total_ms"))
+        count = round(total / mean) if total is not None and mean else 0  # 0: unknown
     deviation = number(found.get("std_ms"))
     return Summary(
-        count=_count(found, mean),
+        count=count,
         mean=ns("mean"),
         std=None if deviation is None else deviation * NS_PER_MS,
         min=ns("min"),
@@ -101,15 +105,6 @@ def summary(stats: Any) -> Summary | None:
         median_ci_low=None,
         median_ci_high=None,
     )
-
-
-def _count(found: Mapping[str, Any], mean: float | None) -> int:
-    """Stored, else total over mean, else 0 for unknown."""
-    count = whole(found.get("n"))
-    if count is not None:
-        return count
-    total = number(found.get("total_ms"))
-    return round(total / mean) if total is not None and mean else 0
 
 
 def validation(correctness: Any) -> Validation:

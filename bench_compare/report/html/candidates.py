@@ -3,6 +3,7 @@ time, error, workspace and energy."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from bench_schema.estimate import case_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from bench_schema.document import Case
 
     from bench_compare.model import CaseComparison
 
@@ -47,67 +46,44 @@ def candidate_groups(cases: Sequence[CaseComparison]) -> list[dict[str, Any]]:
 
 def _candidate(comparison: CaseComparison) -> TuningCandidate | None:
     side = comparison.other or comparison.base
-    return None if side is None else _measured(comparison, side.cases[-1])
-
-
-def _measured(comparison: CaseComparison, case: Case) -> TuningCandidate | None:
+    if side is None:
+        return None
+    case = side.cases[-1]
     time = case_time(case)
     if case.outcome.status != "completed" or time is None:
         return None
     words = [f"{axis}={value}" for axis, value in comparison.variant.items()]
+    outputs = () if case.validation is None else case.validation.outputs
+    errors = [float(output.relative_l2) for output in outputs]
+    joules = [one.energy_j_per_iteration for one in case.rounds]
+    known = [value for value in joules if value is not None]
     return TuningCandidate(
         label=" ".join((comparison.engine, *words)),
         time_ns=time.ns,
         low_ns=time.ns if time.low_ns is None else time.low_ns,
         high_ns=time.ns if time.high_ns is None else time.high_ns,
-        error=_largest_error(case),
+        error=max(errors) if errors and all(map(math.isfinite, errors)) else None,
         workspace_bytes=None if case.memory is None else case.memory.workspace_bytes,
-        energy_j=_energy(case),
+        energy_j=sum(known) / len(known) if known and len(known) == len(joules) else None,
     )
 
 
-def _largest_error(case: Case) -> float | None:
-    if case.validation is None:
-        return None
-    errors = [float(output.relative_l2) for output in case.validation.outputs]
-    finite = [error for error in errors if abs(error) < float("inf")]
-    return max(finite) if finite and len(finite) == len(errors) else None
-
-
-def _energy(case: Case) -> float | None:
-    joules = [one.energy_j_per_iteration for one in case.rounds]
-    known = [value for value in joules if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(joules) else None
-
-
 def _points(found: Sequence[TuningCandidate]) -> list[list[Any]]:
-    """Label, time, interval, error, workspace, energy, whether none beats it."""
+    """Label, time, interval, error, workspace, energy, whether none beats it: none is better in
+    something and worse in nothing; times differ only where intervals are apart."""
     ordered = sorted(found, key=lambda one: one.time_ns)
-    return [
-        [
-            one.label,
-            one.time_ns,
-            one.low_ns,
-            one.high_ns,
-            one.error,
-            one.workspace_bytes,
-            one.energy_j,
-            not any(_beats(other, one) for other in ordered if other is not one),
-        ]
-        for one in ordered
-    ]
-
-
-def _beats(one: TuningCandidate, other: TuningCandidate) -> bool:
-    """Better in something and worse in nothing; times differ only where intervals are apart."""
-    pairs = [
-        (one.error, other.error),
-        (one.workspace_bytes, other.workspace_bytes),
-        (one.energy_j, other.energy_j),
-    ]
-    better = [one.high_ns < other.low_ns, *_less(pairs)]
-    worse = [other.high_ns < one.low_ns, *_less((b, a) for a, b in pairs)]
-    return any(better) and not any(worse)
+    points = []
+    for one in ordered:
+        costs = (one.error, one.workspace_bytes, one.energy_j)
+        unbeaten = True
+        for other in ordered:
+            pairs = [*zip((other.error, other.workspace_bytes, other.energy_j), costs, strict=True)]
+            better = [other.high_ns < one.low_ns, *_less(pairs)]
+            worse = [one.high_ns < other.low_ns, *_less((b, a) for a, b in pairs)]
+            if other is not one and any(better) and not any(worse):
+                unbeaten = False
+        points.append([one.label, one.time_ns, one.low_ns, one.high_ns, *costs, unbeaten])
+    return points
 
 
 def _less(pairs: Iterable[tuple[float | None, float | None]]) -> list[bool]:

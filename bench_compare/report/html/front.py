@@ -79,9 +79,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
     cases = comparison.cases
     noted = [tuple(dict.fromkeys([note.kind for note in case.notes])) for case in cases]
     gates = values_of([case.metrics for case in cases], [case.gate for case in cases])
-    thresholds = gates[-1]
-    # The practical threshold of the gate, where all cases have the same.
-    found = np.unique(thresholds[~np.isnan(thresholds)])
+    thresholds = np.unique(gates[-1][~np.isnan(gates[-1])])
     return {
         "title": words.title(comparison),
         "exitCode": exit_code(comparison),
@@ -94,7 +92,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "problems": comparison.problems,
         "warnings": comparison.warnings,
         "gate": comparison.gate,
-        "threshold": (float(found[0]) if found.size == 1 else None),
+        "threshold": float(thresholds[0]) if thresholds.size == 1 else None,
         "metrics": {
             name: [METRICS[name].title, METRICS[name].unit, METRICS[name].better]
             for name in comparison.metrics
@@ -162,12 +160,22 @@ def _columns(
     """One list for each property, in the order of the cases. Of each case: `gates`, the numbers of
     the metric that decides; `noted`, kinds of its notes."""
     rank = {verdict: place for place, verdict in enumerate(NEWS)}
+    # Cases with one number hold the same case of the base against different sides.
+    groups = coded(
+        (case.name, case.fingerprint, tuple(case.variant.items()))
+        if case.base is None
+        else id(case.base.cases[0])
+        for case in cases
+    )
+    # Kinds of notes that nearly all cases have are said once, above the table.
+    least = max(COMMON_SHARE * len(noted), 2)
+    common = {kind for kind, number in _counts(noted).items() if number >= least}
     table: dict[str, Any] = {
         "id": [case.id for case in cases],
         "name": [case.name for case in cases],
         "verdict": [rank[case.verdict] for case in cases],
         "provisional": [int(words.provisional(case)) for case in cases],
-        "group": _groups(cases),
+        "group": groups["codes"],
         "was": {
             str(i): case.base.name for i, case in enumerate(cases) if case.base and case.renamed
         },
@@ -175,23 +183,10 @@ def _columns(
     table |= zip(NUMBERS, floats(gates), strict=False)
     for name, word in WORDS.items():
         table[name] = coded(map(word, cases))
-    common = _common(noted)
     table["notes"] = coded(
         ", ".join([kind for kind in each if kind not in common]) for each in noted
     )
     return table
-
-
-def _groups(cases: Sequence[CaseComparison]) -> list[int]:
-    """Cases with one number hold the same case of the base against different sides."""
-    places: dict[object, int] = {}
-    return [places.setdefault(_identity(case), len(places)) for case in cases]
-
-
-def _identity(case: CaseComparison) -> object:
-    if case.base is not None:
-        return id(case.base.cases[0])
-    return case.name, case.fingerprint, tuple(case.variant.items())
 
 
 def _counts(noted: Sequence[Sequence[str]]) -> dict[str, int]:
@@ -199,14 +194,8 @@ def _counts(noted: Sequence[Sequence[str]]) -> dict[str, int]:
     return dict(Counter(chain.from_iterable(noted)))
 
 
-def _common(noted: Sequence[Sequence[str]]) -> set[str]:
-    """Kinds of notes that nearly all cases have: said once, above the table."""
-    least = max(COMMON_SHARE * len(noted), 2)
-    return {kind for kind, number in _counts(noted).items() if number >= least}
-
-
-def coded(values: Iterable[str]) -> dict[str, Any]:
+def coded(values: Iterable[object]) -> dict[str, Any]:
     """Distinct values, and for each case the place of its value."""
-    places: dict[str, int] = {}
+    places: dict[object, int] = {}
     codes = [places.setdefault(value, len(places)) for value in values]
     return {"values": list(places), "codes": codes}

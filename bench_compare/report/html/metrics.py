@@ -14,8 +14,7 @@ from bench_compare.report.rows import NEWS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bench_compare.comparison.judging.results import Results
-    from bench_compare.model import CaseComparison, MetricComparison
+    from bench_compare.model import CaseComparison
     from bench_compare.report.html.front import Floats
 
 _RANK = {verdict: place for place, verdict in enumerate(NEWS)}
@@ -33,40 +32,42 @@ class Told(NamedTuple):
 def metric_columns(cases: Sequence[CaseComparison], names: Sequence[str]) -> Mapping[str, Told]:
     held = [case.metrics for case in cases]
     together = neighbours(held)
+    made: dict[str, Told] = {}
     if together is None:
-        return {name: _of_rows([metrics.get(name) for metrics in held]) for name in names}
-    results, rows = together
-    return {name: _of_columns(results[name], rows) for name in names if name in results}
-
-
-def _of_columns(results: Results, rows: slice) -> Told:
-    known, verdicts = results.held[rows], results.verdicts[rows]
-    told = results.columns.part(rows)
-    quiet = Verdict.SAME
-    words = {
-        "verdicts": [_RANK[verdict] for verdict in verdicts],
-        "reasons": [
-            results.reason(row) if has and verdict is not quiet else None
-            for row, has, verdict in zip(range(rows.start, rows.stop), known, verdicts, strict=True)
-        ],
-        "units": [one if has else None for has, one in zip(known, told.standings, strict=True)],
-    }
-    return Told(words, floats(told.values))
-
-
-def _of_rows(found: Sequence[MetricComparison | None]) -> Told:
-    words = {
-        "verdicts": [None if m is None else _RANK[m.verdict] for m in found],
-        "reasons": [None if m is None or m.verdict is Verdict.SAME else m.reason for m in found],
-        "units": [
-            None
-            if m is None
-            else (m.base_rounds, m.other_rounds, m.unit, m.provisional, m.rounds_needed)
-            for m in found
-        ],
-    }
-    numbers = np.array([numbers_of(m) for m in found], float).reshape(-1, NUMBERS)
-    return Told(words, floats(numbers.T))
+        for name in names:
+            found = [metrics.get(name) for metrics in held]
+            same = Verdict.SAME
+            words: dict[str, Any] = {
+                "verdicts": [None if m is None else _RANK[m.verdict] for m in found],
+                "reasons": [None if m is None or m.verdict is same else m.reason for m in found],
+                "units": [
+                    None
+                    if m is None
+                    else (m.base_rounds, m.other_rounds, m.unit, m.provisional, m.rounds_needed)
+                    for m in found
+                ],
+            }
+            numbers = np.array([numbers_of(m) for m in found], float).reshape(-1, NUMBERS)
+            made[name] = Told(words, floats(numbers.T))
+        return made
+    every, rows = together
+    for name in names:
+        if name not in every:
+            continue
+        results = every[name]
+        known, verdicts = results.held[rows], results.verdicts[rows]
+        told = results.columns.part(rows)
+        places = range(rows.start, rows.stop)
+        words = {
+            "verdicts": [_RANK[verdict] for verdict in verdicts],
+            "reasons": [
+                results.reason(row) if has and verdict is not Verdict.SAME else None
+                for row, has, verdict in zip(places, known, verdicts, strict=True)
+            ],
+            "units": [one if has else None for has, one in zip(known, told.standings, strict=True)],
+        }
+        made[name] = Told(words, floats(told.values))
+    return made
 
 
 def sides_with(told: Mapping[str, Told], names: Iterable[str]) -> Mapping[str, Sequence[bool]]:

@@ -104,7 +104,8 @@ def reduced(series: Sequence[HeldSeries], plan: Budget) -> Iterator[Reduced]:
         key = tuple(map(len, one.rounds)), one.documents
         groups.setdefault(key, []).append(index)
     for (lengths, documents), members in groups.items():
-        for batch in (members[start : start + BATCH] for start in range(0, len(members), BATCH)):
+        for start in range(0, len(members), BATCH):
+            batch = members[start : start + BATCH]
             parts = [samples for i in batch for samples in series[i].rounds]
             samples, least = _narrow(np.concatenate(parts, dtype=np.int64).reshape(len(batch), -1))
             middles = _middles(samples, least, lengths, [series[i] for i in batch])

@@ -13,7 +13,7 @@ from bench_compare.report.html.sampling import HeldSeries, reduced
 from bench_compare.rounds.lazy import series_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from bench_compare.model import CaseComparison, CaseSide
     from bench_compare.report.html.sampling import Budget, Ints
@@ -58,18 +58,22 @@ Entry: TypeAlias = tuple[int, str, int]
 def told(
     cases: Sequence[CaseComparison], shown: Sequence[Shown], plan: Budget
 ) -> tuple[list[dict[str, Any]], list[Ints]]:
-    """Groups of series that are alike, and the matrices of their columns, in this order."""
-    entries = list(_entries(cases, shown))
+    """Groups of series that are alike, and the matrices of their columns in this order.
+
+    `of`: case, name and side of each series; `widths`: integers of a series in each column."""
+    entries: list[tuple[Entry, HeldSeries]] = []
+    for place, (case, one) in enumerate(zip(cases, shown, strict=True)):
+        for name in one.names:
+            for number, side in enumerate((case.base, case.other)):
+                if side is not None and name in one.sides[number]:
+                    entries.append(((place, name, number), _held(side, name)))
     groups: list[dict[str, Any]] = []
     matrices: list[Ints] = []
     for group in reduced([held for _, held in entries], plan):
-        members = [entries[place][0] for place in group.members]
-        # `of`: case, name and side of each series. `widths`: integers of a series in
-        # each column. Documents are left out where there is one.
         several = {"docs": group.documents} if len(group.documents) > 1 else {}
         groups.append(
             {
-                "of": members,
+                "of": [entries[place][0] for place in group.members],
                 "n": group.lengths,
                 **several,
                 "buckets": group.buckets,
@@ -80,16 +84,6 @@ def told(
         )
         matrices += group.columns.values()
     return groups, matrices
-
-
-def _entries(
-    cases: Sequence[CaseComparison], shown: Sequence[Shown]
-) -> Iterator[tuple[Entry, HeldSeries]]:
-    for place, (case, one) in enumerate(zip(cases, shown, strict=True)):
-        for name in one.names:
-            for number, side in enumerate((case.base, case.other)):
-                if side is not None and name in one.sides[number]:
-                    yield (place, name, number), _held(side, name)
 
 
 def _held(side: CaseSide, name: str) -> HeldSeries:
