@@ -183,6 +183,7 @@ def test_what_is_read_while_it_is_written_needs_a_file(bench_run_command, small_
     assert said.startswith(f"bench-run: {words[0]}: -o - is not possible")
 
 
+@pytest.mark.slow
 def test_an_engine_that_cannot_run_is_named_once(bench_run_command, small_graph):
     said = one_line(bench_run_command(small_graph, "-e", "torch:cuda:99", "-q"))
     assert (1, True) == (said.count("torch:cuda:99"), said.startswith("bench-run: engine torch"))

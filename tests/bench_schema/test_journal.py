@@ -99,6 +99,7 @@ def test_every_line_is_one_object_with_a_field_and_a_checksum(path):
     assert fields == [[kind, "crc32"] for kind in kinds]
 
 
+@pytest.mark.slow
 def test_torn_at_any_byte_a_journal_loses_the_torn_line_only(tmp_path, header, stored):
     write(tmp_path / "j", header, stored.cases[1:])
     data = (tmp_path / "j").read_bytes()

@@ -121,6 +121,7 @@ def consistent_rounds(rounds):
 QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_quick_and_plain_validator_agree_on_mutated_documents(data, small_tree, small_places):
@@ -128,6 +129,7 @@ def test_quick_and_plain_validator_agree_on_mutated_documents(data, small_tree, 
     assert errors(plain_validator(SCHEMA_VERSION), tree) == errors(validator(SCHEMA_VERSION), tree)
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.data())
 def test_the_codec_reads_exactly_the_valid_documents(data, small_tree, small_places):
@@ -145,6 +147,7 @@ def test_the_codec_reads_exactly_the_valid_documents(data, small_tree, small_pla
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_every_single_removal_and_null_is_judged_alike(small_tree, small_places):
     plain, quick = plain_validator(SCHEMA_VERSION), validator(SCHEMA_VERSION)
     for how, path in ((how, paths[-1]) for paths in small_places for how in ("remove", "replace")):

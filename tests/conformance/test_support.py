@@ -7,6 +7,7 @@ import pytest
 from tests.support_matrix import NEEDS, stored, table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.needs(*needs)) for name, needs in NEEDS.items()]
 )

@@ -118,6 +118,7 @@ def off_by(folder, table):
     return code, check["log_error"]
 
 
+@pytest.mark.slow
 def test_numpys_chain_is_predicted_from_its_layers_and_seams(visits):
     assert any(abs(error) < LOOSE for error in visits.errors("net.json"))
 

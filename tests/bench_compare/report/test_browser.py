@@ -249,6 +249,7 @@ def test_the_page_opens_without_a_word_on_the_console(opened):
     assert [] == problems(browser)
 
 
+@pytest.mark.slow
 def test_the_page_asks_no_server_for_anything(opened):
     script = "return performance.getEntriesByType('resource').map(one => one.name)"
     asked = [name for name in opened().execute_script(script) if not name.startswith("data:")]
@@ -375,6 +376,7 @@ def test_worst_mismatches_are_listed(panel):
     assert "[0, 3, 1] 1.25 NaN" in find(browser, "#panel").text
 
 
+@pytest.mark.slow
 def test_hostile_names_are_text_everywhere(opened, make):
     browser = opened("hostile")
     for index, name in enumerate(make.HOSTILE):
@@ -498,6 +500,7 @@ def test_the_cell_of_a_side_opens_its_case(opened):
     assert "newest" == find(browser, "#panel [aria-current]").text
 
 
+@pytest.mark.slow
 def test_what_both_sides_and_all_cases_note_is_said_once(opened):
     browser = opened("bad", "#c0000")
     wait_for_case(browser, "c0000")
@@ -515,6 +518,7 @@ def test_numbers_of_a_panel_agree(panel):
     assert values == pytest.approx(browser.execute_script(script), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_what_devices_told_stands_at_their_own_case(opened):
     browser = opened("powered")
     script = """return [...document.querySelectorAll('#panel .facts tr')]
@@ -527,6 +531,7 @@ def test_what_devices_told_stands_at_their_own_case(opened):
     assert [["110", "210"], ["130"], ["140", "240"], ["220"]] == told
 
 
+@pytest.mark.slow
 def test_the_address_keeps_search_verdict_and_sort(opened):
     browser = opened()
     find(browser, "#search").send_keys("conv")
@@ -539,6 +544,7 @@ def test_the_address_keeps_search_verdict_and_sort(opened):
     assert "conv" == find(browser, "#search").get_attribute("value")
 
 
+@pytest.mark.slow
 def test_the_address_of_a_case_keeps_the_selection(opened):
     browser = opened(anchor="#sort=name&case=c0003")
     wait_for_case(browser, "c0003")

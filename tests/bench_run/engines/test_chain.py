@@ -162,6 +162,7 @@ def test_a_second_run_reads_what_the_layers_before_wrote_anew(spec):
         plan.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", engine_params("numpy", "torch:cpu"))
 def test_copies_that_rotate_weights_share_the_rest(spec):
     made = chain_of(RESIDUAL)

@@ -94,6 +94,7 @@ def test_an_output_never_shares_memory_with_an_input():
         assert np.any(plan.download()[y] != 0)
 
 
+@pytest.mark.slow
 def test_large_results_take_no_new_pages_after_the_first_runs(root):
     pytest.importorskip("resource", reason="page faults are counted on Unix only")
     # In a process of its own: how the C library's heap looks depends on all that was before, and

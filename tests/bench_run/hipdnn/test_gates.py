@@ -41,6 +41,7 @@ def timings(cases):
     return {name: {r.device_timing for r in case.rounds} for name, case in cases.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["middle", "newest"])
 def test_an_engine_that_waits_behind_the_gate_is_measured_without_and_the_table_says_so(
     release, plugin, two_graphs, profile
@@ -77,6 +78,7 @@ def test_a_gate_that_never_opens_costs_at_most_ten_seconds_and_no_case(release, 
     assert spent_s - usual_s < 10
 
 
+@pytest.mark.slow
 def test_a_gate_that_its_watchdog_disabled_costs_the_other_graphs_nothing(
     release, plugin, two_graphs
 ):
@@ -118,6 +120,7 @@ def test_a_document_says_what_the_release_can_do(release, two_graphs):
     ]
 
 
+@pytest.mark.slow
 def test_both_sides_of_an_a_b_run_carry_the_mark(release, plugin, two_graphs):
     release()
     folder = plugin("waiting", waits=WAITS)

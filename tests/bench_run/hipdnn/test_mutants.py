@@ -17,6 +17,8 @@ from bench_run.tensors.seeded.inputs import make_inputs
 from tests.bench_run.hipdnn.conftest import DOUBLES
 from tests.conformance.graphs import FAMILIES
 
+pytestmark = pytest.mark.slow
+
 ADD = FAMILIES["pointwise_add"]("float", "packed")
 PROFILES = ("old", "middle", "hard", "newest")
 BUDGET = SamplingBudget(warmup=0, iterations=2)

@@ -22,6 +22,7 @@ SEARCHED = "+knob:global.benchmarking=1"
 PLANTED = {"milliseconds": 2.0, "tuned_milliseconds": 1.76, "search_milliseconds": 40}
 
 
+@pytest.mark.slow
 def test_a_planted_12_percent_is_found_with_its_interval(
     release, plugin, small_graph, tmp_path, capsys
 ):
@@ -73,6 +74,7 @@ def test_a_plain_plan_has_no_such_phase(release, plugin, small_graph):
     assert "search_ns" not in case.init
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("caches", "median_ms"), [({}, 2.0), ({"cache_dir": "same"}, 1.76)])
 def test_a_search_reaches_later_plain_runs_through_a_shared_cache_only(
     release, plugin, small_graph, tmp_path, monkeypatch, caches, median_ms
@@ -102,6 +104,7 @@ def test_knobs_of_one_side_differ_from_the_other(release, plugin, small_graph):
     assert ["1", None] == [engine.knobs.get(knob) for engine in document.engines]
 
 
+@pytest.mark.slow
 def test_every_engine_of_all_has_its_search(release, small_graph, capsys):
     release()
     words = ["--engine", "hipdnn:all", "--oracle", "--rounds", "1", "--iters", "2"]

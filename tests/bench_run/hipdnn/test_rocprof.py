@@ -176,6 +176,7 @@ COUNTED = {
 }
 
 
+@pytest.mark.slow
 def test_counters_of_each_chip_are_taken_without_gate_and_with_kernels_and_a_trace(
     profiler, chip, release, small_graph, tmp_path, monkeypatch, capsys
 ):
@@ -192,6 +193,7 @@ def test_counters_of_each_chip_are_taken_without_gate_and_with_kernels_and_a_tra
     assert (0, [GEMM] * 5) == (events[0]["ts"], [event["name"] for event in events])
 
 
+@pytest.mark.slow
 def test_a_counter_that_the_chip_lacks_costs_itself_and_is_named(
     profiler, chip, release, small_graph, tmp_path, capsys
 ):

@@ -44,23 +44,27 @@ def test_the_newest_release_times_behind_its_gate(measured):
     assert 3 == len(series["device_ns"])
 
 
+@pytest.mark.slow
 def test_a_release_without_events_is_timed_by_the_host_and_says_so(measured):
     words, series = measured("old")
     assert "host clock around synchronised runs" == words
     assert ["e2e_ns"] == list(series)
 
 
+@pytest.mark.slow
 def test_a_driver_without_stream_waits_has_no_gate(measured):
     words, series = measured(variables={"no_gate": "1"})
     assert words.startswith("hipDNN events, no gate: times hold the host's launch delays")
     assert 3 == len(series["device_ns"])
 
 
+@pytest.mark.slow
 def test_a_flush_that_may_wait_leaves_the_gate_out(measured, monkeypatch):
     monkeypatch.setattr(timing, "FLUSH_BYTES", 4096)
     assert measured(cache="cold")[0].startswith("hipDNN events, no gate")
 
 
+@pytest.mark.slow
 def test_the_hosts_timer_can_be_asked_for(measured):
     assert ["e2e_ns"] == list(measured(timer="host")[1])
 
@@ -166,6 +170,7 @@ def test_the_watchdog_of_the_release_comes_before_ours():
     assert alone < watched
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["middle", "hard", "newest"])
 def test_a_gate_that_cannot_be_made_is_none_with_its_reason(measured, profile):
     words, series = measured(profile, {"gate": "unsupported"})
@@ -180,6 +185,7 @@ def test_a_question_for_stream_waits_that_fails_is_a_no(measured):
     assert 3 == len(series["device_ns"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["made", "recorded"])
 @pytest.mark.parametrize("profile", ["middle", "hard", "newest"])
 def test_events_that_fail_leave_the_hosts_clock(measured, profile, where):

@@ -95,6 +95,7 @@ def test_a_device_in_a_spec_is_one_number(text):
         parse_spec(text)
 
 
+@pytest.mark.slow
 def test_every_device_is_a_row_of_its_own_beside_the_processor(two_amd_devices, small_graph):
     engines = ["hipdnn", "numpy"]
     document = bench_run.run([str(small_graph)], engine=engines, device=None, **FAST)

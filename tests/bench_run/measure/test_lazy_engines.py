@@ -7,6 +7,8 @@ from hostile_engine import LAZY
 
 import bench_run
 
+pytestmark = pytest.mark.slow
+
 CAUGHT = "iterations wrote nothing"
 
 

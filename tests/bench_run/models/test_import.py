@@ -31,6 +31,7 @@ def exported(name):
     return model_of(found, name, "double"), module, dims
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "apart"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_float64_reference_of_the_chain_is_pytorchs_output(name, fused, tmp_path):

@@ -113,6 +113,7 @@ def imported(tmp_path, function, dims, *modules, dtype=torch.double):
     return module, save(model_of(found, "net", name), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPRESSED)
 def test_an_operation_becomes_graphs_that_compute_the_same(name, tmp_path):
     torch.manual_seed(0)

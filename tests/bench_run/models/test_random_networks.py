@@ -239,6 +239,7 @@ def worst(seed, folder, fused):
     return max(errors(net, folder, fused).values(), default=0.0) if net.steps else 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "apart"])
 def test_each_value_of_a_random_network_is_pytorchs(fused, tmp_path):
     found = {seed: worst(seed, tmp_path / str(seed), fused) for seed in range(12)}

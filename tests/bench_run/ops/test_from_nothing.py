@@ -24,6 +24,7 @@ def test_the_same_spec_saves_the_same_bytes(bench_run_command, tmp_path):
     assert 4 == len(one)
 
 
+@pytest.mark.slow
 def test_saved_graphs_run_as_files_with_the_same_fingerprint(run_quickly, tmp_path):
     _, made = run_quickly("--op", SPEC, "--engine", "numpy", "--save-graphs", tmp_path / "saved")
     _, loaded = run_quickly(tmp_path / "saved", "--engine", "numpy")

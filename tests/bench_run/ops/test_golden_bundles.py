@@ -20,6 +20,7 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bundle_written_from_a_bundle_is_the_same_byte_for_byte(
     run_quickly, fused, tmp_path, kind

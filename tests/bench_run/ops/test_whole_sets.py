@@ -14,7 +14,7 @@ DRIVER = ROOT / "tests" / "data" / "driver" / "small.txt"
 ENGINES = ("--engine", "torch", "--engine", "numpy")
 CONTRADICTORY = "sdpa_pages_that_contradict.json"
 
-pytestmark = pytest.mark.needs("torch:cpu")
+pytestmark = [pytest.mark.needs("torch:cpu"), pytest.mark.slow]
 
 
 def faults(document):

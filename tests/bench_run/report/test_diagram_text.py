@@ -57,6 +57,7 @@ def test_a_hostile_name_ends_no_label_of_dot():
     assert sum("script" in label for label in labels) == 1
 
 
+@pytest.mark.slow
 def test_the_command_writes_each_form(bench_run_command, small_graph, tmp_path):
     for ending, begin in ((".dot", "digraph"), (".mmd", "flowchart"), (".svg", "<svg")):
         done = bench_run_command("--describe", small_graph, "--diagram", f"drawing{ending}")

@@ -94,6 +94,7 @@ def test_bench_compare_says_of_the_document_what_ended_its_rounds(graph_folder, 
         assert len(case.rounds) in (looks(3, 5) if decided else (5,))
 
 
+@pytest.mark.slow
 def test_without_an_output_cases_are_judged_all_the_same(small_graph):
     document = bench_run.run(
         [str(small_graph)], engine=["numpy", "numpy"], until="decided", max_rounds=3, **QUICK
@@ -143,6 +144,7 @@ def test_what_cannot_be_decided_is_refused_before_measuring(small_graph, options
         bench_run.run([str(small_graph)], engine=["numpy"], **options, **QUICK)
 
 
+@pytest.mark.slow
 def test_a_base_without_a_common_case_is_said_and_the_results_are_kept(small_graph, tmp_path):
     base, path = tmp_path / "base.json", tmp_path / "new.json"
     few = {**QUICK, "rounds": 1}

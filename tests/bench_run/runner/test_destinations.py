@@ -82,6 +82,7 @@ def test_what_becomes_unwritable_during_the_run_costs_only_itself(
     assert read(tmp_path / "run.json").run.complete
 
 
+@pytest.mark.slow
 def test_a_document_that_cannot_be_written_leaves_its_journal_and_the_table(
     bench_run_command, small_graph, tmp_path, hostile
 ):
@@ -96,6 +97,7 @@ def test_a_document_that_cannot_be_written_leaves_its_journal_and_the_table(
     assert (again.returncode, read(tmp_path / "run.json").run.complete) == (0, True)
 
 
+@pytest.mark.slow
 def test_where_scratch_files_cannot_be_written_nothing_passes_unchecked(
     bench_run_command, small_graph
 ):
@@ -108,6 +110,7 @@ def test_where_scratch_files_cannot_be_written_nothing_passes_unchecked(
     assert "File too large" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_file_that_is_half_written_is_not_left(bench_run_command, small_graph, tmp_path):
     (tmp_path / "x.csv").write_text("before")
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))  # noqa: E731

@@ -155,6 +155,7 @@ def test_a_refused_run_leaves_no_lock(folder):
     assert not lock_path(folder / "run.json").exists()
 
 
+@pytest.mark.slow
 def test_of_two_resumes_at_once_each_ends_whole_or_is_refused(folder, root):
     paths = os.pathsep.join([str(root), str(root / "schema")])
     words = "g.json -o run.json --resume -e numpy --rounds 2 --iters 4 --warmup 0 --label a -q"

@@ -84,6 +84,7 @@ def test_rounds_that_differ_are_not():
     assert state([1000, 1100, 1200]).half_width_ratio() > 0.1
 
 
+@pytest.mark.slow
 def test_a_precision_adds_rounds_and_the_document_says_which_rule_stopped(small_graph):
     document = bench_run.run(
         [str(small_graph)],

@@ -114,6 +114,7 @@ def test_a_worker_killed_at_a_random_moment_costs_at_most_one_case(graph_folder,
     assert statuses.count("completed") >= 3
 
 
+@pytest.mark.slow
 def test_nothing_measured_is_measured_again(graph_folder, tmp_path):
     output = tmp_path / "run.json"
     kill_after(graph_folder, output, 6, 0.0)
@@ -154,6 +155,7 @@ def test_a_run_that_is_stopped_leaves_a_document_that_can_be_resumed(
     assert read(output).run.complete
 
 
+@pytest.mark.slow
 def test_a_signal_that_was_to_be_ignored_is(graph_folder, tmp_path):
     """As under nohup."""
     output = tmp_path / "run.json"
@@ -173,6 +175,7 @@ def test_an_unfinished_run_is_not_overwritten(small_graph, tmp_path):
         bench_run.run([str(small_graph)], output=str(output), engine=["numpy"])
 
 
+@pytest.mark.slow
 def test_a_run_resumes_only_with_its_own_settings(graph_folder, tmp_path):
     output = tmp_path / "run.json"
     kill_after(graph_folder, output, 1, 0.0)
@@ -182,6 +185,7 @@ def test_a_run_resumes_only_with_its_own_settings(graph_folder, tmp_path):
     assert b"--resume: the unfinished run has seed 0, this one 7" in words
 
 
+@pytest.mark.slow
 def test_no_worker_outlives_a_killed_run(graph_folder, tmp_path):
     process = start(graph_folder, tmp_path / "run.json")
     wait_for_lines(process, journal_path(tmp_path / "run.json"), 1)
@@ -202,6 +206,7 @@ def programs():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["spawn", "daemon"])
 def test_no_program_of_an_engine_outlives_a_killed_run(hostile, graph_folder, tmp_path, way):
     output = tmp_path / "run.json"
@@ -223,6 +228,7 @@ def test_no_program_of_an_engine_outlives_its_worker(hostile, small_graph, way):
     assert (document.cases[0].outcome.status, left) == (expected, [])
 
 
+@pytest.mark.slow
 def test_no_program_outlives_a_worker_that_hangs(hostile, small_graph):
     before = programs()
     bench_run.run([str(small_graph)], engine=["hostile:daemon-and-hang"], rounds=1, timeout_s=2)

@@ -17,6 +17,8 @@ from bench_run.options import Options
 from bench_run.tune.building import MOST, side_by_side
 from tests.support import graph_json
 
+pytestmark = pytest.mark.slow
+
 COMMAND = """
 import sys
 from pathlib import Path

@@ -8,6 +8,8 @@ import pytest
 from bench_schema.files import read
 from bench_schema.tuning import tuned_read
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def entry(tuned):

@@ -43,6 +43,7 @@ def decision(*fates, finalists):
     return with_reason(raced, decide(raced.rivals(finalists), 0, 0.01), finalists)
 
 
+@pytest.mark.slow
 def test_who_keeps_the_limit_wins_and_the_default_is_confirmed_beside_it(record):
     (entry,) = record.entries
     winner, default = entry.candidates[entry.winner], entry.candidates[0]

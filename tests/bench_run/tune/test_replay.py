@@ -7,6 +7,8 @@ import pytest
 
 from tests.benchmarks.tune_replay import STORED, replay, worlds
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def replayed():

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from bench_run.tune.choosing import CLAIM, Finalist, decide, open_finalists, standard_error
 
+pytestmark = pytest.mark.slow
+
 MARGIN = 0.005
 LOOKS, MOST = 7, 20
 

@@ -37,6 +37,7 @@ def test_a_death_is_the_outcome_of_one_case_and_the_run_goes_on(
     assert reason in dead.outcome.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["build", "plan"])
 def test_a_build_that_hangs_is_stopped_long_before_the_case(hostile, small_graph, phase):
     document = bench_run.run(
@@ -47,6 +48,7 @@ def test_a_build_that_hangs_is_stopped_long_before_the_case(hostile, small_graph
     assert ("timed out", phase, reason) == (outcome.status, outcome.phase, outcome.reason)
 
 
+@pytest.mark.slow
 def test_a_plan_that_hangs_costs_itself_and_no_other_plan(hostile, small_graph):
     document = bench_run.run(
         [str(small_graph)], engine=["hostile:all"], build_timeout_s=1.0, **FAST
@@ -55,6 +57,7 @@ def test_a_plan_that_hangs_costs_itself_and_no_other_plan(hostile, small_graph):
     assert [("quick", "completed"), ("stuck", "timed out")] == found
 
 
+@pytest.mark.slow
 def test_the_limit_of_building_leaves_the_other_phases_alone(hostile, small_graph):
     document = bench_run.run(
         [str(small_graph)], engine=["hostile:hang"], timeout_s=3.0, build_timeout_s=1.0, **FAST

@@ -346,6 +346,7 @@ def entries(folder):
     return [path for path in folder.iterdir() if (path / LIST).is_file()]
 
 
+@pytest.mark.slow
 def test_a_second_run_reads_what_the_first_computed_unless_it_is_damaged(tmp_path):
     cache = str(tmp_path / "kept")
     assert ["computed", "read"] == [sources(cache) for _ in range(2)]

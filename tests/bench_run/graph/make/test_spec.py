@@ -278,6 +278,7 @@ def test_the_same_spec_gives_the_same_bytes(name: str, shape_class: str) -> None
     assert all(write_graph(one) == write_graph(two) for one, two in pairs)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_no_text_crashes_the_reader_of_specs(text: str) -> None:
     try:

@@ -69,6 +69,7 @@ def test_a_device_that_slows_beside_others_is_measured_alone(twins):
     assert [] == [median for median, others in medians if others and median > 4 * fastest]
 
 
+@pytest.mark.slow
 def test_what_does_not_count_is_measured_again_while_other_cases_are_measured(twins, monkeypatch):
     batches, measure = [], Rounds._batch
 
@@ -114,6 +115,7 @@ def spans(trace):
     return {pid: runs for pid, runs in found.items() if len(runs) > 50}
 
 
+@pytest.mark.slow
 def test_two_runs_started_at_once_do_not_measure_at_the_same_time(twins, tmp_path):
     traces = [tmp_path / name for name in ("a", "b")]
     runs = [start(tmp_path / f"{t.name}.json", TWIN_TRACE=str(t)) for t in traces]

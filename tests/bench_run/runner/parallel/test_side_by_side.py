@@ -51,6 +51,7 @@ def test_every_round_has_its_own_process_and_its_place():
         assert [0, 1, 2] == places
 
 
+@pytest.mark.slow
 def test_the_order_of_a_round_is_that_of_rounds_one_after_the_other():
     places = [
         {case.id: [round_.position for round_ in case.rounds] for case in run(prepare=n).cases}
@@ -59,6 +60,7 @@ def test_the_order_of_a_round_is_that_of_rounds_one_after_the_other():
     assert places[0] == places[1]
 
 
+@pytest.mark.slow
 def test_a_round_may_have_several_workers_of_an_engine():
     document = run(prepare=6)
     pids = {round_.pid for case in document.cases for round_ in case.rounds}
