@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.errors import UsageError
-from bench_compare.history.builds import moment_of
+from bench_compare.history.builds import LEAST_HASH, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 KINDS = ("expected", "benchmark changed", "machine", "regression")
 KEYS = ("build", "date", "from", "to", "cases", "kind", "note", "link")
-LEAST_HASH = 7
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,11 @@ def _entry(row: object, where: str) -> AcceptedChange:
     cases = row.get("cases", ["*"])
     if not isinstance(cases, list) or not all(isinstance(one, str) for one in cases):
         raise UsageError(f"{where}: cases: a list of texts is expected")
-    texts = {key: _optional(row, key, where) for key in ("note", "link")}
-    return AcceptedChange(first, last, tuple(cases), kind, texts["note"], texts["link"], where)
+    for key in ("note", "link"):
+        if key in row and not isinstance(row[key], str):
+            raise UsageError(f"{where}: {key}: a text is expected, not {row[key]!r}")
+    note, link = row.get("note"), row.get("link")
+    return AcceptedChange(first, last, tuple(cases), kind, note, link, where)
 
 
 def _ends(row: Mapping[str, Any], where: str) -> tuple[str, str]:
@@ -117,13 +119,6 @@ def _end(value: object, where: str) -> str:
     raise UsageError(f"{where}: a build's name or a date is expected, not {value!r}")
 
 
-def _optional(row: Mapping[str, Any], key: str, where: str) -> str | None:
-    value = row.get(key)
-    if value is not None and not isinstance(value, str):
-        raise UsageError(f"{where}: {key}: a text is expected, not {value!r}")
-    return value
-
-
 def place(
     entries: Sequence[AcceptedChange], builds: Sequence[Build]
 ) -> tuple[list[Placed], list[str]]:
@@ -131,6 +126,7 @@ def place(
     found, remarks = [], []
     for entry in entries:
         ends = _ends_of(entry, builds)
+        days = [day for text in (entry.first, entry.last) if (day := _day(text)) is not None]
         missing = [
             text for text, end in zip((entry.first, entry.last), ends, strict=True) if end is None
         ]
@@ -138,7 +134,7 @@ def place(
             remarks.append(f"{entry.where}: no build or day {missing[0]!r} in the archive")
         elif ends[0] is not None and ends[1] is not None and ends[0] <= ends[1]:
             found.append(Placed(entry, ends[0], ends[1]))
-        elif _is_ordered(entry):
+        elif len(days) == 2 and days[0] <= days[1]:
             remarks.append(f"{entry.where}: no build from {entry.first} to {entry.last}")
         else:
             raise UsageError(f"{entry.where}: {entry.last!r} comes before {entry.first!r}")
@@ -155,12 +151,6 @@ def _ends_of(entry: AcceptedChange, builds: Sequence[Build]) -> tuple[int | None
     if not last and day is not None:
         last = [n for n, one in enumerate(_days(builds)) if one <= day]
     return None if first is None else first[0], last[-1] if last else None
-
-
-def _is_ordered(entry: AcceptedChange) -> bool:
-    """Two days, the earlier one first."""
-    days = _day(entry.first), _day(entry.last)
-    return days[0] is not None and days[1] is not None and days[0] <= days[1]
 
 
 def builds_named(text: str, builds: Sequence[Build]) -> tuple[int, int] | None:

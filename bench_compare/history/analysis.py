@@ -176,25 +176,22 @@ def _other_unit(archive: Archive) -> Iterator[str]:
 def _noise(findings: Findings, rows: int) -> Noise:
     noise, correlation = findings.noise, findings.noise.guess.correlation
     known = np.isfinite(noise.variance)
+    count = max((len(track) for track in findings.tracks[:rows]), default=0)
     sensitivity = None
-    if known.any():
-        spread = math.sqrt(float(np.median(noise.variance[known])))
-        count = max((len(track) for track in findings.tracks[:rows]), default=0)
-        sensitivity = _sensitivity(spread, count, correlation, findings.limit)
+    if known.any() and count >= LEAST_BUILDS and findings.limit > 0:
+        # The step that four documents show in nine of ten archives.
+        low, high = 0.0, 38.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            is_noise = p_value(middle, "head", count) > findings.limit
+            low, high = (middle, high) if is_noise else (low, middle)
+        sides = np.array([max(count - SENSITIVE_DOCUMENTS, 1)]), np.array([SENSITIVE_DOCUMENTS])
+        variance = float(np.median(noise.variance[known])) * float(
+            inflation(*sides, correlation)[0]
+        )
+        variance *= sum(1 / float(side[0]) for side in sides)
+        sensitivity = math.exp(min((high + POWER_Z) * math.sqrt(variance), 10.0))
     return Noise(correlation, noise.shared, noise.odd_share, sensitivity)
-
-
-def _sensitivity(spread: float, count: int, correlation: float, limit: float) -> float | None:
-    """The step that four documents show in nine of ten archives."""
-    if count < LEAST_BUILDS or limit <= 0:
-        return None
-    low, high = 0.0, 38.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if p_value(middle, "head", count) > limit else (low, middle)
-    sides = np.array([max(count - SENSITIVE_DOCUMENTS, 1)]), np.array([SENSITIVE_DOCUMENTS])
-    variance = float(inflation(*sides, correlation)[0]) * sum(1 / float(side[0]) for side in sides)
-    return math.exp(min((high + POWER_Z) * spread * math.sqrt(variance), 10.0))
 
 
 def _problems(archive: Archive) -> tuple[str, ...]:

@@ -124,7 +124,10 @@ def _is_measured(name: str) -> bool:
 def _measured(name: str, before: Sequence[str | None], after: Sequence[str | None]) -> str | None:
     """Each document says something else: their medians count, and for ceilings that the sides do
     not overlap."""
-    olds, news = (_numbers(side) for side in (before, after))
+    olds, news = (
+        sorted(float(one[1]) for text in side if text is not None and (one := NUMBER.match(text)))
+        for side in (before, after)
+    )
     if not olds or not news:
         return None
     old, new = median(olds), median(news)
@@ -144,11 +147,6 @@ def _short(text: str | None) -> str:
         return "none"
     is_hash = len(text) > 3 * SHORT and set(text) <= set("0123456789abcdef")
     return text[:SHORT] if is_hash else text
-
-
-def _numbers(texts: Sequence[str | None]) -> list[float]:
-    found = [NUMBER.match(text) for text in texts if text is not None]
-    return sorted(float(one[1]) for one in found if one is not None)
 
 
 def build_changes(archive: Archive) -> list[tuple[str, ...]]:

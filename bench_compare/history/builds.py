@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ORDERS = "started, commit, label or tag:KEY"
 GIT_TIMEOUT_S = 60
+LEAST_HASH = 7
+"""Characters of a commit's hash that name it."""
 
 
 @dataclass(frozen=True)
@@ -106,24 +108,19 @@ def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Bui
     for members in groups.values():
         members.sort(key=lambda doc: (doc.moment, doc.run_id))
     order = sorted(groups, key=lambda name: (groups[name][0].moment, name))
-    remarks += _same_start([groups[name][0] for name in order])
+    firsts = [groups[name][0].moment for name in order]
+    times = Counter(firsts)
+    many = sum(times[moment] > 1 for moment in firsts)
+    if many:
+        instant = f"{max(times, key=lambda one: times[one]):%Y-%m-%d %H:%M:%S}"
+        remarks.append(
+            f"{many} builds start at the same instant as another one ({instant}): their order is "
+            "not known; is that clock right? --by commit --repo PATH orders them"
+        )
     if repo is not None and by != "started":
         order, more = _in_history(order, repo)
         remarks += more
     return [_build(name, groups[name], by) for name in order], remarks
-
-
-def _same_start(firsts: Sequence[Doc]) -> list[str]:
-    """A sentence on builds whose order is not known."""
-    times = Counter(doc.moment for doc in firsts)
-    many = sum(times[doc.moment] > 1 for doc in firsts)
-    if not many:
-        return []
-    instant = f"{max(times, key=lambda one: times[one]):%Y-%m-%d %H:%M:%S}"
-    return [
-        f"{many} builds start at the same instant as another one ({instant}): their order is not "
-        "known; is that clock right? --by commit --repo PATH orders them"
-    ]
 
 
 def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[str]]:
@@ -189,7 +186,13 @@ def _in_history(names: Sequence[str], repo: Path) -> tuple[list[str], list[str]]
         why = (done.stderr.strip().splitlines() or ["git failed"])[-1]
         raise InputError(f"--repo: {repo}: {why}")
     commits = done.stdout.split()
-    place = {name: _place(name, commits) for name in names}
+    # Of the commit with that hash, whole or shortened.
+    place = {
+        name: next((at for at, commit in enumerate(commits) if commit.startswith(name)), None)
+        if len(name) >= LEAST_HASH
+        else None
+        for name in names
+    }
     known = sorted((n for n in names if place[n] is not None), key=lambda n: place[n] or 0)
     order = list(known)
     for at, name in enumerate(names):
@@ -199,10 +202,3 @@ def _in_history(names: Sequence[str], repo: Path) -> tuple[list[str], list[str]]
     unknown = [name for name in names if place[name] is None]
     remarks = [f"{repo}: does not know {name}, which is placed by its start" for name in unknown]
     return order, remarks
-
-
-def _place(name: str, commits: Sequence[str]) -> int | None:
-    """Of the commit with that hash, whole or shortened."""
-    if len(name) < 7:
-        return None
-    return next((at for at, commit in enumerate(commits) if commit.startswith(name)), None)

@@ -20,7 +20,7 @@ from bench_compare.metrics import GATES
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from bench_compare.history.archive import Archive
@@ -45,26 +45,22 @@ def learned(folder: Path) -> tuple[Calibration, list[str]]:
 
 def _entries(connection: sqlite3.Connection, folder: Path) -> Iterator[Entry]:
     for metric in GATES:
-        known = connection.execute("SELECT 1 FROM level WHERE metric = ? LIMIT 1", (metric,))
-        if known.fetchone() is None:
+        query = "SELECT 1 FROM level WHERE metric = ? LIMIT 1"
+        if connection.execute(query, (metric,)).fetchone() is None:
             continue
         archive, _ = load_archive(connection, ArchiveFilter(folder, metric=metric))
-        for (engine, unit), rows in _places(archive).items():
+        series_of: dict[tuple[str, str], set[int]] = {}  # by engine and unit of hardware
+        for row, column in archive.outcomes:
+            place = (archive.series[row].engine, archive.columns[column].unit)
+            series_of.setdefault(place, set()).add(row)
+        for (engine, unit), known in series_of.items():
+            rows = np.array(sorted(known), np.int64)
             columns = np.flatnonzero([column.unit == unit for column in archive.columns])
             entry = _entry(
                 (*unit.rsplit(" ", 1), engine_name(engine).spec, metric), archive, rows, columns
             )
             if entry is not None:
                 yield entry
-
-
-def _places(archive: Archive) -> Mapping[tuple[str, str], Ints]:
-    """Engine and unit of hardware → its series."""
-    found: dict[tuple[str, str], set[int]] = {}
-    for row, column in archive.outcomes:
-        place = (archive.series[row].engine, archive.columns[column].unit)
-        found.setdefault(place, set()).add(row)
-    return {place: np.array(sorted(rows), np.int64) for place, rows in found.items()}
 
 
 def _entry(key: tuple[str, ...], archive: Archive, rows: Ints, columns: Ints) -> Entry | None:

@@ -30,7 +30,7 @@ from bench_compare.statistics.samples import section_variance
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_schema.document import Case, Device, Document, Engine, Settings
+    from bench_schema.document import Case, Device, Document, Engine
 
     from bench_compare.statistics.arrays import Array
 
@@ -115,14 +115,8 @@ def digest(document: Document) -> Digest:
     shared = {engine.key: without_device(engine.key) for engine in document.engines}
     called = engine_names(shared.values())
     names = {key: called[name] for key, name in shared.items()}
-    keys = [
-        _key(case, engines[case.engine], names[case.engine], document.run.settings)
-        for case in document.cases
-    ]
-    host = document.machine.host
     rows = [
-        _case(case, key, host, engines[case.engine])
-        for case, key in zip(document.cases, keys, strict=True)
+        _case(document, case, engines[case.engine], names[case.engine]) for case in document.cases
     ]
     twins = {place for place, times in Counter((r.key, r.unit) for r in rows).items() if times > 1}
     cases = [
@@ -146,13 +140,11 @@ def digest(document: Document) -> Digest:
     )
 
 
-def _key(case: Case, engine: Engine, name: str, settings: Settings) -> SeriesKey:
+def _case(document: Document, case: Case, engine: Engine, name: str) -> CaseRow:
+    """`name`: what the user calls the engine."""
     variant = json.dumps({} if is_tuned(case) else dict(case.variant), sort_keys=True)
+    settings = document.run.settings
     how = (settings.timer, settings.cache, settings.duty, settings.math)
-    return SeriesKey(case.graph.fingerprint, name, variant, engine.device_kind, *how, "")
-
-
-def _case(case: Case, key: SeriesKey, host: str, engine: Engine) -> CaseRow:
     status = case.outcome.status
     bad = status == "completed" and wrong(case)
     reason = complaint((case,)) if bad else case.outcome.reason
@@ -161,9 +153,9 @@ def _case(case: Case, key: SeriesKey, host: str, engine: Engine) -> CaseRow:
     places = facts(case.rounds).places
     hosts = {where for where, _ in places if where is not None}
     devices = {device for _, device in places if device is not None}
-    where = hosts.pop() if len(hosts) == 1 else host
+    where = hosts.pop() if len(hosts) == 1 else document.machine.host
     return CaseRow(
-        key=key,
+        key=SeriesKey(case.graph.fingerprint, name, variant, engine.device_kind, *how, ""),
         name=case.graph.name,
         family=case.graph.family,
         data_type=case.graph.data_type,
@@ -214,29 +206,26 @@ def _facts(document: Document) -> Iterator[tuple[str, str]]:
         text = read(document)
         if text and name not in LEFT_OUT:
             yield name, text
-    share = _others_share(document)
-    if share is not None:
-        yield "other processes", f"{100 * share:.0f} % of the processors"
     machine = document.machine
+    # Of the host's processor time while rounds were measured, that of others' processes.
+    every = [one.surroundings for case in document.cases for one in case.rounds]
+    watched = [(one.others_cpu_s, one.window_s) for one in every if one is not None]
+    pairs = [(others, window) for others, window in watched if None not in (others, window)]
+    window_s = sum(window or 0.0 for _, window in pairs)
+    if window_s >= LEAST_WINDOW_S:
+        share = sum(others or 0.0 for others, _ in pairs) / window_s / (machine.cpu.threads or 1)
+        yield "other processes", f"{100 * share:.0f} % of the processors"
     yield from ((f"environment {key}", value) for key, value in machine.environment.items())
     yield from ((f"package {key}", value) for key, value in machine.packages.items())
     for device in machine.devices:
         yield from _device_facts(device)
     for engine in document.engines:
-        yield from _engine_facts(engine)
-
-
-def _others_share(document: Document) -> float | None:
-    """Of the host's processor time while rounds were measured, that of others' processes."""
-    every = [one.surroundings for case in document.cases for one in case.rounds]
-    watched = [(one.others_cpu_s, one.window_s) for one in every if one is not None]
-    pairs = [(others, window) for others, window in watched if None not in (others, window)]
-    window_s = sum(window or 0.0 for _, window in pairs)
-    if window_s < LEAST_WINDOW_S:
-        return None
-    return (
-        sum(others or 0.0 for others, _ in pairs) / window_s / (document.machine.cpu.threads or 1)
-    )
+        called = engine_name(engine.key).spec
+        yield from ((f"{called} library {key}", value) for key, value in engine.libraries.items())
+        yield from ((f"{called} knob {key}", value) for key, value in engine.knobs.items())
+        plugin = ENGINE_FACTS["plugin sha256"](engine)
+        if plugin != "unknown":
+            yield f"{called} plugin sha256", plugin
 
 
 def _device_facts(device: Device) -> Iterator[tuple[str, str]]:
@@ -253,15 +242,3 @@ def _device_facts(device: Device) -> Iterator[tuple[str, str]]:
         yield f"{where} copy ceiling", f"{device.ceiling_gbps:.4g} GB/s"
     for name, rate in device.ceiling_tflops.items():
         yield f"{where} {name} ceiling", f"{rate:.4g} TFLOP/s"
-
-
-def _engine_facts(engine: Engine) -> Iterator[tuple[str, str]]:
-    name = engine_name(engine.key).spec
-    for library, version in engine.libraries.items():
-        yield f"{name} library {library}", version
-    for knob, value in engine.knobs.items():
-        yield f"{name} knob {knob}", value
-    for fact in ("plugin sha256",):
-        text = ENGINE_FACTS[fact](engine)
-        if text != "unknown":
-            yield f"{name} {fact}", text

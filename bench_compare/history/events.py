@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,6 @@ from bench_compare.history.attribution import causes
 from bench_compare.history.model import (
     BAD_STATES,
     Acknowledgement,
-    Direction,
     EventInfo,
     LevelChange,
     Suggestion,
@@ -109,14 +109,9 @@ def without_output(words: Sequence[str]) -> list[str]:
             skip = False
         elif word in OUT_FLAGS:
             skip = True
-        elif word not in DROPPED and not _holds_output(word):
+        elif not (word in DROPPED or re.match(r"-o|--out(put)?=", word)):
             kept.append(word)
     return kept
-
-
-def _holds_output(word: str) -> bool:
-    glued = word.startswith("-o") and not word.startswith("--")
-    return glued or any(word.startswith(f"{flag}=") for flag in OUT_FLAGS[1:])
 
 
 MOST_NAMES = 3
@@ -137,7 +132,12 @@ def from_step(context: Context, event: Event) -> EventInfo:
     rows = len(context.archive.series)
     members = [member for member in event.members if member.row < rows]
     known = {m.row: _entry(context, m.row, event.earliest, event.latest) for m in members}
-    grown = {row: by for row, one in known.items() if one and (by := _grown(context, row, one))}
+    grown: dict[int, float] = {}
+    for row, placed in known.items():
+        if placed is not None:
+            track, steps = context.findings.tracks[row], context.findings.steps[row]
+            more = outgrown(track, steps, placed, context.least)
+            grown |= {row: more} if more is not None else {}
     known |= dict.fromkeys(grown)
     changes = tuple(_change(context, m, known[m.row] is not None) for m in members)
     slower = [m for m in members if m.shift > 0] if members else []
@@ -157,10 +157,13 @@ def from_step(context: Context, event: Event) -> EventInfo:
             None,
         )
     bad = bool(open_) or (alone and entry is None)
+    signs = {member.shift > 0 for member in members} or {event.shift > 0}
+    # Logarithm of what it does to the geometric mean over all series.
+    cost = sum(m.shift for m in members) / max(rows, 1) if members else event.shift
     return EventInfo(
         id="",
         kind="slope" if event.slope else "step",
-        direction=_direction(event, members),
+        direction="both" if len(signs) == 2 else "slower" if True in signs else "faster",
         build=event.build,
         earliest=event.earliest,
         latest=event.latest,
@@ -170,7 +173,7 @@ def from_step(context: Context, event: Event) -> EventInfo:
         p=event.p,
         all_cases=len(members) < len(event.members),
         changes=changes,
-        cost_ratio=math.exp(_cost(event, members, rows)),
+        cost_ratio=math.exp(cost),
         acknowledged=None if entry is None or bad else _acknowledged(entry),
         undone=undone,
         gates=bad and undone is None and event.latest >= context.since,
@@ -191,11 +194,6 @@ def _entry(context: Context, row: int, earliest: int, latest: int) -> Placed | N
         ),
         None,
     )
-
-
-def _grown(context: Context, row: int, placed: Placed) -> float | None:
-    findings = context.findings
-    return outgrown(findings.tracks[row], findings.steps[row], placed, context.least)
 
 
 def _outgrown_text(context: Context, grown: Mapping[int, float]) -> Iterator[str]:
@@ -231,37 +229,22 @@ def _change(context: Context, member: EventMember, acknowledged: bool) -> LevelC
 
 def _undone(context: Context, slower: Sequence[EventMember]) -> int | None:
     """Build from which all slower series are back at the level before; None where one is not."""
-    ends = [_back(context, member) for member in slower]
-    known = [end for end in ends if end is not None]
-    return max(known) if ends and len(known) == len(ends) else None
-
-
-def _back(context: Context, member: EventMember) -> int | None:
-    track = context.findings.tracks[member.row]
-    moved = member.shift
-    back = None
-    for step in context.findings.steps[member.row]:
-        if track.column[step.split] > member.split:
-            moved += step.shift
-            if moved > context.least:
-                back = None
-            elif back is None:
-                back = int(track.build[step.split])
-    return back
-
-
-def _direction(event: Event, members: Sequence[EventMember]) -> Direction:
-    signs = {member.shift > 0 for member in members} or {event.shift > 0}
-    if len(signs) == 2:
-        return "both"
-    return "slower" if signs.pop() else "faster"
-
-
-def _cost(event: Event, members: Sequence[EventMember], rows: int) -> float:
-    """Logarithm of what it does to the geometric mean over all series."""
-    if not members:
-        return event.shift
-    return sum(member.shift for member in members) / max(rows, 1)
+    ends = []
+    for member in slower:
+        track = context.findings.tracks[member.row]
+        moved = member.shift
+        back = None
+        for step in context.findings.steps[member.row]:
+            if track.column[step.split] > member.split:
+                moved += step.shift
+                if moved > context.least:
+                    back = None
+                elif back is None:
+                    back = int(track.build[step.split])
+        if back is None:
+            return None
+        ends.append(back)
+    return max(ends, default=None)
 
 
 def _causes(context: Context, event: Event) -> list[str]:

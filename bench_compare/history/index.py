@@ -89,7 +89,8 @@ def files_of(patterns: Sequence[str]) -> list[Path]:
     for pattern in patterns:
         path = Path(pattern)
         if path.is_dir():
-            found.update(dict.fromkeys(sorted(_in_folder(path))))
+            held = (one for one in path.rglob("*") if one.name.endswith(SUFFIXES) and one.is_file())
+            found.update(dict.fromkeys(sorted(held)))
         elif path.exists():
             found[path] = None
         elif glob.has_magic(pattern) and (matches := sorted(glob.glob(pattern, recursive=True))):
@@ -102,12 +103,6 @@ def files_of(patterns: Sequence[str]) -> list[Path]:
         for path in found
         if not (path.name.endswith(".journal") and str(path).removesuffix(".journal") in names)
     ]
-
-
-def _in_folder(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob("*"):
-        if path.name.endswith(SUFFIXES) and path.is_file():
-            yield path
 
 
 def indexed(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bench_compare.history.accepted import Placed
     from bench_compare.history.archive import Archive
     from bench_compare.history.steps.detect import Findings
-    from bench_compare.history.steps.segments import LevelStep, Slope
+    from bench_compare.history.steps.segments import LevelStep
     from bench_compare.history.steps.track import Track
 
 
@@ -142,25 +142,22 @@ def _levels(track: Track, findings: Findings, row: int) -> Iterator[Level]:
     for first, end in itertools.pairwise(bounds):
         at = np.arange(first, end)
         for unit in np.unique(track.unit[first:end]):
-            yield _level(track, at[track.unit[at] == unit], ramps.get(end) or ramps.get(first))
-
-
-def _level(track: Track, at: np.typing.NDArray[np.int64], slope: Slope | None) -> Level:
-    weight = 1 / track.variance[at]
-    mean = float((weight * track.values[at]).sum() / weight.sum())
-    count = np.array([len(at)])
-    factor = float(inflation(count, count, track.correlation)[0])
-    half = Z95 * math.sqrt(factor / float(weight.sum()))
-    ends = int(track.build[at[0]]), int(track.build[at[-1]])
-    inside = slope is not None and slope.first < at[-1] and slope.last > at[0]
-    last = float(track.values[at[-1]]) if inside else None
-    return Level(
-        *ends,
-        math.exp(mean),
-        math.exp(mean - half),
-        math.exp(mean + half),
-        None if last is None else math.exp(last),
-    )
+            mine = at[track.unit[at] == unit]
+            weight = 1 / track.variance[mine]
+            mean = float((weight * track.values[mine]).sum() / weight.sum())
+            count = np.array([len(mine)])
+            factor = float(inflation(count, count, track.correlation)[0])
+            half = Z95 * math.sqrt(factor / float(weight.sum()))
+            slope = ramps.get(end) or ramps.get(first)
+            inside = slope is not None and slope.first < mine[-1] and slope.last > mine[0]
+            yield Level(
+                first=int(track.build[mine[0]]),
+                last=int(track.build[mine[-1]]),
+                value=math.exp(mean),
+                low=math.exp(mean - half),
+                high=math.exp(mean + half),
+                end_value=math.exp(float(track.values[mine[-1]])) if inside else None,
+            )
 
 
 def _accepted(context: JudgedSeries, row: int) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from bench_compare.metrics import GATES, METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from bench_compare.history.archive import Archive, Series
 
@@ -38,7 +38,12 @@ class StateChange:
 
 def state_changes(archive: Archive) -> list[StateChange]:
     """Changes that still hold in the newest documents."""
-    held, rows_of = _held(archive), _rows(archive)
+    held: dict[int, list[int]] = {}
+    """Columns that hold each row, in order."""
+    rows_of: list[set[int]] = [set() for _ in archive.columns]
+    for row, column in sorted(archive.outcomes):
+        held.setdefault(row, []).append(column)
+        rows_of[column].add(row)
     found = []
     for row in range(len(archive.series)):
         columns = held.get(row, [])
@@ -49,14 +54,6 @@ def state_changes(archive: Archive) -> list[StateChange]:
         )
         if change is not None:
             found.append(change)
-    return found
-
-
-def _held(archive: Archive) -> dict[int, list[int]]:
-    """Columns that hold each row, in order."""
-    found: dict[int, list[int]] = {}
-    for row, column in sorted(archive.outcomes):
-        found.setdefault(row, []).append(column)
     return found
 
 
@@ -127,13 +124,6 @@ def _removal(
     return StateChange("removed", row, last, absent[0], "no longer in the documents")
 
 
-def _rows(archive: Archive) -> list[set[int]]:
-    found: list[set[int]] = [set() for _ in archive.columns]
-    for row, column in archive.outcomes:
-        found[column].add(row)
-    return found
-
-
 def _heir(archive: Archive, row: int, held: dict[int, list[int]]) -> tuple[int, int] | None:
     """The series of the same graph's name, engine and variant that began after this one ended."""
     mine = archive.series[row]
@@ -147,14 +137,12 @@ def _heir(archive: Archive, row: int, held: dict[int, list[int]]) -> tuple[int, 
 
 
 def _differs(old: Series, new: Series) -> str:
-    return ", ".join(_differences(old, new)) or "it is told apart by its path"
-
-
-def _differences(old: Series, new: Series) -> Iterator[str]:
+    found = []
     if old.fingerprint != new.fingerprint:
-        yield "the graph's meaning changed (shapes, types or parameters)"
+        found.append("the graph's meaning changed (shapes, types or parameters)")
     for name, value in old.settings.items():
         if new.settings[name] != value:
-            yield f"{name} {value} → {new.settings[name]}"
+            found.append(f"{name} {value} → {new.settings[name]}")
     if old.device_kind != new.device_kind:
-        yield f"device {old.device_kind} → {new.device_kind}"
+        found.append(f"device {old.device_kind} → {new.device_kind}")
+    return ", ".join(found) or "it is told apart by its path"

@@ -131,7 +131,10 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = 
     tracks, steps, limit = _all_steps(tracks, least, pins or {})
     calm = [settled(t, [s.split for s in found]) for t, found in zip(tracks, steps, strict=True)]
     slopes = [slopes_of(t, found) for t, found in zip(calm, steps, strict=True)]
-    stepped = [_without(found, gone) for found, gone in zip(steps, slopes, strict=True)]
+    stepped = []
+    for found, ramps in zip(steps, slopes, strict=True):
+        gone = {split for slope in ramps for split in slope.splits}
+        stepped.append([step for step in found if step.split not in gone])
     events = joined(calm, stepped, noise.shared)
     events, steps = _completed(events, calm, steps, least)
     # Slopes that overlap in time are one event.
@@ -162,27 +165,25 @@ def _all_steps(
     """Tracks as their own steps leave them, steps of each, and the largest p that counts."""
     surest = [strongest(track, 0, len(track)) for track in tracks]
     p = np.array([1.0 if one is None else one.p for one in surest])
-    limit = _limit(p)
-    held = {row: _places(tracks[row], columns) for row, columns in pins.items()}
-    known = [
-        _stepped(track, limit, held.get(row, ()), least)
-        if p[row] <= limit or row in held
-        else (track, [])
-        for row, track in enumerate(tracks)
-    ]
-    steps = [_again(track, found) for track, found in known]
-    return [track for track, _ in known], steps, limit
-
-
-def _stepped(
-    track: Track, limit: float, pins: Sequence[int], least: float
-) -> tuple[Track, list[LevelStep]]:
-    """Steps that also stand when the correlation is known from what they leave."""
-    found = _large(steps_of(track, limit, pins), least)
-    doubted = rethought(track, [step.split for step in found]) if found else track
-    if doubted is not track:
-        found = _large(steps_of(doubted, limit, pins), least)
-    return doubted, found
+    # The largest p that is a discovery, over all series that could have stepped.
+    limit = 0.0
+    if p.size:
+        called = p[false_discovery(p) <= FALSE_EVENTS]
+        limit = max(float(called.max()) if called.size else 0.0, FALSE_EVENTS / len(p))
+    thought, steps = list(tracks), []
+    for row, track in enumerate(tracks):
+        found: list[LevelStep] = []
+        if p[row] <= limit or row in pins:
+            # First document of the track from each column on.
+            held = [int(np.searchsorted(track.column, column)) for column in pins.get(row, ())]
+            found = _large(steps_of(track, limit, held), least)
+            # They also have to stand when the correlation is known from what they leave.
+            doubted = rethought(track, [step.split for step in found]) if found else track
+            if doubted is not track:
+                found = _large(steps_of(doubted, limit, held), least)
+            thought[row] = doubted
+        steps.append(_again(thought[row], found))
+    return thought, steps, limit
 
 
 def suite_grid(grid: Grid) -> Grid:
@@ -195,19 +196,6 @@ def suite_grid(grid: Grid) -> Grid:
         common, left = common + moved, left - moved
     values = np.where(np.isfinite(grid.values).any(axis=0), common, np.nan)
     return Grid(values[None, :], np.zeros((1, len(values))), grid.build, grid.unit)
-
-
-def _places(track: Track, columns: Sequence[int]) -> list[int]:
-    """First document of the track from each column on."""
-    return [int(np.searchsorted(track.column, column)) for column in columns]
-
-
-def _limit(p: Array) -> float:
-    """Largest p that is a discovery, over all series that could have stepped."""
-    if not p.size:
-        return 0.0
-    called = p[false_discovery(p) <= FALSE_EVENTS]
-    return max(float(called.max()) if called.size else 0.0, FALSE_EVENTS / len(p))
 
 
 def _large(steps: Sequence[LevelStep], least: float) -> list[LevelStep]:
@@ -237,11 +225,6 @@ def _between(
     return LevelStep(first, split, end, shift, variance, tail(z))
 
 
-def _without(steps: Sequence[LevelStep], slopes: Sequence[Slope]) -> list[LevelStep]:
-    gone = {split for slope in slopes for split in slope.splits}
-    return [step for step in steps if step.split not in gone]
-
-
 def _completed(
     events: Sequence[Event], tracks: Sequence[Track], steps: list[list[LevelStep]], least: float
 ) -> tuple[list[Event], list[list[LevelStep]]]:
@@ -249,29 +232,20 @@ def _completed(
     table = [list(found) for found in steps]
     result = []
     for event in events:
-        more = _more_members(event, tracks, table, least)
-        for row, step in more:
-            table[row] = sorted([*table[row], step], key=lambda one: one.split)
-        members = [member_of(row, step, tracks[row]) for row, step in more]
+        inside = {member.row for member in event.members}
+        tested = [
+            (row, step)
+            for row, track in enumerate(tracks)
+            if row not in inside and (step := _at(track, table[row], event.build)) is not None
+        ]
+        q = false_discovery(np.array([step.p for _, step in tested]))
+        members = []
+        for (row, step), value in zip(tested, q, strict=True):
+            if value <= MEMBER_Q and abs(step.shift) >= least:
+                table[row] = sorted([*table[row], step], key=lambda one: one.split)
+                members.append(member_of(row, step, tracks[row]))
         result.append(added(event, members) if members else event)
     return result, [_again(t, found) for t, found in zip(tracks, table, strict=True)]
-
-
-def _more_members(
-    event: Event, tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], least: float
-) -> list[tuple[int, LevelStep]]:
-    inside = {member.row for member in event.members}
-    tested = [
-        (row, step)
-        for row, track in enumerate(tracks)
-        if row not in inside and (step := _at(track, steps[row], event.build)) is not None
-    ]
-    q = false_discovery(np.array([step.p for _, step in tested]))
-    return [
-        one
-        for one, value in zip(tested, q, strict=True)
-        if value <= MEMBER_Q and abs(one[1].shift) >= least
-    ]
 
 
 def _at(track: Track, steps: Sequence[LevelStep], build: int) -> LevelStep | None:

@@ -100,16 +100,16 @@ def _around(waiting: Sequence[_Placed], build: int) -> list[_Placed]:
     rows: set[int] = set()
     group = []
     for one in waiting:
-        near = abs(one.build - build) <= NEAR
-        if one.row not in rows and (near or _may_be(one, build)):
+        if one.row in rows:
+            continue
+        fits = abs(one.build - build) <= NEAR
+        if not fits and not one.step.pinned:
+            first, last = interval(one.support)
+            fits = first <= build <= last
+        if fits:
             rows.add(one.row)
             group.append(one)
     return group
-
-
-def _may_be(one: _Placed, build: int) -> bool:
-    first, last = interval(one.support)
-    return not one.step.pinned and first <= build <= last
 
 
 def interval(support: Mapping[int, float]) -> tuple[int, int]:

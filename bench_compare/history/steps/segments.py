@@ -49,25 +49,21 @@ class Splits:
 @lru_cache(maxsize=4096)
 def splits(count: int) -> Splits:
     """Of a stretch of `count` documents."""
-    rows = [
-        (first, split, end)
-        for first, end in _intervals(count)
-        for split in range(first + LEAST_DOCUMENTS, end - LEAST_DOCUMENTS + 1)
-    ]
-    first, split, end = np.array(rows, np.int64).reshape(-1, 3).T
-    return Splits(first, split, end, (first == 0) & (end == count))
-
-
-def _intervals(count: int) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    intervals: dict[tuple[int, int], None] = {}
     length = float(count)
     while length >= 2 * LEAST_DOCUMENTS:
         width = round(length)
         number = 2 * math.ceil(count / width) - 1
-        starts = np.linspace(0, count - width, number).round().astype(int)
-        found += [(int(start), int(start) + width) for start in starts]
+        for start in np.linspace(0, count - width, number).round().astype(int).tolist():
+            intervals[start, start + width] = None
         length /= SHRINK
-    return list(dict.fromkeys(found))
+    rows = [
+        (first, split, end)
+        for first, end in intervals
+        for split in range(first + LEAST_DOCUMENTS, end - LEAST_DOCUMENTS + 1)
+    ]
+    first, split, end = np.array(rows, np.int64).reshape(-1, 3).T
+    return Splits(first, split, end, (first == 0) & (end == count))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,20 +251,17 @@ def _placed(track: Track, found: list[int], held: set[int]) -> list[int]:
     places = list(found)
     for _ in range(SWEEPS):
         for number, split in enumerate(places):
+            if split in held:
+                continue
             first = places[number - 1] if number else 0
             end = places[number + 1] if number + 1 < len(places) else len(track)
-            if split not in held:
-                places[number] = _best(track, first, split, end)
+            spots = np.arange(first + LEAST_DOCUMENTS, end - LEAST_DOCUMENTS + 1)
+            spots = spots[track.opens_build[spots] > 0]
+            if spots.size:
+                ends = np.full_like(spots, first), np.full_like(spots, end)
+                gain = np.nan_to_num(contrasts(track, ends[0], spots, ends[1]).t) ** 2
+                places[number] = int(spots[np.argmax(gain)])
     return places
-
-
-def _best(track: Track, first: int, split: int, end: int) -> int:
-    spots = np.arange(first + LEAST_DOCUMENTS, end - LEAST_DOCUMENTS + 1)
-    spots = spots[track.opens_build[spots] > 0]
-    if not spots.size:
-        return split
-    found = contrasts(track, np.full_like(spots, first), spots, np.full_like(spots, end))
-    return int(spots[np.argmax(np.nan_to_num(found.t) ** 2)])
 
 
 def _pruned(track: Track, places: Sequence[int], held: set[int], limit: float) -> list[LevelStep]:
