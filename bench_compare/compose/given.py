@@ -86,8 +86,13 @@ def check_alike(sources: Sequence[Source], engines: Mapping[int, frozenset[str]]
 
 def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, str, object]]:
     """(what must be one, its field in this document, value)."""
+    settings = document.run.settings
     for name in SETTINGS:
-        yield name, f"run.settings.{name}", _known_setting(document, name)
+        value: object = vars(settings)[name]
+        # Documents that say how their workers started say, too, that these had no limit.
+        if name == "threads" and value is None and settings.worker_start is not None:
+            value = "no limit"
+        yield name, f"run.settings.{name}", value
     for engine in document.engines:
         if engine.key in wanted:
             yield from _engine_facts(document, engine)
@@ -96,16 +101,6 @@ def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, st
             for uuid in {uuid for _, uuid in facts(case.rounds).places}:
                 yield "device", f"cases[{number}].rounds.device_uuid", uuid
     yield "environment", "machine.environment", dict(document.machine.environment)
-
-
-def _known_setting(document: Document, name: str) -> object:
-    """What a setting is; None where the document does not tell. Documents that say how their
-    workers started say of `threads`, too, that these were not held to a number."""
-    settings = document.run.settings
-    value: object = getattr(settings, name)
-    if name == "threads" and value is None and settings.worker_start is not None:
-        return "no limit"
-    return value
 
 
 def _engine_facts(document: Document, engine: Engine) -> Iterator[tuple[str, str, object]]:
@@ -163,7 +158,7 @@ def surroundings(
 
 
 def _setting(document: Document, name: str) -> str | None:
-    value = getattr(document.run.settings, name)
+    value: object = vars(document.run.settings)[name]
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (tuple, dict)):
@@ -297,7 +292,15 @@ class Given:
 
 def read_given(inputs: Inputs) -> Given:
     every = (*inputs.sources, *inputs.against)
-    wanted = {number: _engines(source, inputs.engines) for number, source in enumerate(every)}
+    wanted: dict[int, frozenset[str]] = {}
+    for number, source in enumerate(every):
+        keys = {case.engine for case in source.document.cases}
+        fitting = (
+            key
+            for key in keys
+            if any(fnmatchcase(engine_name(key).spec, glob) for glob in inputs.engines)
+        )
+        wanted[number] = frozenset(fitting if inputs.engines else keys)
     if not any(wanted[number] for number in range(len(inputs.sources))):
         what = f"no engine fits {', '.join(inputs.engines)}" if inputs.engines else "no cases in it"
         raise InputError(f"{inputs.sources[0].path}: {what}")
@@ -325,15 +328,6 @@ def read_given(inputs: Inputs) -> Given:
         wanted=wanted,
         chains=tuple(chains),
         remarks=tuple(remarks),
-    )
-
-
-def _engines(source: Source, globs: Sequence[str]) -> frozenset[str]:
-    keys = {case.engine for case in source.document.cases}
-    if not globs:
-        return frozenset(keys)
-    return frozenset(
-        k for k in keys if any(fnmatchcase(engine_name(k).spec, glob) for glob in globs)
     )
 
 

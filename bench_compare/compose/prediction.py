@@ -139,8 +139,10 @@ def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask
     value = float((factors * means(cells, columns)).sum())
     if not math.isfinite(value) or not rows.size:
         return WeightedSum(value, None, None, "none")
-    whole = _whole_documents(cells, columns)
-    if len(whole) >= DOCUMENTS:
+    # Documents that hold every row are the units, where no other one holds any.
+    known = {int(one): np.isfinite(cells[:, columns == one]).any(axis=1) for one in set(columns)}
+    whole = sorted(one for one, here in known.items() if here.any())
+    if len(whole) >= DOCUMENTS and all(known[one].all() for one in whole):
         sums = [float((factors * _mean(cells[:, columns == one])).sum()) for one in whole]
         variance = float(np.var(sums, ddof=1))
         return WeightedSum(value, variance / len(sums), len(sums) - 1, "documents", variance)
@@ -164,13 +166,6 @@ def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask
     spread = sum(v * v / dof for v, dof in parts)
     dof = variance * variance / spread if spread else 1.0
     return WeightedSum(value, variance, dof, "rounds", states)
-
-
-def _whole_documents(cells: Array, columns: Ints) -> list[int]:
-    """Documents that hold every row, where no other one holds any."""
-    known = {int(one): np.isfinite(cells[:, columns == one]).any(axis=1) for one in set(columns)}
-    held = {one: rows for one, rows in known.items() if rows.any()}
-    return sorted(held) if all(rows.all() for rows in held.values()) else []
 
 
 def unsettled(parts: Sequence[tuple[float, int]], value: float) -> float:

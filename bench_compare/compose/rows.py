@@ -249,8 +249,17 @@ def _row(
     """`lacking`: the series that counts, where it has no samples of that."""
     fingerprint, engine, variant, cache = key
     case = cases[-1]
-    errors = [error for one in cases if (error := _error(one)) is not None]
-    notes = [note for one in cases if (note := _unresolved(one)) is not None]
+    validations = [one.validation for one in cases if one.validation is not None]
+    errors = [
+        float(output.relative_l2)
+        for validation in validations
+        if validation.status == "passed"
+        for output in validation.outputs
+    ]
+    unresolved = None
+    for one in cases:
+        notes = [note for note in facts(one.rounds).notes or () if "not resolved" in note]
+        unresolved = notes[0] if notes else unresolved
     made = dict(variant)
     # Of a call, its execution and the wait for it, more than half is not the execution.
     device, whole = (case.summary.get(name) for name in SERIES)
@@ -267,9 +276,9 @@ def _row(
         path=case.graph.path,
         sha256=case.graph.sha256,
         problem=_problem(case, lacking),
-        error=max(errors, default=None),
+        error=max(filter(math.isfinite, errors), default=None),
         workspace_bytes=None if case.memory is None else case.memory.workspace_bytes,
-        unresolved=notes[-1] if notes else None,
+        unresolved=unresolved,
         is_launch_bound=device is not None
         and whole is not None
         and 2 * device.median < whole.median,
@@ -288,19 +297,6 @@ def _problem(case: Case, lacking: str | None = None) -> str | None:
     if lacking is None:
         return None
     return f"no samples of {lacking} that took longer than {LEAST_NS:g} ns"
-
-
-def _error(case: Case) -> float | None:
-    if case.validation is None or case.validation.status != "passed":
-        return None
-    errors = [float(output.relative_l2) for output in case.validation.outputs]
-    known = [error for error in errors if math.isfinite(error)]
-    return max(known, default=None)
-
-
-def _unresolved(case: Case) -> str | None:
-    notes = facts(case.rounds).notes
-    return next((note for note in notes if "not resolved" in note), None) if notes else None
 
 
 def _bound_ns(side: CaseSide) -> float:

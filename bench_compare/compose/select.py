@@ -80,32 +80,25 @@ def allowed(
     table: LayerTable, network: Network, cache: str, fixes: Mapping[str, str], limited: bool
 ) -> list[Allowed]:
     """Of every layer, in order. Raises `UsageError` for a configuration that no row has."""
-    return [
-        _allowed(rows_of(table, station, cache), station, fixes.get(station.layer.id), limited)
-        for station in network.stations
-    ]
-
-
-def _allowed(rows: Sequence[TableRow], station: Station, fix: str | None, limited: bool) -> Allowed:
-    excluded: dict[int, str] = {}
-    for row in rows:
-        reason = _reason(row, station, limited)
-        if reason is not None:
-            excluded[row.number] = reason
-    usable = [row for row in rows if row.number not in excluded]
-    if fix is not None:
-        fitting = [row for row in usable if fix in names_of(row)]
-        fitting = fitting or [row for row in usable if fits(row, fix)]
-        if usable and not fitting:
+    found = []
+    for station in network.stations:
+        rows = rows_of(table, station, cache)
+        reasons = {row.number: _reason(row, station, limited) for row in rows}
+        excluded = {number: reason for number, reason in reasons.items() if reason is not None}
+        usable = [row for row in rows if row.number not in excluded]
+        fix = fixes.get(station.layer.id)
+        if fix is not None:
             what = f"--fix {station.layer.id}={fix}"
-            names = [row.text for row in usable]
-            known = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-            raise UsageError(f"{what}: no such row of this layer; there are {known}")
-        excluded.update(
-            {row.number: f"--fix {station.layer.id}={fix}" for row in usable if row not in fitting}
-        )
-        usable = fitting
-    return Allowed(tuple(usable), excluded, fix is not None)
+            fitting = [row for row in usable if fix in names_of(row)]
+            fitting = fitting or [row for row in usable if fits(row, fix)]
+            if usable and not fitting:
+                names = [row.text for row in usable]
+                known = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+                raise UsageError(f"{what}: no such row of this layer; there are {known}")
+            excluded |= {row.number: what for row in usable if row not in fitting}
+            usable = fitting
+        found.append(Allowed(tuple(usable), excluded, fix is not None))
+    return found
 
 
 def _reason(row: TableRow, station: Station, limited: bool) -> str | None:

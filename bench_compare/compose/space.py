@@ -104,7 +104,13 @@ def _options(
         groups[row.engine, row.fingerprint, _rewrite(row)].append(row)
     found = []
     for group in groups.values():
-        keys = [_key(row, prices, limited, frugal) for row in group]
+        keys = []
+        for row in group:
+            energy = float(prices.energies[row.number])
+            key = [float(prices.times[row.number])]
+            key += [math.inf if math.isnan(energy) else energy] if frugal else []
+            key += [math.inf if row.error is None else row.error] if limited else []
+            keys.append(tuple(key))
         ordered = sorted(range(len(group)), key=lambda i: (keys[i], i))
         best: list[int] = []
         for one in ordered:
@@ -116,14 +122,6 @@ def _options(
 
 def _rewrite(row: TableRow) -> tuple[str | None, str | None]:
     return row.variant.get("layout"), row.variant.get("dtype")
-
-
-def _key(row: TableRow, prices: Prices, limited: bool, frugal: bool) -> tuple[float, ...]:
-    energy = float(prices.energies[row.number])
-    key = [float(prices.times[row.number])]
-    key += [math.inf if math.isnan(energy) else energy] if frugal else []
-    key += [math.inf if row.error is None else row.error] if limited else []
-    return tuple(key)
 
 
 def _limits(
@@ -201,16 +199,16 @@ class _Maker:
             if any(_rewrite(row) != (None, None) for end in ends for row in self._options[end]):
                 groups[edge.writer, edge.output].append(edge)
         for edges in groups.values():
-            alike = [edge for edge in edges if self._is_shareable(edge)]
+            alike = []
+            for edge in edges:
+                sides = forms(edge, self._network)
+                if sides is not None and sides[0] == sides[1] and not edge.is_view:
+                    alike.append(edge)
             wanted = list(dict.fromkeys(form for edge in alike for form in self._wanted(edge)))
             if len(alike) > 1 and len(wanted) <= MOST_FORMS:
                 yield from self._shared(alike, wanted)
                 edges = [edge for edge in edges if edge not in alike]
             yield from map(self._single, edges)
-
-    def _is_shareable(self, edge: Edge) -> bool:
-        sides = forms(edge, self._network)
-        return sides is not None and sides[0] == sides[1] and not edge.is_view
 
     def _variants(self, end: int | None) -> list[Mapping[str, str]]:
         return [{}] if end is None else [row.variant for row in self._options[end]]
@@ -252,17 +250,18 @@ class _Maker:
         sides = forms(edge, self._network)
         rows = []
         for first in self._variants(edge.writer):
-            needs = [conversion(edge, sides, first, v) for v in self._variants(edge.reader)]
-            rows.append([self._needed(need, edge) for need in needs])
+            prices = []
+            for second in self._variants(edge.reader):
+                need = conversion(edge, sides, first, second)
+                if isinstance(need, bool):
+                    prices.append((0.0, 0.0) if need else (math.inf, math.inf))
+                else:
+                    prices.append(self._price(need, edge))
+            rows.append(prices)
         table = np.array(rows)
         if edge.writer is None:
             return _term(None, edge.reader, table)
         return _term(edge.reader, edge.writer, table.transpose(1, 0, 2))
-
-    def _needed(self, need: FormConversion | bool, edge: Edge) -> tuple[float, float]:
-        if isinstance(need, bool):
-            return (0.0, 0.0) if need else (math.inf, math.inf)
-        return self._price(need, edge)
 
     def _price(self, need: FormConversion, edge: Edge) -> tuple[float, float]:
         if need not in self._known:

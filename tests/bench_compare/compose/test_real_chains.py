@@ -17,7 +17,7 @@ from bench_schema import files
 from bench_compare.cli import main
 
 ROOT = Path(__file__).resolve().parents[3]
-FLAGS = ("--rounds", "3", "--iters", "30", "--threads", "1", "--reference", "none", "--quiet")
+FLAGS = ("--rounds", "8", "--iters", "12", "--threads", "1", "--reference", "none", "--quiet")
 CONV = "conv_fwd: n=4 c=16 h=28 w=28 k=16 r=3 s=3 pad=1"
 NET = f"""
 output = ["sum:y"]
