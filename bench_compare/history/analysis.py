@@ -186,11 +186,10 @@ def _noise(findings: Findings, rows: int) -> Noise:
             is_noise = p_value(middle, "head", count) > findings.limit
             low, high = (middle, high) if is_noise else (low, middle)
         sides = np.array([max(count - SENSITIVE_DOCUMENTS, 1)]), np.array([SENSITIVE_DOCUMENTS])
-        variance = float(np.median(noise.variance[known])) * float(
-            inflation(*sides, correlation)[0]
-        )
+        variance = float(inflation(*sides, correlation)[0])
         variance *= sum(1 / float(side[0]) for side in sides)
-        sensitivity = math.exp(min((high + POWER_Z) * math.sqrt(variance), 10.0))
+        spread = math.sqrt(float(np.median(noise.variance[known])))
+        sensitivity = math.exp(min((high + POWER_Z) * spread * math.sqrt(variance), 10.0))
     return Noise(correlation, noise.shared, noise.odd_share, sensitivity)
 
 

@@ -120,7 +120,17 @@ def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Bui
     if repo is not None and by != "started":
         order, more = _in_history(order, repo)
         remarks += more
-    return [_build(name, groups[name], by) for name in order], remarks
+    builds = []
+    for name in order:
+        members, shown = groups[name], name
+        if by == "started":
+            shown = f"{members[0].moment:%Y-%m-%d %H:%M:%S}"
+        elif by == "commit" and len(name) >= 12 and set(name) <= set("0123456789abcdef"):
+            shown = name[:10]
+        aliases = {name, shown, *(doc.run_id for doc in members), *(doc.path for doc in members)}
+        aliases |= {doc.label for doc in members if doc.label is not None}
+        builds.append(Build(shown, frozenset(aliases), members[0].started, tuple(members)))
+    return builds, remarks
 
 
 def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[str]]:
@@ -142,18 +152,6 @@ def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[st
     if docs and not named:
         raise InputError(f"--by {by}: no document has one; choose from {ORDERS}")
     return named, remarks
-
-
-def _build(name: str, docs: Sequence[Doc], by: str) -> Build:
-    first = docs[0]
-    shown = name
-    if by == "started":
-        shown = f"{first.moment:%Y-%m-%d %H:%M:%S}"
-    elif by == "commit" and (len(name) >= 12 and all(sign in "0123456789abcdef" for sign in name)):
-        shown = name[:10]
-    aliases = {name, shown, *(doc.run_id for doc in docs), *(doc.path for doc in docs)}
-    aliases |= {doc.label for doc in docs if doc.label is not None}
-    return Build(shown, frozenset(aliases), first.started, tuple(docs))
 
 
 def with_distinct_names(builds: Sequence[Build]) -> list[Build]:

@@ -309,20 +309,20 @@ def from_states(context: Context, changes: Sequence[StateChange]) -> list[EventI
     """What happened to several cases with the same build and for the same reason is one event."""
     groups: dict[tuple[str, str, int, int], list[StateChange]] = {}
     for change in changes:
-        ends = _ends(context.archive, change)
-        groups.setdefault((change.kind, change.text, *ends), []).append(change)
-    return [_from_state(context, group) for group in groups.values()]
+        # First and last build that may have brought it.
+        latest = context.archive.columns[change.after].build
+        earliest = min(context.archive.columns[change.before].build + 1, latest)
+        groups.setdefault((change.kind, change.text, earliest, latest), []).append(change)
+    return [
+        _from_state(context, group, earliest, latest)
+        for (_, _, earliest, latest), group in groups.items()
+    ]
 
 
-def _ends(archive: Archive, change: StateChange) -> tuple[int, int]:
-    """First and last build that may have brought it."""
-    latest = archive.columns[change.after].build
-    return min(archive.columns[change.before].build + 1, latest), latest
-
-
-def _from_state(context: Context, group: Sequence[StateChange]) -> EventInfo:
+def _from_state(
+    context: Context, group: Sequence[StateChange], earliest: int, latest: int
+) -> EventInfo:
     archive, lead = context.archive, group[0]
-    earliest, latest = _ends(archive, lead)
     known = [_entry(context, change.row, earliest, latest) for change in group]
     entry = next((one for one in known if one is not None), None)
     bad = lead.kind in BAD_STATES and None in known

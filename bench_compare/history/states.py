@@ -58,26 +58,21 @@ def state_changes(archive: Archive) -> list[StateChange]:
 
 
 def _status_change(archive: Archive, row: int, columns: Sequence[int]) -> StateChange | None:
-    columns = _without_minority(archive, row, columns)
+    # Without those of the newest build that completed, if most there did not.
+    builds = [archive.columns[column].build for column in columns]
+    newest = [c for c, build in zip(columns, builds, strict=True) if build == builds[-1]]
+    failed = [c for c in newest if archive.outcomes[row, c].status != "completed"]
+    if 2 * len(failed) > len(newest):
+        columns = [*columns[: len(columns) - len(newest)], *failed]
     statuses = [archive.outcomes[row, column].status for column in columns]
     if "completed" not in statuses or statuses[-1] == "completed":
         return None
     last = len(statuses) - 1 - statuses[::-1].index("completed")
     after = columns[last + 1]
-    newest = archive.outcomes[row, columns[-1]]
-    kind = KINDS.get(newest.status, "broken")
-    text = newest.status if newest.reason is None else f"{newest.status}: {newest.reason}"
+    outcome = archive.outcomes[row, columns[-1]]
+    kind = KINDS.get(outcome.status, "broken")
+    text = outcome.status if outcome.reason is None else f"{outcome.status}: {outcome.reason}"
     return StateChange(kind, row, columns[last], after, text)
-
-
-def _without_minority(archive: Archive, row: int, columns: Sequence[int]) -> Sequence[int]:
-    """The columns without those of the newest build that completed, if most there did not."""
-    builds = [archive.columns[column].build for column in columns]
-    newest = [column for column, build in zip(columns, builds, strict=True) if build == builds[-1]]
-    failed = [c for c in newest if archive.outcomes[row, c].status != "completed"]
-    if 2 * len(failed) <= len(newest):
-        return columns
-    return [*columns[: len(columns) - len(newest)], *failed]
 
 
 def _loss(archive: Archive, row: int, columns: Sequence[int]) -> StateChange | None:

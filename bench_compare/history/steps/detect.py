@@ -32,7 +32,7 @@ from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.discovery import false_discovery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_compare.history.steps.noise import NoiseModel
     from bench_compare.history.steps.track import Track
@@ -71,7 +71,16 @@ class Residuals:
 
 def rethought(track: Track, bounds: Sequence[int]) -> Track:
     """The track, or one of more correlation; `bounds` are where its levels begin."""
-    left = Residuals(tuple(_residuals(settled(track, bounds), bounds)))
+    calm = settled(track, bounds)
+    segment = np.searchsorted(np.asarray(bounds, int), np.arange(len(calm)), side="right")
+    place = segment * (calm.unit.max(initial=0) + 1) + calm.unit
+    parts = []
+    for number in np.unique(place):
+        at = place == number
+        weight = 1 / calm.variance[at]
+        level = (weight * calm.values[at]).sum() / weight.sum()
+        parts.append((calm.values[at] - level) * np.sqrt(weight))
+    left = Residuals(tuple(parts))
     if left.pairs < LEAST_PAIRS:
         return track
     error = 1 / left.pairs
@@ -84,16 +93,6 @@ def rethought(track: Track, bounds: Sequence[int]) -> Track:
     grown = correlated(track.correlation, rho)
     variance = track.variance * grown
     return replace(track, guess=guess, correlation=rho, variance=variance)
-
-
-def _residuals(track: Track, bounds: Sequence[int]) -> Iterator[Array]:
-    segment = np.searchsorted(np.asarray(bounds, int), np.arange(len(track)), side="right")
-    place = segment * (track.unit.max(initial=0) + 1) + track.unit
-    for number in np.unique(place):
-        at = place == number
-        weight = 1 / track.variance[at]
-        level = (weight * track.values[at]).sum() / weight.sum()
-        yield (track.values[at] - level) * np.sqrt(weight)
 
 
 MEMBER_Q = 0.05

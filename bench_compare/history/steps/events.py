@@ -183,7 +183,22 @@ def added(event: Event, members: Sequence[EventMember]) -> Event:
 
 def drift(slopes: Sequence[tuple[int, Slope]], tracks: Sequence[Track], shared: float) -> Event:
     """One event of the slopes of several series: (row, slope)."""
-    members = tuple(_drifting(row, slope, tracks[row]) for row, slope in slopes)
+    members = []
+    for row, slope in slopes:
+        track = tracks[row]
+        half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(slope.variance)
+        members.append(
+            EventMember(
+                row=row,
+                shift=slope.shift,
+                low=slope.shift - half,
+                high=slope.shift + half,
+                p=slope.p,
+                split=int(track.column[slope.first]),
+                before=tuple(track.column[: slope.first + 1].tolist()),
+                after=tuple(track.column[slope.last :].tolist()),
+            )
+        )
     earliest = min(int(tracks[row].build[slope.first]) for row, slope in slopes)
     latest = max(int(tracks[row].build[slope.last]) for row, slope in slopes)
     shift = float(np.mean([member.shift for member in members]))
@@ -191,19 +206,4 @@ def drift(slopes: Sequence[tuple[int, Slope]], tracks: Sequence[Track], shared: 
     half *= math.sqrt(shared + (1 - shared) / len(members))
     p = min(member.p for member in members)
     ends = (shift, shift - half, shift + half)
-    return Event(earliest, earliest, latest, *ends, p, members, pinned=False, slope=True)
-
-
-def _drifting(row: int, slope: Slope, track: Track) -> EventMember:
-    half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(slope.variance)
-    before, after = track.column[: slope.first + 1], track.column[slope.last :]
-    return EventMember(
-        row=row,
-        shift=slope.shift,
-        low=slope.shift - half,
-        high=slope.shift + half,
-        p=slope.p,
-        split=int(track.column[slope.first]),
-        before=tuple(before.tolist()),
-        after=tuple(after.tolist()),
-    )
+    return Event(earliest, earliest, latest, *ends, p, tuple(members), pinned=False, slope=True)

@@ -241,15 +241,15 @@ def _shrunk(variance: Array, dof: Array) -> tuple[Array, Array]:
 
 def differences(values: Array, unit: Ints, lag: int) -> Array:
     """Value minus that of `lag` documents before on the same unit; NaN where there is none."""
-    parts = [_lagged(values[:, unit == number], lag) for number in np.unique(unit)]
-    return np.concatenate(parts, axis=1) if parts else np.empty((len(values), 0))
-
-
-def _lagged(values: Array, lag: int) -> Array:
-    """Missing documents are passed over."""
-    order = np.argsort(np.isnan(values), axis=1, kind="stable")
-    packed = np.take_along_axis(values, order, axis=1)
-    return packed[:, lag:] - packed[:, :-lag] if values.shape[1] > lag else packed[:, :0]
+    parts = [np.empty((len(values), 0))]
+    for number in np.unique(unit):
+        mine = values[:, unit == number]
+        # Missing documents are passed over.
+        order = np.argsort(np.isnan(mine), axis=1, kind="stable")
+        packed = np.take_along_axis(mine, order, axis=1)
+        if mine.shape[1] > lag:
+            parts.append(packed[:, lag:] - packed[:, :-lag])
+    return np.concatenate(parts, axis=1)
 
 
 def _median_variance(first: Array) -> Array:

@@ -218,7 +218,11 @@ def _centre(values: Array, scale: Array, reach: float) -> float:
 def steps_of(track: Track, limit: float, pins: Iterable[int] = ()) -> list[LevelStep]:
     """Steps that noise gives with a probability of at most `limit`. Documents of `pins` begin a
     level where that is tenable; no other step moves them."""
-    held = {pin for pin in pins if _tenable(track, pin)}
+    held = set()
+    for pin in pins:
+        if 0 < pin < len(track):
+            whole = contrasts(track, *(np.array([at]) for at in (0, pin, len(track))))
+            held |= {pin} if np.isfinite(whole.t[0]) else set()
     ranges = sorted({0, len(track), *held})
     found = set(held)
     for first, end in pairwise(ranges):
@@ -226,13 +230,6 @@ def steps_of(track: Track, limit: float, pins: Iterable[int] = ()) -> list[Level
     calm = settled(track, sorted(found))
     placed = _placed(calm, sorted(found), held)
     return _pruned(settled(track, placed), placed, held, limit)
-
-
-def _tenable(track: Track, pin: int) -> bool:
-    if not 0 < pin < len(track):
-        return False
-    found = contrasts(track, *(np.array([at]) for at in (0, pin, len(track))))
-    return bool(np.isfinite(found.t[0]))
 
 
 def _search(track: Track, first: int, end: int, limit: float) -> set[int]:
