@@ -83,8 +83,12 @@ def cover(engines: Sequence[str], attempt: Attempt) -> Iterator[Row]:
     for recipe in OPS.values():
         graphs = small_graphs(recipe)
         data_types = tuple(dict.fromkeys(main_data_type(graph) for graph in graphs))
-        cells = tuple(_cell(engine, graphs, attempt) for engine in engines)
-        yield Row(recipe.name, recipe.direction, data_types, cells)
+        cells = []
+        for engine in engines:
+            reasons = ((graph.name, attempt(engine, graph)) for graph in graphs)
+            refusals = tuple(f"{name}: {why}" for name, why in reasons if why is not None)
+            cells.append(Cell(len(graphs), refusals))
+        yield Row(recipe.name, recipe.direction, data_types, tuple(cells))
 
 
 def small_graphs(recipe: Recipe) -> tuple[Graph, ...]:
@@ -93,11 +97,6 @@ def small_graphs(recipe: Recipe) -> tuple[Graph, ...]:
 
     name = f"matmul+{recipe.name}" if recipe.only_after else recipe.name
     return make_graphs(f"{name}: dtype={','.join(recipe.dtypes)}", "small")
-
-
-def _cell(engine: str, graphs: Sequence[Graph], attempt: Attempt) -> Cell:
-    reasons = ((graph.name, attempt(engine, graph)) for graph in graphs)
-    return Cell(len(graphs), tuple(f"{name}: {why}" for name, why in reasons if why is not None))
 
 
 def coverage_text(engines: Sequence[str], rows: Sequence[Row]) -> str:

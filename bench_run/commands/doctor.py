@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,6 @@ TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
-
-    from bench_schema.document import Device
 
 
 USAGE = """Report what this machine has for benchmarks (devices, engines, libraries,
@@ -107,10 +106,17 @@ def doctor() -> str:
         "Device files": [device_file(path) for path in DEVICE_FILES],
         "Permissions": permissions(),
     }
+    accelerators = []
+    for device in host.devices:
+        facts = [device.arch, None if device.driver is None else f"driver {device.driver}"]
+        if device.memory_bytes is not None:
+            facts.append(size_text(device.memory_bytes))
+        listed = ", ".join([device.name, *(fact for fact in facts if fact)])
+        accelerators.append(f"device {device.index}: {listed}")
     lines = [
         f"host {host.host}: {host.os}, kernel {host.kernel}, Python {host.python}",
         f"processor {host.cpu.model}, {host.cpu.cores} cores, {size_text(host.memory_bytes)}",
-        *(_device_line(device) for device in host.devices),
+        *accelerators,
     ]
     if not host.devices:
         lines.append("no accelerator was found: NVML and amdsmi, where installed, see none")
@@ -121,15 +127,6 @@ def doctor() -> str:
             rows = [("yes" if f.ok else "no", f.what, f.text) for f in findings]
             parts += ["", title, tabulate(rows, tablefmt="plain", disable_numparse=True)]
     return "\n".join(parts)
-
-
-def _device_line(device: Device) -> str:
-    from bench_run.text import size_text
-
-    facts = [device.arch, None if device.driver is None else f"driver {device.driver}"]
-    if device.memory_bytes is not None:
-        facts.append(size_text(device.memory_bytes))
-    return f"device {device.index}: " + ", ".join([device.name, *(f for f in facts if f)])
 
 
 def library(module: str, install: tuple[str, str]) -> Finding:
@@ -174,16 +171,10 @@ def device_file(path: str) -> Finding:
         return Finding(False, path, "not there: no such device, or its driver is not loaded")
     if os.access(path, os.R_OK | os.W_OK):
         return Finding(True, path, "readable and writable")
-    return Finding(
-        False, path, f"no permission: sudo usermod -aG {_group(place)} $USER, then log in again"
-    )
-
-
-def _group(place: Path) -> str:
-    try:
-        return place.group()
-    except (KeyError, OSError):
-        return "render"
+    group = "render"
+    with suppress(KeyError, OSError):
+        group = place.group()
+    return Finding(False, path, f"no permission: sudo usermod -aG {group} $USER, then log in again")
 
 
 def permissions(counters_file: str = COUNTERS_FILE) -> list[Finding]:

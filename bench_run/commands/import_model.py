@@ -53,18 +53,22 @@ CHOICES = {
 def answer(arguments: Mapping[str, Any]) -> Outcome:
     from pathlib import Path
 
+    from bench_run.errors import UsageError
     from bench_run.models.lower import ModelLowering, fuse, take_apart
     from bench_run.models.operations import LOWERINGS
     from bench_run.models.save import save_model
 
-    chosen = {flag: _choice(flag, arguments[flag]) for flag in CHOICES}
+    chosen = {}
+    for flag, choices in CHOICES.items():
+        chosen[flag] = choices[0] if arguments[flag] is None else arguments[flag]
+        if chosen[flag] not in choices:
+            named = ", ".join(choices)
+            raise UsageError(f"{flag}: no choice {chosen[flag]!r}; choose from {named}")
     model = _read(arguments)
     model = fuse(model) if chosen["--fuse"] == "on" else take_apart(model)
     lowering = ModelLowering(model, LOWERINGS, chosen["--layout"])
     lowering.run()
     if not lowering.layers:
-        from bench_run.errors import UsageError
-
         raise UsageError(f"import: {model.name}: {_nothing(lowering.refused)}")
     folder = Path(arguments["--output"])
     both = chosen["--direction"] == "both"
@@ -91,15 +95,6 @@ def _nothing(refused: Sequence[RefusedCall]) -> str:
     rows = dict.fromkeys(f"{one.call.operation or one.call.kind} ({one.reason})" for one in refused)
     more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
     return f"no operation can be expressed as a graph: {', '.join(list(rows)[:MOST_NAMED])}{more}"
-
-
-def _choice(flag: str, given: str | None) -> str:
-    from bench_run.errors import UsageError
-
-    choices = CHOICES[flag]
-    if given is not None and given not in choices:
-        raise UsageError(f"{flag}: no choice {given!r}; choose from {', '.join(choices)}")
-    return choices[0] if given is None else given
 
 
 def _read(arguments: Mapping[str, Any]) -> Model:

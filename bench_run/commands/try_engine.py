@@ -13,7 +13,7 @@ from bench_run.text import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench_schema.document import Case, Engine
+    from bench_schema.document import Case
 
     from bench_run.options import Options
 
@@ -44,15 +44,15 @@ def try_engine(options: Options) -> tuple[str, bool]:
         return f"no   {STEPS['import_ns']}\n     {error}", False
     case, engine = document.cases[0], document.engines[0]
     worked = case.outcome.status == "completed"
-    lines = [*_engine_lines(engine), *_steps(case), *(_plan_lines(case) if worked else ())]
+    lines = [
+        f"engine {engine.key} on {engine.device_kind} ({engine.device})",
+        *(f"  {name}: {version}" for name, version in engine.libraries.items()),
+        *(f"  {answer:<3} {name}" for name, answer in (engine.abilities or {}).items()),
+        *_steps(case),
+    ]
+    if worked:
+        lines += [f"  {name}: {text}" for name, text in case.plan.items()]
     return "\n".join(lines), worked
-
-
-def _engine_lines(engine: Engine) -> Iterator[str]:
-    yield f"engine {engine.key} on {engine.device_kind} ({engine.device})"
-    yield from (f"  {name}: {version}" for name, version in engine.libraries.items())
-    abilities = engine.abilities or {}
-    yield from (f"  {answer:<3} {name}" for name, answer in abilities.items())
 
 
 def _steps(case: Case) -> Iterator[str]:
@@ -72,7 +72,3 @@ def _steps(case: Case) -> Iterator[str]:
         yield f"yes  {text}"
     yield f"no   {PHASES.get(phase, phase)}: {case.outcome.status}"
     yield f"     {case.outcome.reason}"
-
-
-def _plan_lines(case: Case) -> Iterator[str]:
-    yield from (f"  {name}: {text}" for name, text in case.plan.items())

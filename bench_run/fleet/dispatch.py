@@ -178,13 +178,14 @@ class Dispatch:
         groups: dict[str, list[str]] = defaultdict(list)
         for name in sorted(names):
             groups[self._cases[name].case.graph.id.fingerprint].append(name)
-        for group in groups.values():
-            queue = min(map(self._queue, units), key=self._load_us)
-            queue.waiting += group
 
-    def _load_us(self, queue: Queue) -> int:
-        names = (*queue.active, *queue.waiting)
-        return sum(_cost_us(self._cases[name].case) for name in names)
+        def load_us(queue: Queue) -> int:
+            listed = (*queue.active, *queue.waiting)
+            return sum(_cost_us(self._cases[name].case) for name in listed)
+
+        for group in groups.values():
+            queue = min(map(self._queue, units), key=load_us)
+            queue.waiting += group
 
     def hopeless(self, names: Sequence[str]) -> Iterator[PlannedCase]:
         """Those with which too many units were lost; they are not given to another one."""

@@ -211,7 +211,18 @@ def join_documents(paths: Sequence[str], output: str, *, allow_unlike: bool) -> 
     unlike = _unlike(files, allow_unlike)
     missing = tuple(_missing(files))
     header = _header(files, complete=not missing, notes=[f"parts differ in {d}" for d in unlike])
-    names = _new_ids(files)
+    # New ids of cases, by file and id, where runs that are no shards use one for two cases.
+    taken: set[str] = set()
+    names = {}
+    for file in files:
+        for known in file.cases:
+            name, number = known.id, 1
+            while name in taken:
+                number += 1
+                name = f"{known.id} #{number}"
+            taken.add(name)
+            if name != known.id:
+                names[file.path, known.id] = name
     with writing(output), writing_bytes(output) as write:
         # The document as `codec.encode` writes it, its cases one by one.
         begin, end = encode(header).split(b'"cases":[]', 1)
@@ -365,22 +376,6 @@ def _shared(items: Iterable[Iterable[tuple[str, str]]]) -> dict[str, str]:
 
 
 # --- its cases ---
-
-
-def _new_ids(files: Sequence[PartFile]) -> dict[tuple[str, str], str]:
-    """New ids of cases, by file and id, where runs that are no shards use one for two cases."""
-    taken: set[str] = set()
-    renamed = {}
-    for file in files:
-        for case in file.cases:
-            name, number = case.id, 1
-            while name in taken:
-                number += 1
-                name = f"{case.id} #{number}"
-            taken.add(name)
-            if name != case.id:
-                renamed[file.path, case.id] = name
-    return renamed
 
 
 def _cases(files: Sequence[PartFile], names: dict[tuple[str, str], str]) -> Iterator[Case]:

@@ -31,17 +31,13 @@ def choose_cpus(allowed: set[int], threads: int, folder: Path = CPUS) -> set[int
     first serve most interrupts."""
     by_core: dict[str, list[int]] = {}
     for number in sorted(allowed, reverse=True):
-        by_core.setdefault(_core(number, folder), []).append(number)
+        siblings = str(number)  # what the processors of one core have in common
+        with suppress(OSError):
+            siblings = (folder / f"cpu{number}/topology/thread_siblings_list").read_text().strip()
+        by_core.setdefault(siblings, []).append(number)
     turns = max(map(len, by_core.values()))
     order = [core[turn] for turn in range(turns) for core in by_core.values() if turn < len(core)]
     return set(order[:threads])
-
-
-def _core(number: int, folder: Path) -> str:
-    """What the processors of one core have in common."""
-    with suppress(OSError):
-        return (folder / f"cpu{number}/topology/thread_siblings_list").read_text().strip()
-    return str(number)
 
 
 def pin_process(threads: int) -> None:

@@ -4,6 +4,7 @@ through amdsmi.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -29,13 +30,20 @@ def _device(library: Any, index: int) -> Device:
     handle = library.nvmlDeviceGetHandleByIndex(index)
     uuid = nvml_text("nvmlDeviceGetUUID", handle)
     limit_mw = nvml_number("nvmlDeviceGetEnforcedPowerLimit", handle)
+    arch: str | None = None
+    with suppress(library.NVMLError):
+        major, minor = library.nvmlDeviceGetCudaComputeCapability(handle)
+        arch = f"sm_{major}{minor}"
+    memory_bytes: int | None = None
+    with suppress(library.NVMLError):
+        memory_bytes = int(library.nvmlDeviceGetMemoryInfo(handle).total)
     return Device(
         index=index,
         name=nvml_text("nvmlDeviceGetName", handle) or "NVIDIA device",
         uuid=uuid,
         driver=nvml_text("nvmlSystemGetDriverVersion"),
-        arch=_arch(library, handle),
-        memory_bytes=_memory(library, handle),
+        arch=arch,
+        memory_bytes=memory_bytes,
         l2_bytes=None if uuid is None else _l2_bytes(uuid),
         max_sm_clock_mhz=nvml_number("nvmlDeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM),
         max_memory_clock_mhz=nvml_number(
@@ -43,21 +51,6 @@ def _device(library: Any, index: int) -> Device:
         ),
         power_limit_w=None if limit_mw is None else limit_mw / 1000,
     )
-
-
-def _arch(library: Any, handle: Any) -> str | None:
-    try:
-        major, minor = library.nvmlDeviceGetCudaComputeCapability(handle)
-    except library.NVMLError:
-        return None
-    return f"sm_{major}{minor}"
-
-
-def _memory(library: Any, handle: Any) -> int | None:
-    try:
-        return int(library.nvmlDeviceGetMemoryInfo(handle).total)
-    except library.NVMLError:
-        return None
 
 
 def _l2_bytes(uuid: str) -> int | None:
@@ -107,12 +100,9 @@ def refuse_busy(used: Iterable[str], before: Mapping[str, set[int] | None]) -> N
                 f"--require-idle: the driver does not tell which processes use device {device}"
             )
         if users:
-            named = ", ".join(_describe(pid) for pid in sorted(users))
-            raise DeviceBusyError(f"--require-idle: device {device} is in use by {named}")
-
-
-def _describe(pid: int) -> str:
-    try:
-        return f"process {pid} ({psutil.Process(pid).name()})"
-    except psutil.Error:  # of another container, or gone
-        return f"process {pid}"
+            named = [f"process {pid}" for pid in sorted(users)]
+            for place, pid in enumerate(sorted(users)):
+                with suppress(psutil.Error):  # of another container, or gone
+                    named[place] += f" ({psutil.Process(pid).name()})"
+            everyone = ", ".join(named)
+            raise DeviceBusyError(f"--require-idle: device {device} is in use by {everyone}")

@@ -75,7 +75,13 @@ class HostWatch:
         before, after = self._before, self._after
         window_s = after.at_s - before.at_s
         busy, own = _passed(before.busy_s, after.busy_s), _passed(before.own_s, after.own_s)
-        others = None if busy is None or own is None else busy - own - self._newcomers_s(window_s)
+        others = None
+        if busy is not None and own is not None:
+            # Processes of ours that were not there when the watch was made; at most one processor
+            # each, since nobody read them when it began.
+            now = _tree(self._root, self._proc).items()
+            newcomers = (min(one.seconds, window_s) for pid, one in now if pid not in self._ours)
+            others = busy - own - sum(newcomers)
         return Surroundings(
             window_s=round(window_s, 6),
             others_cpu_s=None if others is None else round(max(others, 0.0), 3),
@@ -84,14 +90,6 @@ class HostWatch:
             involuntary_switches=after.switches - before.switches,
             cpu_clock_mhz=self._clock_mhz,
             cpu_temperature_c=self._temperature_c,
-        )
-
-    def _newcomers_s(self, window_s: float) -> float:
-        """Processor time of processes of ours that were not there when the watch was made; at most
-        one processor each, since nobody read them when it began."""
-        found = _tree(self._root, self._proc)
-        return sum(
-            min(one.seconds, window_s) for pid, one in found.items() if pid not in self._ours
         )
 
 

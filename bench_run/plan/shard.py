@@ -67,20 +67,13 @@ def shards_of(costs: Mapping[str, int], count: int) -> dict[str, int]:
     for key in sorted(costs, key=lambda key: (-costs[key], key)):
         # Shards in the order that a key prefers them (rendezvous hashing).
         seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
-        shard = _first_with_room(
-            np.argsort(_mixed(salts ^ np.uint64(seed)), kind="stable"), loads, room - costs[key]
-        )
+        order = np.argsort(_mixed(salts ^ np.uint64(seed)), kind="stable")
+        with_room = (int(each) for each in order if loads[each] <= room - costs[key])
+        # The least loaded where none has room.
+        shard = next(with_room, min(range(count), key=lambda each: (loads[each], each)))
         chosen[key] = shard
         loads[shard] += costs[key]
     return chosen
-
-
-def _first_with_room(order: npt.NDArray[np.int64], loads: Sequence[int], most: float) -> int:
-    """The least loaded where none has room."""
-    for shard in order:
-        if loads[shard] <= most:
-            return int(shard)
-    return min(range(len(loads)), key=lambda shard: (loads[shard], shard))
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bench_schema.document import Device
-    from bench_schema.tuning import Candidate, Entry, TunedEngine, TunedRecord
+    from bench_schema.tuning import Entry, TunedEngine, TunedRecord
 
     from bench_run.engines.base import EngineFacts
     from bench_run.graph.model import Graph
@@ -61,11 +61,9 @@ def rewritten(graph: PlannedGraph, variant: Mapping[str, str]) -> PlannedGraph |
             except GraphError as error:
                 return f"not valid with {axis}={variant[axis]}: {error}"
             made = made if changed is None else changed
-    return graph if made is graph.loaded.graph else _identified(graph, made, variant)
-
-
-def _identified(graph: PlannedGraph, made: Graph, variant: Mapping[str, str]) -> PlannedGraph:
-    """References, inputs and fingerprints are those of the new graph; its name stays."""
+    if made is graph.loaded.graph:
+        return graph
+    # References, inputs and fingerprints are those of the new graph; its name stays.
     axes = ",".join(f"{axis}={variant[axis]}" for axis in GRAPH_AXES if axis in variant)
     text = write_graph(made.places[0].graph if isinstance(made, ChainGraph) else made)
     loaded = replace(
@@ -284,13 +282,9 @@ def _winner(
         return graph
     if graph.id.fingerprint != winner.fingerprint:
         return "its rewritten graph is not the one that was tuned"
-    told = f"{TUNED_NOTE}{_text(winner)} ({entry.reason})"
+    name = " ".join(f"{a}={v}" for a, v in winner.variant.items()) or "the default"
     tuned = variant_case(graph, engines[winner.engine], winner.case_variant)
-    return with_note(tuned, told)
-
-
-def _text(winner: Candidate) -> str:
-    return " ".join(f"{a}={v}" for a, v in winner.variant.items()) or "the default"
+    return with_note(tuned, f"{TUNED_NOTE}{name} ({entry.reason})")
 
 
 def with_note(case: PlannedCase, note: str) -> PlannedCase:

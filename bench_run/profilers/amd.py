@@ -75,27 +75,19 @@ def kernels(iterations: Sequence[Iteration]) -> tuple[Kernel, ...]:
     for iteration in iterations:
         for each in iteration:
             by_name[each.name].append(each)
-    return tuple(
-        Kernel(
-            name=name,
-            count=round(statistics.median(_count(name, i) for i in iterations)),
-            median_ns=statistics.median(each.duration_ns for each in launches),
-            counters=_median_counters(launches),
-        )
-        for name, launches in by_name.items()
-    )
-
-
-def _count(name: str, iteration: Iteration) -> int:
-    return sum(each.name == name for each in iteration)
-
-
-def _median_counters(launches: Sequence[KernelDispatch]) -> dict[str, float]:
-    names = dict.fromkeys(name for each in launches for name in each.counters)
-    return {
-        name: statistics.median(d.counters[name] for d in launches if name in d.counters)
-        for name in names
-    }
+    rows = []
+    for name, launches in by_name.items():
+        counts = [sum(each.name == name for each in iteration) for iteration in iterations]
+        counters = dict.fromkeys(counter for each in launches for counter in each.counters)
+        medians = {
+            counter: statistics.median(
+                d.counters[counter] for d in launches if counter in d.counters
+            )
+            for counter in counters
+        }
+        median_ns = statistics.median(each.duration_ns for each in launches)
+        rows.append(Kernel(name, round(statistics.median(counts)), median_ns, medians))
+    return tuple(rows)
 
 
 def trace_events(iterations: Sequence[Iteration]) -> list[TraceEvent]:

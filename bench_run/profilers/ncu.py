@@ -111,11 +111,7 @@ def parse(text: str) -> tuple[Kernel, ...]:
             continue
         names[launch] = row.get("Kernel Name") or "kernel"
         launches.setdefault(launch, {})[metric] = value
-    return tuple(_rows(names, launches))
-
-
-def _rows(names: Mapping[str, str], launches: Mapping[str, Mapping[str, float]]) -> list[Kernel]:
-    """One row a kernel: counters of its first launch, launches counted."""
+    # One row a kernel: counters of its first launch, launches counted.
     rows: dict[str, Kernel] = {}
     for launch, values in launches.items():
         name = names[launch]
@@ -125,7 +121,7 @@ def _rows(names: Mapping[str, str], launches: Mapping[str, Mapping[str, float]])
             continue
         counters = {metric: value for metric, value in values.items() if metric != DURATION}
         rows[name] = Kernel(name, 1, values.get(DURATION, 0.0), counters)
-    return list(rows.values())
+    return tuple(rows.values())
 
 
 def _number(text: str | None) -> float | None:

@@ -116,13 +116,8 @@ def node_facts(node: Node) -> Iterator[str]:
     for key, value in sorted(node.attributes.items()):
         neutral = isinstance(value, tuple) and set(value) == {_NEUTRAL.get(key)}
         if key != "operation" and value != defaults.get(key) and not neutral:
-            yield f"{key} {_attribute_text(value)}"
-
-
-def _attribute_text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "×".join(map(str, value))
-    return significant(value, 6) if isinstance(value, float) else str(value)
+            text = significant(value, 6) if isinstance(value, float) else str(value)
+            yield f"{key} {'×'.join(map(str, value)) if isinstance(value, tuple) else text}"
 
 
 def dims_text(tensor: Tensor) -> str:

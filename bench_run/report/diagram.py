@@ -22,7 +22,7 @@ from bench_run.text import shorten
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_run.graph.model import Graph, Node, Tensor
+    from bench_run.graph.model import Graph
 
 
 # Layered drawing of an acyclic graph: boxes and edges in, coordinates out.
@@ -61,7 +61,12 @@ def arrange(sizes: Sequence[Size], edges: Sequence[Edge]) -> Picture:
     pieces = [piece for path in paths for piece in itertools.pairwise(path)]
     rows = _order(layer, pieces)
     x = _horizontal(rows, pieces, widths)
-    bands = _vertical(rows, sizes)
+    bands: list[tuple[float, float]] = []  # top and bottom of each layer
+    top = MARGIN
+    for row in rows:
+        tallest = max((sizes[box][1] for box in row if box < len(sizes)), default=0.0)
+        bands.append((top, top + tallest))
+        top += tallest + GAP_Y
     centres = tuple((x[box], sum(bands[layer[box]]) / 2) for box in range(len(sizes)))
     routes = tuple(_route(path, x, layer, bands, sizes) for path in paths)
     width = max(x[box] + widths[box] / 2 for box in range(len(widths))) + MARGIN
@@ -169,16 +174,6 @@ def isotonic(values: Sequence[float]) -> list[float]:
     return [mean for mean, count in blocks for _ in range(count)]
 
 
-def _vertical(rows: list[list[int]], sizes: Sequence[Size]) -> list[tuple[float, float]]:
-    """Top and bottom of each layer."""
-    bands, top = [], MARGIN
-    for row in rows:
-        height = max((sizes[box][1] for box in row if box < len(sizes)), default=0.0)
-        bands.append((top, top + height))
-        top += height + GAP_Y
-    return bands
-
-
 def _route(
     path: list[int],
     x: Sequence[float],
@@ -264,21 +259,17 @@ def page(graph: Graph) -> str:
 
 def boxes_of(graph: Graph) -> list[Box]:
     """Operations first, then the tensors."""
-    operations = [_operation(node) for node in graph.nodes]
-    return [*operations, *(_tensor(graph, tensor) for tensor in graph.tensors)]
-
-
-def _operation(node: Node) -> Box:
-    name = plain(node.name)
-    named = () if name in ("", operation_name(node)) else (shorten(name, _WIDEST),)
-    facts = (shorten(fact, _WIDEST) for fact in node_facts(node))
-    return Box("operation", (operation_name(node), *named, *facts))
-
-
-def _tensor(graph: Graph, tensor: Tensor) -> Box:
-    kind = f"{tensor.data_type} {layout_text(graph, tensor)}"
-    lines = (tensor_name(tensor), shorten(dims_text(tensor), _WIDEST), shorten(kind, _WIDEST))
-    return Box(role(graph, tensor), lines)
+    boxes = []
+    for node in graph.nodes:
+        name = plain(node.name)
+        named = () if name in ("", operation_name(node)) else (shorten(name, _WIDEST),)
+        facts = (shorten(fact, _WIDEST) for fact in node_facts(node))
+        boxes.append(Box("operation", (operation_name(node), *named, *facts)))
+    for tensor in graph.tensors:
+        kind = f"{tensor.data_type} {layout_text(graph, tensor)}"
+        lines = (tensor_name(tensor), shorten(dims_text(tensor), _WIDEST), shorten(kind, _WIDEST))
+        boxes.append(Box(role(graph, tensor), lines))
+    return boxes
 
 
 def edges_of(graph: Graph) -> list[tuple[int, int]]:
@@ -326,7 +317,7 @@ FILLS = {"operation": "#ddebff", "input": "#eaf6ec", "output": "#fff0dc"}
 
 def dot(graph: Graph) -> str:
     """For Graphviz: ``dot -Tsvg``."""
-    lines = [f"digraph {_quoted(graph.name)} {{", "  node [shape=box, style=filled]"]
+    lines = [f'digraph "{_escaped(graph.name)}" {{', "  node [shape=box, style=filled]"]
     for number, box in enumerate(boxes_of(graph)):
         label = "\\n".join(map(_escaped, box.lines))
         lines.append(f'  n{number} [label="{label}", fillcolor="{_fill(box.kind)}"]')
@@ -351,7 +342,3 @@ def _fill(kind: str) -> str:
 
 def _escaped(text: str) -> str:
     return plain(text).replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _quoted(text: str) -> str:
-    return f'"{_escaped(text)}"'

@@ -25,14 +25,16 @@ def plan_labels(document: Document) -> tuple[str, ...]:
     """One for each case, in full; empty where graph and engine say everything. A plan's place in
     its engine's list stands before its name: it is short, and can be asked for again."""
     ids = {engine.key: engine.id or "" for engine in document.engines}
-    return tuple(_label(case, ids.get(case.engine, "")) for case in document.cases)
-
-
-def _label(case: Case, engine_id: str) -> str:
-    if case.variant:
-        place = [case.plan["index"]] if "index" in case.plan else []
-        return " ".join([*place, *(case.variant[key] for key in sorted(case.variant))])
-    return case.plan.get("plan", "") if engine_id.startswith(BY_PLACE) else ""
+    labels = []
+    for case in document.cases:
+        label = ""
+        if case.variant:
+            place = [case.plan["index"]] if "index" in case.plan else []
+            label = " ".join([*place, *(case.variant[key] for key in sorted(case.variant))])
+        elif ids.get(case.engine, "").startswith(BY_PLACE):
+            label = case.plan.get("plan", "")
+        labels.append(label)
+    return tuple(labels)
 
 
 def add_label(engine: str, label: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,23 @@ def run_performance_test(
             word = {"fwd": "forward", "bwd": "backward"}[recipe.direction]
             made = make_graphs(spec, str(options.get("shapes", "common")))
             directions = {graph.name: word for graph in made}
-            rows += list(_rows(document, name, given, directions))
+            for case in document.cases:
+                memory = {} if case.memory is None else asdict(case.memory)
+                sizes = ("peak_bytes", "workspace_bytes", "buffer_bytes")
+                rows.append(
+                    {
+                        "operator": name,
+                        "direction": directions.get(case.graph.name, "backward"),
+                        "graph": case.graph.name,
+                        "inputs": dict(given),
+                        "engine": case.engine,
+                        "outcome": case.outcome.status,
+                        "reason": case.outcome.reason,
+                        "validation": None if case.validation is None else case.validation.status,
+                        **_times(case),
+                        **{key: memory.get(key) for key in sizes},
+                    }
+                )
     return rows
 
 
@@ -142,25 +158,6 @@ def _text(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return "x".join(map(str, value))
     return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _rows(
-    document: Document, name: str, given: Inputs, directions: Mapping[str, str]
-) -> Iterator[dict[str, Any]]:
-    for case in document.cases:
-        memory = {} if case.memory is None else asdict(case.memory)
-        yield {
-            "operator": name,
-            "direction": directions.get(case.graph.name, "backward"),
-            "graph": case.graph.name,
-            "inputs": dict(given),
-            "engine": case.engine,
-            "outcome": case.outcome.status,
-            "reason": case.outcome.reason,
-            "validation": None if case.validation is None else case.validation.status,
-            **_times(case),
-            **{key: memory.get(key) for key in ("peak_bytes", "workspace_bytes", "buffer_bytes")},
-        }
 
 
 def _times(case: Case) -> dict[str, Any]:

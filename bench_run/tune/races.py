@@ -68,7 +68,7 @@ class BuiltGraph:
     took_s: float = 0.0
 
 
-def _build_first(_place: BenchTools, listed: BuiltGraph) -> None:
+def build_first(_place: BenchTools, listed: BuiltGraph) -> None:
     if listed.options[0].problem is None:
         listed.session.build(0)
 
@@ -152,7 +152,7 @@ class Races:
                 self.talk.say(f"building the candidates of {names} ({self.clock.text()})")
                 listed = benches.at_once(self._list, numbers)
                 if first == 0:  # each worker calibrates its clock when it builds its first plan
-                    list(benches.in_turn(_build_first, listed))
+                    list(benches.in_turn(build_first, listed))
                 fates = benches.at_once(partial(self._build, is_over=is_over), listed)
                 took_s = time.monotonic() - begin
                 pairs = zip(listed, fates, strict=True)

@@ -94,19 +94,17 @@ def _axis(text: str) -> tuple[str, tuple[str, ...]]:
     if "" in values:
         raise UsageError(f"--space {axis}: an empty value in {listed!r}")
     if axis in CHOICES:
-        return axis, tuple(_chosen(axis, value) for value in values)
+        if axis == "dtype":
+            values = tuple(ALIASES.get(value, value) for value in values)
+        for value in values:
+            if value not in CHOICES[axis]:
+                choices = ", ".join(CHOICES[axis])
+                raise UsageError(f"--space {axis}: no value {value!r}; choose from {choices}")
+        return axis, values
     if axis in FREE or (axis.startswith(KNOB_VARIANT) and axis != KNOB_VARIANT):
         return axis, values
     known = ", ".join((*FREE, *CHOICES, "knob:NAME"))
     raise UsageError(f"--space: no axis {axis!r}; choose from {known}")
-
-
-def _chosen(axis: str, value: str) -> str:
-    value = ALIASES.get(value, value) if axis == "dtype" else value
-    if value not in CHOICES[axis]:
-        choices = ", ".join(CHOICES[axis])
-        raise UsageError(f"--space {axis}: no value {value!r}; choose from {choices}")
-    return value
 
 
 ACCELERATOR_ITERATIONS = 300

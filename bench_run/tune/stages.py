@@ -223,23 +223,23 @@ class Confirmation:
         chosen from equally many rounds of all."""
         if self._tuning.scope == "global" or self._is_over():
             return frozenset()
-        return frozenset(id_ for each in self._raced for id_ in self.open_in(each, states))
-
-    def open_in(self, each: Raced, states: Mapping[str, CaseState]) -> Sequence[str]:
-        """Ids of the cases of one graph, where it is not settled who wins."""
-        known = {index: states.get(each.options[index].case.id) for index in each.finalists}
-        right = {i: s for i, s in known.items() if s is not None and not (s.is_wrong or s.ended)}
-        finalists = []
-        for index, state in right.items():
-            rounds = state.in_order()
-            times = np.array([round_log(r.counting) for r in rounds])
-            joules = [r.energy_j for r in rounds]
-            logs = objective_logs(times, joules, self._tuning.objective)
-            if logs is not None:
-                finalists.append(Finalist(index, each.ranks[index], logs))
-        rivals = each.rivals(finalists)
-        margin_ratio = self._tuning.margin_ratio
-        due = open_finalists(rivals, 0, margin_ratio, self._looks, self._most)
-        if due:  # a default that may not win has its time told too
-            due |= {f.index for f in finalists} - {f.index for f in rivals}
-        return [each.options[index].case.id for index in sorted(due)]
+        due: set[str] = set()
+        for each in self._raced:
+            finalists = []
+            for index in each.finalists:
+                state = states.get(each.options[index].case.id)
+                if state is None or state.is_wrong or state.ended:
+                    continue
+                rounds = state.in_order()
+                times = np.array([round_log(r.counting) for r in rounds])
+                joules = [r.energy_j for r in rounds]
+                logs = objective_logs(times, joules, self._tuning.objective)
+                if logs is not None:
+                    finalists.append(Finalist(index, each.ranks[index], logs))
+            rivals = each.rivals(finalists)
+            margin_ratio = self._tuning.margin_ratio
+            more = open_finalists(rivals, 0, margin_ratio, self._looks, self._most)
+            if more:  # a default that may not win has its time told too
+                more |= {f.index for f in finalists} - {f.index for f in rivals}
+            due |= {each.options[index].case.id for index in more}
+        return frozenset(due)

@@ -91,9 +91,11 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
             if _differ(a, b)
         ]
         if not pairs:
+            reasons = [note for note in notes if "by default: " in note]
+            why = f": {reasons[0].partition('by default: ')[2]}" if reasons else ""
             raise UsageError(
                 f"--verify: {path}: no entry has a winner that differs from the "
-                f"default and can run here{_why(notes)}"
+                f"default and can run here{why}"
             )
         cases = tuple(case for pair in pairs for case in pair)
         used = tuple({case.engine.key: case.engine for case in cases}.values())
@@ -103,12 +105,6 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
         pool.close()
         pool.kill()
     return _results(record, pairs, document)
-
-
-def _why(notes: Sequence[str]) -> str:
-    """What stands in the way of the first of them, where it is known."""
-    reasons = [note for note in notes if "by default: " in note]
-    return f": {reasons[0].partition('by default: ')[2]}" if reasons else ""
 
 
 def _differ(default: PlannedCase, tuned: PlannedCase) -> bool:

@@ -178,7 +178,11 @@ class Trial:
         """What the ratio may differ from 1 by chance: 98.3 % limit of its logarithm."""
         groups = [list(self.alone.values()), list(self.beside.values())]
         degrees = sum(map(len, groups)) - len(groups) + SCATTER_DEGREES
-        squares = sum(map(_squares, groups)) + SCATTER_DEGREES * SCATTER_RATIO**2
+        squares = 0.0
+        for group in groups:
+            centre = statistics.fmean(group)
+            squares += math.fsum((value - centre) ** 2 for value in group)
+        squares += SCATTER_DEGREES * SCATTER_RATIO**2
         share = sum(1 / len(group) for group in groups)
         return two_sided(degrees, LOOKS) * math.sqrt(squares / degrees * share)
 
@@ -189,11 +193,6 @@ class Trial:
             return False
         limit = min(math.log(MOST_RATIO), max(math.log(LIMIT_RATIO), self.step, self.scatter()))
         return abs(math.log(ratio)) > limit
-
-
-def _squares(values: Sequence[float]) -> float:
-    centre = statistics.fmean(values)
-    return math.fsum((value - centre) ** 2 for value in values)
 
 
 @dataclass(frozen=True)
