@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from bench_run.commands.supporting_engines import SupportingEngines
-    from bench_run.graph.model import Graph
     from bench_run.options import Options
 
 USAGE = f"""Describe graphs: operations, tensors, floating-point operations, bytes, and
@@ -48,6 +46,8 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
 
 def descriptions(options: Options, diagram_path: str | None) -> str:
     """Readable text for each graph; with a path, a drawing of the one graph."""
+    import textwrap
+
     from bench_run.commands.supporting_engines import supporting_engines
     from bench_run.plan.load import gather
     from bench_run.report.description import describe
@@ -69,16 +69,15 @@ def descriptions(options: Options, diagram_path: str | None) -> str:
         with writing(diagram_path):
             Path(diagram_path).write_text(draw(graphs[0]), encoding="utf-8")
     with supporting_engines(options) as engines:
-        return "\n".join(f"{describe(graph)}{_support_text(engines, graph)}" for graph in graphs)
-
-
-def _support_text(engines: SupportingEngines, graph: Graph) -> str:
-    """A line for each engine: whether it supports the graph, and if not, which node it refuses."""
-    import textwrap
-
-    lines = ["\n"]
-    for key in engines.keys:
-        why = engines.prepare(key, graph)
-        answer = "supported" if why is None else f"not supported: {why.removeprefix(f'{key}: ')}"
-        lines.append(textwrap.fill(f"  {key}: {answer}", WIDTH, subsequent_indent=" " * 4) + "\n")
-    return "".join(lines)
+        texts = []
+        for graph in graphs:
+            lines = [describe(graph), "\n"]
+            for key in engines.keys:
+                why = engines.prepare(key, graph)
+                support = "supported"
+                if why is not None:  # with the node that it refuses
+                    support = f"not supported: {why.removeprefix(f'{key}: ')}"
+                line = textwrap.fill(f"  {key}: {support}", WIDTH, subsequent_indent=" " * 4)
+                lines.append(f"{line}\n")
+            texts.append("".join(lines))
+        return "\n".join(texts)

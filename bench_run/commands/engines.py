@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedCase
-    from bench_run.worker.parent.pool import WorkerPool
 
 USAGE = f"""List all engines: whether each can run on this machine, and if not, how to get
 it. With graphs: the plans, knobs and workspace sizes that each --engine offers
@@ -44,31 +42,27 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
 
 def engine_list(options: Options) -> str:
     """Every engine: whether it can run here, and if not, why and how to get it."""
-    from bench_run.engines import list_engines
+    from bench_run.engines import choose_auto, list_engines
+    from bench_run.errors import EngineUnavailableError
 
     lines = []
     for row in list_engines():
         state = "yes" if row.availability.ok else "no "
         lines.append(_wrap(f"{state}  {row.name:<8} {row.summary}", first=""))
         lines.append(_wrap(row.availability.reason))
-    lines += ["", _auto_line()]
+    try:
+        lines += ["", _wrap(f"auto here: {choose_auto()[1]}", first="")]
+    except EngineUnavailableError as error:
+        lines += ["", f"auto here: {error}"]
     if options.graphs or options.op or options.miopen_driver:
         lines += ["", *_choices_of_graphs(options)]
     return "\n".join(lines)
 
 
-def _auto_line() -> str:
-    from bench_run.engines import choose_auto
-    from bench_run.errors import EngineUnavailableError
-
-    try:
-        return _wrap(f"auto here: {choose_auto()[1]}", first="")
-    except EngineUnavailableError as error:
-        return f"auto here: {error}"
-
-
 def _choices_of_graphs(options: Options) -> list[str]:
-    """What the named engines can choose from for each graph: plans, knobs, workspace."""
+    """What the named engines can choose from for each graph: plans, knobs, workspace; or why
+    nothing."""
+    from bench_run.errors import BenchRunError
     from bench_run.runner.planning import plan_closed
     from bench_run.worker.parent.pool import WorkerPool
 
@@ -78,22 +72,17 @@ def _choices_of_graphs(options: Options) -> list[str]:
     try:
         for case in planned.cases:
             lines.append(f"{case.graph.id.name} on {case.engine.key}:")
-            lines += [_wrap(text) for text in _choices(pool, case)]
+            try:
+                choices = pool.choices(case.engine, case.graph.loaded.graph)
+            except BenchRunError as error:
+                lines.append(_wrap(f"refused: {error}"))
+                continue
+            for choice in choices:
+                text = ", ".join(f"{key} {value}" for key, value in choice.items())
+                lines.append(_wrap(text or "one way to run it, no choices"))
     finally:
         pool.close()
     return lines
-
-
-def _choices(pool: WorkerPool, case: PlannedCase) -> list[str]:
-    """A line for each choice, or the reason why there is none."""
-    from bench_run.errors import BenchRunError
-
-    try:
-        choices = pool.choices(case.engine, case.graph.loaded.graph)
-    except BenchRunError as error:
-        return [f"refused: {error}"]
-    rows = (", ".join(f"{key} {value}" for key, value in choice.items()) for choice in choices)
-    return [row or "one way to run it, no choices" for row in rows]
 
 
 def _wrap(text: str, first: str = " " * 5) -> str:

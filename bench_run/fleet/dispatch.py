@@ -19,8 +19,6 @@ from bench_run.plan.shard import estimate_us, needs_processor, shards_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from bench_schema.document import Round
-
     from bench_run.plan.cases import PlannedCase
 
 GATED, UNGATED = "gated events", "events"
@@ -201,7 +199,15 @@ class Dispatch:
         known, queue = self._cases.get(part.id), self._queue(unit)
         if known is None:
             return None
-        fresh = tuple(each for each in part.rounds if self._is_new(each, known))
+        fresh = []
+        for each in part.rounds:
+            # Where a case had to do without a gate, only its rounds without one count.
+            if {each.device_timing, known.timing} == {GATED, UNGATED}:
+                is_new = each.device_timing == UNGATED
+            else:
+                is_new = each.index not in known.rounds
+            if is_new:
+                fresh.append(each)
         counts = bool(fresh) if part.rounds else not (queue.lost or known.ended)
         if not counts:
             self.dropped += 1
@@ -210,12 +216,6 @@ class Dispatch:
         kept = replace(part, rounds=tuple(replace(each, attempt=attempt) for each in fresh))
         self._keep(known, kept)
         return kept
-
-    def _is_new(self, each: Round, known: CaseProgress) -> bool:
-        """Where a case had to do without a gate, only its rounds without one count."""
-        if {each.device_timing, known.timing} == {GATED, UNGATED}:
-            return each.device_timing == UNGATED
-        return each.index not in known.rounds
 
     def give_up(self, case: PlannedCase, reason: str) -> Case:
         """The part that ends a case which no unit survived."""

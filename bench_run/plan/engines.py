@@ -135,23 +135,17 @@ def on_devices(
         )
     if not asks_several(options):
         return tuple(engines)
-    return tuple(made for engine in engines for made in _copies(options, engine, visible))
-
-
-def _copies(
-    options: Options, engine: PlannedEngine, visible: Mapping[str, int | None]
-) -> list[PlannedEngine]:
-    count = visible[engine.key]
-    if count is None or engine.spec.device is not None:
-        return [engine]
-    indices = range(count) if options.devices is None else options.devices
-    if len(indices) == 1:
-        return [engine]
-    specs = [on_device(engine.spec, index) for index in indices]
-    return [
-        replace(engine, key=spec.text, spec=spec, options=of_spec(engine.options, spec))
-        for spec in specs
-    ]
+    copies: list[PlannedEngine] = []
+    for engine in engines:
+        count = visible[engine.key]
+        indices = range(count or 0) if options.devices is None else options.devices
+        if count is None or engine.spec.device is not None or len(indices) == 1:
+            copies.append(engine)
+            continue
+        for spec in (on_device(engine.spec, index) for index in indices):
+            own = of_spec(engine.options, spec)
+            copies.append(replace(engine, key=spec.text, spec=spec, options=own))
+    return tuple(copies)
 
 
 def unique(names: Sequence[str]) -> list[str]:

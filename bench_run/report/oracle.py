@@ -56,11 +56,15 @@ def oracle_table(document: Document, pairs: Sequence[tuple[str, str]]) -> str:
             if key != first or searched is None or series is None or series not in searched.summary:
                 continue
             unlike = are_unlike(default, searched)
+            times = []
+            for case in (default, searched):
+                time = case_time(case, series)
+                times.append(marked("–" if time is None else time_text(time.ns), case))
             rows.append(
                 (
                     shorten(one_line(default.graph.name), NAME_WIDTH),
                     " ".join([default.engine, *default.variant.values()]),
-                    *(marked(_time_text(case, series), case) for case in (default, searched)),
+                    *times,
                     UNLIKE if unlike else left_text(default, searched, series),
                 )
             )
@@ -73,11 +77,6 @@ def oracle_table(document: Document, pairs: Sequence[tuple[str, str]]) -> str:
     if any(row[4] == UNLIKE for row in rows):
         notes.append(f"{UNLIKE}: {UNLIKE_MEANS}")
     return "\n".join([table, *(["", *notes] if notes else [])])
-
-
-def _time_text(case: Case, series: str) -> str:
-    time = case_time(case, series)
-    return "–" if time is None else time_text(time.ns)
 
 
 def left_text(default: Case, searched: Case, series: str) -> str:

@@ -21,7 +21,21 @@ GAINS = {"time": "gain", "energy": "gain in energy", "edp": "gain in energy × t
 
 def tuning_table(record: TunedRecord) -> str:
     """All entries, the whole, the Pareto fronts, and what it cost."""
-    rows = [_row(entry) for entry in record.entries]
+    rows = []
+    for entry in record.entries:
+        default, winner = entry.candidates[entry.default], entry.candidates[entry.winner]
+        tied = ", ".join(map(str, entry.tied_with[:6])) + (" …" if entry.tied_with[6:] else "")
+        rows.append(
+            (
+                shorten(one_line(entry.name), NAME_WIDTH),
+                time_text(default.time_ns),
+                time_text(winner.time_ns),
+                _name(winner),
+                gain_text(entry.gain) if entry.winner != entry.default else "–",
+                tied or "–",
+                one_line(entry.reason),
+            )
+        )
     gain = GAINS[record.settings.objective]
     head = ("graph", "default", "winner", "", gain, "tied with", "why")
     parts = [tabulate(rows, head, tablefmt="simple", disable_numparse=True), *_whole(record)]
@@ -38,20 +52,6 @@ def tuning_table(record: TunedRecord) -> str:
         f"{cost.race_s:.0f} s; {cost.confirm_s:.0f} s to confirm"
     )
     return "\n\n".join(parts)
-
-
-def _row(entry: Entry) -> tuple[str, ...]:
-    default, winner = entry.candidates[entry.default], entry.candidates[entry.winner]
-    tied = ", ".join(map(str, entry.tied_with[:6])) + (" …" if len(entry.tied_with) > 6 else "")
-    return (
-        shorten(one_line(entry.name), NAME_WIDTH),
-        time_text(default.time_ns),
-        time_text(winner.time_ns),
-        _name(winner),
-        gain_text(entry.gain) if entry.winner != entry.default else "–",
-        tied or "–",
-        one_line(entry.reason),
-    )
 
 
 def _name(candidate: Candidate) -> str:

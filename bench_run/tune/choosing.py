@@ -479,7 +479,17 @@ def total_gain(suite: Suite, winners: Mapping[int, int], looks: int) -> Gain | N
         return None
     default_ns = math.fsum(pair.weight * _mean_ns(pair.default) for pair in pairs)
     tuned_ns = math.fsum(pair.weight * _mean_ns(pair.winner) for pair in pairs)
-    errors = [_variance(pair, default_ns, tuned_ns) for pair in pairs]
+    # What each graph adds to the variance of the logarithm of the ratio of totals; its rounds.
+    errors = []
+    for pair in pairs:
+        rounds = int(pair.default.size)
+        moved_variance = 0.0
+        if rounds >= 2:
+            share = pair.weight * _mean_ns(pair.default) / default_ns
+            tuned_share = pair.weight * _mean_ns(pair.winner) / tuned_ns
+            moved = share * pair.default - tuned_share * pair.winner
+            moved_variance = float(moved.var(ddof=1)) / rounds
+        errors.append((moved_variance, rounds))
     estimate = default_ns / tuned_ns
     if any(rounds < 2 for _, rounds in errors):
         return Gain(default_ns, tuned_ns, Ratio(estimate))
@@ -493,17 +503,6 @@ def total_gain(suite: Suite, winners: Mapping[int, int], looks: int) -> Gain | N
 
 def _mean_ns(logs: Logs) -> float:
     return math.exp(float(logs.mean()))
-
-
-def _variance(pair: Pair, default_ns: float, tuned_ns: float) -> tuple[float, int]:
-    """What a graph adds to the variance of the logarithm of the ratio of totals; its rounds."""
-    rounds = int(pair.default.size)
-    if rounds < 2:
-        return 0.0, rounds
-    share = pair.weight * _mean_ns(pair.default) / default_ns
-    tuned_share = pair.weight * _mean_ns(pair.winner) / tuned_ns
-    moved = share * pair.default - tuned_share * pair.winner
-    return float(moved.var(ddof=1)) / rounds, rounds
 
 
 def decide_whole(
@@ -523,25 +522,21 @@ def decide_whole(
         others = f"the default breaks a limit: {broken}"
         why = f"the fastest within the limits; {others}" if rivals else f"{why}; {others}"
     reason = f"one for all graphs: {keys[whole.winner] or 'the default'}, {why}"
-    return [_under(each, keys[whole.winner], suite, reason) for each in suite.raced]
+    under = []
+    for each in suite.raced:
+        index, gain = original_of(each, keys[whole.winner]), None
+        default = suite.logs.get(each.options[0].case.id)
+        mine = None if index is None else suite.logs.get(each.options[index].case.id)
+        if index is not None and default is not None and mine is not None:
+            gain = ratio(Finalist(0, 0, default), Finalist(index, 1, mine))
+        under.append(Decision(index or 0, (), gain, reason))
+    return under
 
 
 def _broken(raced: Sequence[Raced], key: str) -> str | None:
     """The limit that a graph breaks under a combination that leaves it with its default."""
     left = (each for each in raced if original_of(each, key) == 0)
     return next((each.beyond for each in left if each.beyond is not None), None)
-
-
-def _under(each: Raced, key: str, suite: Suite, reason: str) -> Decision:
-    index = original_of(each, key)
-    default = suite.logs.get(each.options[0].case.id)
-    if index is None:
-        return Decision(0, (), None, reason)
-    mine = suite.logs.get(each.options[index].case.id)
-    gain = None
-    if default is not None and mine is not None:
-        gain = ratio(Finalist(0, 0, default), Finalist(index, 1, mine))
-    return Decision(index, (), gain, reason)
 
 
 def totals(suite: Suite, decisions: Sequence[Decision]) -> tuple[Total, ...]:

@@ -8,6 +8,7 @@ winners can have one key: then nothing is written.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -109,19 +110,16 @@ def _rule(graph: Graph, winner: Candidate) -> dict[str, Any] | str:
         if k.startswith(KNOB_VARIANT)
     }
     if knobs:
-        rule["knobs"] = [_knob(name, value) for name, value in knobs.items()]
+        rule["knobs"] = []
+        for knob, text in knobs.items():
+            typed: dict[str, Any] = {"type": "string", "value": text}
+            for kind, read in (("double", float), ("int", int)):  # the last that fits
+                with suppress(ValueError):
+                    typed = {"type": kind, "value": read(text)}
+            rule["knobs"].append({"knob_id": knob, **typed})
     if winner.time_ns is not None:
         rule["autotune_metadata"] = {"avg_time_ms": winner.time_ns / 1e6, "rank": 0}
     return rule
-
-
-def _knob(name: str, text: str) -> dict[str, Any]:
-    for kind, read in (("int", int), ("double", float)):
-        try:
-            return {"knob_id": name, "type": kind, "value": read(text)}
-        except ValueError:
-            continue
-    return {"knob_id": name, "type": "string", "value": text}
 
 
 def tunableop_rows(record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:

@@ -271,23 +271,21 @@ def _candidate(
         plan=dict(fate.plan),
     )
     found = confirmed.get(option.case.id) if index in each.finalists else None
-    return made if found is None else _with_times(made, found)
-
-
-def _with_times(candidate: Candidate, found: Confirmed) -> Candidate:
+    if found is None:
+        return made
     case, time = found.case, case_time(found.case)
     check = case.validation
     wrong = check is not None and check.status == "failed"
     return replace(
-        candidate,
+        made,
         stage="confirmed",
-        status="wrong" if wrong else candidate.status,
-        reason=check.reason if wrong and check is not None else candidate.reason,
+        status="wrong" if wrong else made.status,
+        reason=check.reason if wrong and check is not None else made.reason,
         time_ns=None if time is None else time.ns,
         time_low_ns=None if time is None else time.low_ns,
         time_high_ns=None if time is None else time.high_ns,
-        error=largest_error(case) if largest_error(case) is not None else candidate.error,
-        deterministic=candidate.deterministic if check is None else check.deterministic,
+        error=largest_error(case) if largest_error(case) is not None else made.error,
+        deterministic=made.deterministic if check is None else check.deterministic,
         energy_j=found.energy_j,
         case=case.id,
     )
