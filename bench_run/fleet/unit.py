@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Machine
 
-    from bench_run.fleet.dispatch import Block
+    from bench_run.fleet.dispatch import CaseBlock
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.benchmark import OpenedEngines
@@ -128,12 +128,12 @@ class Unit:
         fresh = self._options.fresh if self._options.rounds > 1 else "exec"
         return WorkerPool(self._options.timeout_s, {}, fresh=fresh)
 
-    def start(self, block: Block) -> None:
+    def start(self, block: CaseBlock) -> None:
         """Begin a block; `poll` tells what comes of it."""
         self._thread = threading.Thread(target=self._measure, args=(block,), daemon=True)
         self._thread.start()
 
-    def _measure(self, block: Block) -> None:
+    def _measure(self, block: CaseBlock) -> None:
         problem = "the unit's process met an error that was not expected"
         try:
             problem = "; ".join(self._run(block))
@@ -144,7 +144,7 @@ class Unit:
                 self._finished, self._problem = block.number, problem or None
                 self._changed.notify_all()
 
-    def _run(self, block: Block) -> tuple[str, ...]:
+    def _run(self, block: CaseBlock) -> tuple[str, ...]:
         pool = self._pool()
         try:
             if self._sharing.lanes > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,9 +73,12 @@ def machine(graph_paths: Iterable[str] = (), devices: tuple[Device, ...] = ()) -
             packages[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
+    os_name = platform.system()
+    with suppress(OSError):
+        os_name = platform.freedesktop_os_release().get("PRETTY_NAME", os_name)
     return Machine(
         host=platform.node() or "unknown",
-        os=_os_name(),
+        os=os_name,
         kernel=platform.release(),
         cpu=Cpu(cpu_model(), psutil.cpu_count(logical=False), psutil.cpu_count()),
         memory_bytes=psutil.virtual_memory().total,
@@ -84,13 +88,6 @@ def machine(graph_paths: Iterable[str] = (), devices: tuple[Device, ...] = ()) -
         environment={k: v for k, v in sorted(os.environ.items()) if k.startswith(ENVIRONMENT)},
         graphs_revision=_revision(graph_paths),
     )
-
-
-def _os_name() -> str:
-    try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
-    except OSError:
-        return platform.system()
 
 
 def cpu_model() -> str | None:

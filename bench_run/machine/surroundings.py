@@ -71,7 +71,7 @@ class HostWatch:
         self._load, self._temperature_c = _load(), cpu_temperature_c()
         self._clock_mhz = cpu_clock_mhz(proc=self._proc)
 
-    def told(self) -> Surroundings:
+    def surroundings(self) -> Surroundings:
         before, after = self._before, self._after
         window_s = after.at_s - before.at_s
         busy, own = _passed(before.busy_s, after.busy_s), _passed(before.own_s, after.own_s)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +25,6 @@ if TYPE_CHECKING:
 
 HOST, CALLS, DEVICE = 0, 1, 2
 LANES = {HOST: "iterations", CALLS: "driver and runtime calls", DEVICE: "kernels, copies, fills"}
-
-
-@dataclass(frozen=True)
-class Part:
-    """The trace of one case; instants in microseconds."""
-
-    case_id: str
-    events: tuple[TraceEvent, ...]
 
 
 def leave_part(engine: Engine, plan: Plan, case_id: str, folder: str) -> None:
@@ -94,29 +85,23 @@ def join_parts(folder: str) -> dict[str, Any]:
     paths = sorted(Path(folder).glob("*.json"), key=lambda path: int(path.stem))
     parts = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     events: list[TraceEvent] = []
-    for number, part in enumerate(parts):
-        events += _move(Part(part["case_id"], tuple(part["events"])), 100 * number)
+    for place, part in enumerate(parts):
+        # From zero on, its processes numbered from a hundred times its place.
+        zero = min((event["ts"] for event in part["events"] if "ts" in event), default=0)
+        numbers: dict[Any, int] = {}
+        for event in part["events"]:
+            numbers.setdefault(event.get("pid", 0), 100 * place + len(numbers))
+        moved = [
+            {**event, "pid": numbers[event.get("pid", 0)]}
+            | ({"ts": event["ts"] - zero} if "ts" in event else {})
+            for event in part["events"]
+        ]
+        name = part["case_id"]
+        events += [_name_track("process_name", number, 0, name) for number in numbers.values()]
+        lanes = {(e["pid"], e["tid"]) for e in moved if e.get("tid") in LANES}
+        events += [_name_track("thread_name", p, t, LANES[t]) for p, t in sorted(lanes)]
+        events += moved
     return {"traceEvents": events, "displayTimeUnit": "ns"}
-
-
-def _move(part: Part, first: int) -> list[TraceEvent]:
-    """The part's events from zero on, its processes numbered from `first`."""
-    zero = min((event["ts"] for event in part.events if "ts" in event), default=0)
-    numbers: dict[Any, int] = {}
-    for event in part.events:
-        numbers.setdefault(event.get("pid", 0), first + len(numbers))
-    events = [
-        {**event, "pid": numbers[event.get("pid", 0)]}
-        | ({"ts": event["ts"] - zero} if "ts" in event else {})
-        for event in part.events
-    ]
-    names = [_name_track("process_name", number, 0, part.case_id) for number in numbers.values()]
-    lanes = {(e["pid"], e["tid"]) for e in events if e.get("tid") in LANES}
-    return [
-        *names,
-        *(_name_track("thread_name", p, t, LANES[t]) for p, t in sorted(lanes)),
-        *events,
-    ]
 
 
 def _name_track(what: str, process: int, thread: int, name: str) -> TraceEvent:

@@ -215,7 +215,7 @@ def _measured_case(
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     told = {**told, **ask_witness(plan)}
     timeline.claim("free")
-    surroundings = replace(host.told(), device_processes=others_on(engine.facts.device))
+    surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
     validator = _validate(keeper, request, timeline)
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(

@@ -76,7 +76,7 @@ def test_processor_time_of_a_stranger_is_counted():
     watch.begin()
     time.sleep(1)
     watch.end()
-    assert watch.told().others_cpu_s > 0.05
+    assert watch.surroundings().others_cpu_s > 0.05
 
 
 def test_processor_time_of_a_process_that_we_start_meanwhile_is_not_that_of_others(monkeypatch):
@@ -87,7 +87,7 @@ def test_processor_time_of_a_process_that_we_start_meanwhile_is_not_that_of_othe
     with subprocess.Popen([sys.executable, "-c", BUSY.format(3)]) as ours:
         time.sleep(1)
         watch.end()
-        told = watch.told()
+        told = watch.surroundings()
         ours.kill()
     assert told.others_cpu_s < 0.7  # on a busy machine it gets less than a processor
 
@@ -96,7 +96,7 @@ def test_where_there_is_no_proc_nothing_is_known_and_nothing_fails(tmp_path):
     watch = HostWatch(tmp_path)
     watch.begin()
     watch.end()
-    found = watch.told()
+    found = watch.surroundings()
     assert (None, None) == (found.others_cpu_s, found.steal_s)
     assert cpu_clock_mhz(tmp_path, tmp_path) is None
 
