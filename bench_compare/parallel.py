@@ -41,18 +41,22 @@ def process_count(items: int, least: int) -> int:
 def share_out(work: Callable[[range], list[T]], items: int, unit: int, least: int) -> list[T]:
     """What `work` makes of all items, in order. It is called with ranges that begin at multiples of
     `unit`; `least` items are worth a process."""
-    return share_out_beside(work, (items, unit, least), lambda: None)[0]
+    return share_out_beside(work, items, unit, least, lambda: None)[0]
 
 
 def share_out_beside(
     work: Callable[[range], list[T]],
-    items_unit_least: tuple[int, int, int],
+    items: int,
+    unit: int,
+    least: int,
     beside: Callable[[], U],
 ) -> tuple[list[T], U]:
     """The same, and what this process alone makes before it takes part."""
-    items, unit, least = items_unit_least
     processes = process_count(items, least)
-    ranges = list(_ranges(items, unit, processes * TURNS if processes > 1 else 1))
+    units = -(-items // unit)
+    count = min(processes * TURNS if processes > 1 else 1, units)
+    edges = [units * place // count for place in range(count + 1)] if count else []
+    ranges = [range(first * unit, min(last * unit, items)) for first, last in pairwise(edges)]
     found, more = take_turns(
         lambda _, turns: {turn: work(ranges[turn]) for turn in turns},
         len(ranges),
@@ -83,7 +87,13 @@ def take_turns(
     firsts = range(0, turns, step)
     os.write(writer, b"".join(first.to_bytes(TOKEN_BYTES, "little") for first in firsts))
     os.close(writer)
-    free = partial(_free, reader, step, turns)
+
+    def free() -> Iterator[int]:
+        """The turns that nobody has taken yet; what a pipe holds it gives to one process only."""
+        while token := os.read(reader, TOKEN_BYTES):
+            first = int.from_bytes(token, "little")
+            yield from range(first, min(first + step, turns))
+
     children = [
         _start(partial(work, number, free())) for number in range(1, min(processes, turns + 1))
     ]
@@ -97,13 +107,6 @@ def take_turns(
     return [own, *parts], more
 
 
-def _free(reader: int, step: int, turns: int) -> Iterator[int]:
-    """The turns that nobody has taken yet; what a pipe holds it gives to one process only."""
-    while token := os.read(reader, TOKEN_BYTES):
-        first = int.from_bytes(token, "little")
-        yield from range(first, min(first + step, turns))
-
-
 def side_by_side(
     here: Callable[[], T], anywhere: Sequence[Callable[[], U]], *, worth: bool
 ) -> tuple[T, list[U]]:
@@ -111,18 +114,9 @@ def side_by_side(
     that what they make has to be small."""
     least = 1 if worth else len(anywhere) + 1
     made, first = share_out_beside(
-        lambda some: [anywhere[place]() for place in some], (len(anywhere), 1, least), here
+        lambda some: [anywhere[place]() for place in some], len(anywhere), 1, least, here
     )
     return first, made
-
-
-def _ranges(items: int, unit: int, most: int) -> Iterator[range]:
-    """About equally long ones."""
-    units = -(-items // unit)
-    count = min(most, units)
-    edges = [units * place // count for place in range(count + 1)] if count else []
-    for first, last in pairwise(edges):
-        yield range(first * unit, min(last * unit, items))
 
 
 def _start(work: Callable[[], object]) -> tuple[int, int] | None:
@@ -137,21 +131,16 @@ def _start(work: Callable[[], object]) -> tuple[int, int] | None:
         os.close(reader)
         os.close(writer)
         return None
-    if pid == 0:
-        _work(work, writer)
+    if pid == 0:  # whatever happens the child ends here: the parent does again what was not done
+        code = 1
+        try:
+            with os.fdopen(writer, "wb", BUFFER_BYTES) as pipe:
+                pickle.dump(work(), pipe, pickle.HIGHEST_PROTOCOL)
+            code = 0
+        finally:
+            os._exit(code)
     os.close(writer)
     return pid, reader
-
-
-def _work(work: Callable[[], object], writer: int) -> None:
-    """In the child. Whatever happens it ends here: the parent does again what was not done."""
-    code = 1
-    try:
-        with os.fdopen(writer, "wb", BUFFER_BYTES) as pipe:
-            pickle.dump(work(), pipe, pickle.HIGHEST_PROTOCOL)
-        code = 0
-    finally:
-        os._exit(code)
 
 
 def _finish(child: tuple[int, int] | None) -> Any:

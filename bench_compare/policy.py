@@ -47,7 +47,7 @@ class GraphRule:
 
 
 @dataclass(frozen=True)
-class Limit:
+class UnclearLimit:
     """A number of cases, or a share of them."""
 
     count: int = 0
@@ -71,7 +71,7 @@ class Policy:
     strict: bool = False
     required_sensitivity_ratio: float | None = None
     """Nine of ten cases must be able to show a slow-down of this share."""
-    max_unclear: Limit | None = None
+    max_unclear: UnclearLimit | None = None
     """More unclear cases are no answer."""
     alpha_ratio: float = 0.05
     floor_sd: float = 0.002
@@ -127,11 +127,11 @@ def parse_ratio(text: str, where: str) -> float:
     return value
 
 
-def parse_limit(text: str, where: str) -> Limit:
+def parse_limit(text: str, where: str) -> UnclearLimit:
     """``3`` cases, or ``10%`` of them."""
     word = text.strip()
     if word.isdecimal():
-        return Limit(int(word))
+        return UnclearLimit(int(word))
     number = word.removesuffix("%").strip()
     try:
         share = float(number) / 100
@@ -139,7 +139,7 @@ def parse_limit(text: str, where: str) -> Limit:
         share = -1.0
     if not word.endswith("%") or not 0 <= share <= 1:
         raise UsageError(f"{where}: {text!r} is no number of cases; write 3 or 10%")
-    return Limit(share=share)
+    return UnclearLimit(share=share)
 
 
 def parse_metric(text: str, where: str) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from bench_schema.identity import is_tuned
@@ -24,7 +24,7 @@ from bench_compare.comparison.circumstances.settings import differences, stoppin
 from bench_compare.comparison.judging.estimates import (
     ComparisonInputs,
     ExactMeasured,
-    Measured,
+    MeasuredMetric,
     comparison_inputs,
     measure,
 )
@@ -62,15 +62,14 @@ if TYPE_CHECKING:
     from bench_compare.model import Change, Note, Side, SideName
     from bench_compare.policy import Policy
     from bench_compare.statistics.arrays import Array
-    from bench_compare.statistics.columns import Columns
 
 
 def unit_warnings(
-    sides: tuple[Side, Side], measured: Mapping[str, Measured | ExactMeasured]
+    sides: tuple[Side, Side], measured: Mapping[str, MeasuredMetric | ExactMeasured]
 ) -> Iterator[str]:
     """A sentence where cases of base and other ran on no common unit, and one for each side whose
     documents do not count, for the other has none of their unit."""
-    gates = [m for m in measured.values() if isinstance(m, Measured) and m.metric.gates]
+    gates = [m for m in measured.values() if isinstance(m, MeasuredMetric) and m.metric.gates]
     count = max((int(one.other_unit.sum()) for one in gates), default=0)
     if count:
         yield (
@@ -78,21 +77,19 @@ def unit_warnings(
             "unit of hardware than in base (device or host): provisional"
         )
     for place in (0, 1) if gates else ():
-        left, total = max(_left_out(*one.columns[:: 1 - 2 * place]) for one in gates)
+        counts = []
+        for one in gates:
+            mine, theirs = one.columns[:: 1 - 2 * place]
+            shared = np.intersect1d(mine.block, theirs.block)
+            places = set(zip(mine.document.tolist(), mine.block.tolist(), strict=True))
+            alone = [block for _, block in places if block not in shared]
+            counts.append((len(alone) if shared.size else 0, len(places)))
+        left, total = max(counts)
         if left:
             yield (
                 f"{sides[place].label}: {left} of {total} documents ran on no unit of hardware of "
                 f"{sides[1 - place].label} and {'does' if left == 1 else 'do'} not count"
             )
-
-
-def _left_out(mine: Columns, theirs: Columns) -> tuple[int, int]:
-    """How many documents are on units that the other side lacks, where both have some in common;
-    and of how many."""
-    shared = np.intersect1d(mine.block, theirs.block)
-    places = set(zip(mine.document.tolist(), mine.block.tolist(), strict=True))
-    alone = [block for _, block in places if block not in shared]
-    return (len(alone) if shared.size else 0), len(places)
 
 
 # A closer look at one flagged case; too dear for all of them, and blind to the rounds' spread.
@@ -196,21 +193,13 @@ SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
 """On the samples of a side, by metric and row."""
 
 
-class Remarks(NamedTuple):
-    """On each pair."""
-
-    changes: Sequence[tuple[Change, ...]]
-    notes: Sequence[Sequence[Note]]
-    base: SampleNotes
-    other: SampleNotes
-
-
 def makers(
     pairs: Sequence[Pair],
     sides: tuple[Side, Side],
-    measured: Mapping[str, Measured | ExactMeasured],
+    measured: Mapping[str, MeasuredMetric | ExactMeasured],
 ) -> list[Callable[[], Any]]:
-    """What makes each field of `Remarks`; none needs another."""
+    """What makes the changes and notes of each pair, and the notes on samples of base and other;
+    none needs another."""
     return [
         lambda: [() if one.unlike is not None else changes(one.base, one.other) for one in pairs],
         lambda: [[*_case_notes(pair, *sides)] for pair in pairs],
@@ -227,12 +216,12 @@ def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
 
 
 def _notes_on_samples(
-    measured: Mapping[str, Measured | ExactMeasured], side: SideName
+    measured: Mapping[str, MeasuredMetric | ExactMeasured], side: SideName
 ) -> SampleNotes:
     """Of every gate metric."""
     notes: dict[tuple[str, int], list[Note]] = {}
     for name, one in measured.items():
-        if isinstance(one, Measured) and one.samples is not None and one.metric.gates:
+        if isinstance(one, MeasuredMetric) and one.samples is not None and one.metric.gates:
             samples = one.samples[side == "other"]
             found = sample_notes(samples, len(one.base_level), side)
             notes |= {(name, row): some for row, some in found.items()}
@@ -252,7 +241,7 @@ class Match:
 
     other: Side
     pairs: Sequence[Pair]
-    measured: Mapping[str, Measured | ExactMeasured]
+    measured: Mapping[str, MeasuredMetric | ExactMeasured]
     results: Mapping[str, Results]
 
 
@@ -298,7 +287,7 @@ def compare(
         movements=tuple(found),
         counts={verdict: verdicts[verdict] for verdict in Verdict},
         bad_news=bad,
-        problems=problems(cases, (unlike, seen), bad, policy),
+        problems=problems(cases, unlike, seen, bad, policy),
         warnings=(
             *warnings(base, others, cases, [e for m in matches for e in _unasked(base, m)]),
             *(text for m in matches for text in unit_warnings((base, m.other), m.measured)),
@@ -333,8 +322,38 @@ def _decided(
     )
     made = iter(said)
     cases: list[CaseComparison] = []
-    for match, parts in zip(found, todo, strict=True):
-        cases += _cases(match, Remarks(*islice(made, len(parts))), chosen, len(cases))
+    names = [name for name in chosen if name in GATES] or list(chosen)
+    for match in found:
+        changed, noted, *of_samples = islice(made, 4)
+        gates = [(name, match.results[name]) for name in names if name in match.results]
+        for row, pair in enumerate(match.pairs):
+            gate = next((name for name, one in gates if one.decides[row]), None)
+            more = (some.get((gate, row), ()) for some in of_samples if gate)
+            notes = (*noted[row], *chain.from_iterable(more))
+            became = changed[row]
+            decided = None if gate is None else (match.results[gate], row)
+            verdict, make_reason = _headline(pair, decided, became, notes)
+            last = pair.side.cases[-1]
+            cases.append(
+                CaseComparison(
+                    id=f"c{len(cases) + 1:04d}",
+                    name=pair.name,
+                    fingerprint=pair.fingerprint,
+                    family=last.graph.family,
+                    data_type=last.graph.data_type,
+                    engine=pair.engine,
+                    variant={} if is_tuned(last) else last.variant,
+                    other_label=match.other.label,
+                    base=pair.base,
+                    other=pair.other,
+                    verdict=verdict,
+                    make_reason=make_reason,
+                    gate=gate,
+                    metrics=CaseMetrics(match.results, row),
+                    changes=became,
+                    notes=notes,
+                )
+            )
     return found, cases
 
 
@@ -363,11 +382,11 @@ def _measured(
 
 def _but_per_round(
     chosen: Sequence[str], inputs: ComparisonInputs
-) -> dict[str, Measured | ExactMeasured | None]:
+) -> dict[str, MeasuredMetric | ExactMeasured | None]:
     """What has one number a round is measured elsewhere; gates are measured in any case, as rates
     rest on them."""
     found = {name: measure(METRICS[name], inputs, ()) for name in GATES}
-    gates = tuple(one for one in found.values() if isinstance(one, Measured))
+    gates = tuple(one for one in found.values() if isinstance(one, MeasuredMetric))
     for name in chosen:
         row = METRICS[name]
         if not (row.gates or isinstance(row.reading, PerRound)):
@@ -380,7 +399,7 @@ def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
     tested: dict[tuple[int, str], Tested] = {}
     for name in {name for match in matches for name in match.measured}:
         found = [match.measured.get(name) for match in matches]
-        p = [one.estimates.p if isinstance(one, Measured) else np.empty(0) for one in found]
+        p = [one.estimates.p if isinstance(one, MeasuredMetric) else np.empty(0) for one in found]
         q = false_discovery(np.concatenate(p))
         tests = int(np.isfinite(q).sum())
         bounds = np.cumsum([len(part) for part in p])[:-1]
@@ -397,39 +416,6 @@ def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
         )
         for number, match in enumerate(matches)
     ]
-
-
-def _cases(
-    match: Match, said: Remarks, chosen: Sequence[str], first: int
-) -> Iterator[CaseComparison]:
-    names = [name for name in chosen if name in GATES] or list(chosen)
-    gates = [(name, match.results[name]) for name in names if name in match.results]
-    for row, pair in enumerate(match.pairs):
-        gate = next((name for name, one in gates if one.decides[row]), None)
-        of_samples = (some.get((gate, row), ()) for some in (said.base, said.other) if gate)
-        notes = (*said.notes[row], *chain.from_iterable(of_samples))
-        became = said.changes[row]
-        decided = None if gate is None else (match.results[gate], row)
-        verdict, make_reason = _headline(pair, decided, became, notes)
-        last = pair.side.cases[-1]
-        yield CaseComparison(
-            id=f"c{first + row + 1:04d}",
-            name=pair.name,
-            fingerprint=pair.fingerprint,
-            family=last.graph.family,
-            data_type=last.graph.data_type,
-            engine=pair.engine,
-            variant={} if is_tuned(last) else last.variant,
-            other_label=match.other.label,
-            base=pair.base,
-            other=pair.other,
-            verdict=verdict,
-            make_reason=make_reason,
-            gate=gate,
-            metrics=CaseMetrics(match.results, row),
-            changes=became,
-            notes=notes,
-        )
 
 
 def _headline(
@@ -487,7 +473,7 @@ def _with_details(
 def _detail(case: CaseComparison, at: tuple[Match, int]) -> Detail | None:
     match, row = at
     measured = None if case.gate is None else match.measured[case.gate]
-    if not isinstance(measured, Measured) or measured.samples is None:
+    if not isinstance(measured, MeasuredMetric) or measured.samples is None:
         return None
     base, other = (
         [side.rounds.series[i] for i in np.flatnonzero(side.rounds.case == row).tolist()]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bench_compare.model import CaseSide
 
 
-# What outputs that passed were checked against: news where base was checked more strictly.
-
 ERROR_GROWTH = 1000.0
 """An error that grew by this factor is news even within its tolerance."""
 ERROR_FLOOR = 1e-3
@@ -149,9 +147,24 @@ def changes(base: CaseSide | None, other: CaseSide | None) -> tuple[Change, ...]
         return tuple(_one_sided(base, other))
     found: list[Change] = []
     if not (_sound(base) and _sound(other)):
-        found += [*_completion(base, other), *_presence(base, other), *_validation(base, other)]
+        found += [*_completion(base, other), *_validation(base, other)]
+        held = len(base.cases), len(other.cases)
+        missing = Share(
+            base.missing, base.missing + held[0], other.missing, other.missing + held[1]
+        )
+        if missing.worse or missing.better:
+            verdict = Verdict.REMOVED if missing.worse else Verdict.ADDED
+            found.append(Change(verdict, f"missing{missing.text}"))
     same_engine = engine_name(base.engine).spec == engine_name(other.engine).spec
-    found += _lost(base, other, LOSSES if same_engine else LOSSES_OF_ANY)
+    ran = [[case for case in side.cases if _completed(case)] for side in (base, other)]
+    losses = LOSSES if same_engine else LOSSES_OF_ANY
+    for holds, sentence in losses if all(ran) else ():
+        if all(map(holds, ran[1])):
+            continue
+        had, has = ([holds(case) for case in cases] for cases in ran)
+        share = Share(had.count(False), len(had), has.count(False), len(has))
+        if share.worse and any(had):
+            found.append(Change(Verdict.LOST, f"{sentence}{share.text}"))
     if same_engine:
         found += [Change(Verdict.LOST, text) for text in weaker_checks(base.cases, other.cases)]
     return tuple(sorted(found, key=lambda change: ORDER.index(change.verdict)))
@@ -236,19 +249,6 @@ def _completion(base: CaseSide, other: CaseSide) -> Iterator[Change]:
         yield Change(Verdict.FIXED, f"base {ended(base)}{incomplete.text}")
 
 
-def _presence(base: CaseSide, other: CaseSide) -> Iterator[Change]:
-    missing = Share(
-        base.missing,
-        base.missing + len(base.cases),
-        other.missing,
-        other.missing + len(other.cases),
-    )
-    if missing.worse:
-        yield Change(Verdict.REMOVED, f"missing{missing.text}")
-    elif missing.better:
-        yield Change(Verdict.ADDED, f"missing{missing.text}")
-
-
 def wrong(case: Case) -> bool:
     """Its outputs are, in any iteration, or it changed its inputs, or its time is one that no
     machine of this kind reaches."""
@@ -289,20 +289,6 @@ def checked(case: Case) -> bool:
 
 
 Losses: TypeAlias = "tuple[tuple[Callable[[Case], bool], str], ...]"
-
-
-def _lost(base: CaseSide, other: CaseSide, losses: Losses) -> Iterator[Change]:
-    """What base had and other has not, among the documents that completed the case."""
-    sides = [[case for case in side.cases if _completed(case)] for side in (base, other)]
-    if not all(sides):
-        return
-    for holds, sentence in losses:
-        if all(map(holds, sides[1])):
-            continue
-        had, has = ([holds(case) for case in cases] for cases in sides)
-        share = Share(had.count(False), len(had), has.count(False), len(has))
-        if share.worse and any(had):
-            yield Change(Verdict.LOST, f"{sentence}{share.text}")
 
 
 def is_deterministic(case: Case) -> bool:

@@ -97,13 +97,28 @@ def bad_limits(unlike: Sequence[SettingDifference], policy: Policy) -> list[BadN
 
 def problems(
     cases: Sequence[CaseComparison],
-    unlike_and_seen: tuple[Sequence[SettingDifference], Sequence[Sensitivity]],
+    unlike: Sequence[SettingDifference],
+    seen: Sequence[Sensitivity],
     bad: Sequence[BadNews],
     policy: Policy,
 ) -> tuple[str, ...]:
     """Why there is no answer. Nothing compared is never a pass."""
-    unlike, seen = unlike_and_seen
-    found = [*_blind(seen, policy), *_unclear(cases, policy)]
+    found = []
+    required, limit = policy.required_sensitivity_ratio, policy.max_unclear
+    if required is not None:
+        found += [
+            f"--require-sensitivity {100 * required:.3g}% ({one.other_label}): {one.sentence}"
+            for one in seen
+            if one.p90_ratio is None or one.p90_ratio > 1 + required
+        ]
+    if limit is not None:
+        verdicts = [case.gate_metric.verdict for case in cases if case.gate_metric is not None]
+        count = verdicts.count(Verdict.UNCLEAR)
+        most = limit.count if limit.share is None else limit.share * len(verdicts)
+        if count > most:
+            found.append(
+                f"--max-unclear {limit}: {count} of {len(verdicts)} measured cases are unclear"
+            )
     shared = [case for case in cases if case.base is not None and case.other is not None]
     if not shared:
         found.append("nothing compared: the documents have no case in common")
@@ -123,29 +138,6 @@ def problems(
         if case.verdict is Verdict.INCOMPARABLE and not policy.allows([case.name], case.verdict)
     ]
     return tuple(found)
-
-
-def _blind(seen: Sequence[Sensitivity], policy: Policy) -> Iterator[str]:
-    """Where the comparison could not have seen what the policy requires."""
-    required = policy.required_sensitivity_ratio
-    for one in seen if required is not None else ():
-        if required is not None and (one.p90_ratio is None or one.p90_ratio > 1 + required):
-            yield (
-                f"--require-sensitivity {100 * required:.3g}% ({one.other_label}): {one.sentence}"
-            )
-
-
-def _unclear(cases: Sequence[CaseComparison], policy: Policy) -> Iterator[str]:
-    limit = policy.max_unclear
-    if limit is None:
-        return
-    measured = [case for case in cases if case.gate_metric is not None]
-    count = sum(
-        case.gate_metric.verdict is Verdict.UNCLEAR for case in measured if case.gate_metric
-    )
-    most = limit.count if limit.share is None else limit.share * len(measured)
-    if count > most:
-        yield f"--max-unclear {limit}: {count} of {len(measured)} measured cases are unclear"
 
 
 def _apart(cases: Sequence[CaseComparison]) -> str:
@@ -213,18 +205,15 @@ def beside_warnings(cases: Sequence[CaseComparison], policy: Policy) -> Iterator
             if verdict_of(case.metrics, name) in WORSENED:
                 worse[case.other_label][name].append(case)
     for label, metrics in worse.items():
-        parts = [_part(name, some) for name, some in metrics.items()]
+        parts = []
+        for name, some in metrics.items():
+            ratios = [case.metrics[name].ratio or 0.0 for case in some]
+            ratio = max(ratios)
+            worst = some[ratios.index(ratio)].name
+            where = worst if len(some) == 1 else f"{len(some)} cases, most that of {worst}"
+            change = f", {percent(ratio)}" if ratio else ""
+            parts.append(f"{METRICS[name].title} of {where}{change}")
         yield (
             f"{label}: worse beside what decides: {'; '.join(parts)} "
             f"(--fail-on {','.join(metrics)} makes it count)"
         )
-
-
-def _part(name: str, cases: Sequence[CaseComparison]) -> str:
-    ratios = [case.metrics[name].ratio or 0.0 for case in cases]
-    ratio = max(ratios)
-    worst = cases[ratios.index(ratio)].name
-    change = f", {percent(ratio)}" if ratio else ""
-    if len(cases) == 1:
-        return f"{METRICS[name].title} of {worst}{change}"
-    return f"{METRICS[name].title} of {len(cases)} cases, most that of {worst}{change}"

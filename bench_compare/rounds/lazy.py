@@ -176,7 +176,7 @@ Sides: TypeAlias = "Sequence[CaseSide | None]"
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class TableCases:
     """Cases of one table that stand on a side, in its order."""
 
     table: RoundTable
@@ -196,7 +196,7 @@ class SideRounds:
 
     height: int
     """Cases of the comparison."""
-    held: Sequence[Held]
+    held: Sequence[TableCases]
     sides: Sides
 
 
@@ -218,9 +218,9 @@ def gather(sides: Sides) -> SideRounds:
                 rest.append((len(plain), row, source, turn))
                 plain.append(case)
             turn += 1
-    held = [Held(table, *_columns(places)) for table, places in tables.values()]
+    held = [TableCases(table, *_columns(places)) for table, places in tables.values()]
     if plain:
-        held.append(Held(table_of(plain), *_columns(rest)))
+        held.append(TableCases(table_of(plain), *_columns(rest)))
     return SideRounds(len(sides), held, sides)
 
 

@@ -18,7 +18,7 @@ from bench_compare.statistics.samples import RoundStatistics, round_statistics, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from bench_schema.document import Case, Round, Samples, Telemetry
+    from bench_schema.document import Case, Round, Samples
 
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
@@ -171,8 +171,10 @@ def _clocks(rounds: Sequence[Round]) -> Clocks:
     readings[:, 0] = [max(one.cut.values(), default=0) for one in rounds]
     if not told.any():
         return Clocks(told, np.full(len(rounds), np.nan), readings)
+    rows = [[UNKNOWN if one is None else READ(one) for one in side] for side in (before, after)]
     (probed, reported, _, _), (probed_after, reported_after, power_w, temperature_c) = (
-        _columns(side) for side in (before, after)
+        np.array(side, float).T
+        for side in rows  # None is NaN
     )
     mean = _mean(probed, probed_after)
     readings[:, 1] = np.where(np.isnan(probed), reported, probed)
@@ -183,12 +185,6 @@ def _clocks(rounds: Sequence[Round]) -> Clocks:
 
 READ = attrgetter("probed_clock_mhz", "sm_clock_mhz", "power_w", "temperature_c")
 UNKNOWN = (NAN,) * 4
-
-
-def _columns(telemetry: Sequence[Telemetry | None]) -> Array:
-    """A row for each number of `READ`; NaN where it is not known."""
-    rows = [UNKNOWN if one is None else READ(one) for one in telemetry]
-    return np.array(rows, float).T  # None is NaN
 
 
 def _mean(first: Array, second: Array) -> Array:

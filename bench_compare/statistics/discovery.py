@@ -12,7 +12,7 @@ import numpy as np
 from bench_compare.statistics.special import normal_quantile
 
 if TYPE_CHECKING:
-    from bench_compare.statistics.arrays import Array, Ints
+    from bench_compare.statistics.arrays import Array
     from bench_compare.statistics.intervals import Estimates
 
 
@@ -35,19 +35,14 @@ SAME_Z = 1.6449
 MOST_ROUNDS = 1000
 
 
-def _same_z(looks: Ints) -> Array:
-    """Normal quantile of 5 %, shared by the looks."""
-    found = np.full(len(looks), SAME_Z)
-    for count in np.unique(looks[looks > 1]).tolist():
-        found[looks == count] = normal_quantile(1 - 0.05 / count)
-    return found
-
-
 def rounds_needed(found: Estimates, limit: Array) -> Array:
     """More units a side (documents where `Estimates.documents` says so) that would decide each case
     if its shift is what it seems; NaN where no sensible number would. `limit` is
     log(1 + threshold)."""
     more_documents = found.documents > 0
+    same_z = np.full(len(found.looks), SAME_Z)  # normal quantile of 5 %, shared by the looks
+    for count in np.unique(found.looks[found.looks > 1]).tolist():
+        same_z[found.looks == count] = normal_quantile(1 - 0.05 / count)
     with np.errstate(divide="ignore", invalid="ignore"):
         least = np.where(
             more_documents, found.documents, np.minimum(found.base_units, found.other_units)
@@ -58,7 +53,7 @@ def rounds_needed(found: Estimates, limit: Array) -> Array:
         size = np.abs(found.shift)
         moved = size >= limit
         distance = np.where(moved, size, limit - size)
-        z = np.where(moved, DISCOVERY_Z, _same_z(found.looks)) + POWER_Z
+        z = np.where(moved, DISCOVERY_Z, same_z) + POWER_Z
         needed = np.ceil(2 * s2 * (z / distance) ** 2)
         more = np.maximum(needed - least, 1)
     return np.asarray(np.where(needed <= MOST_ROUNDS, more, np.nan))

@@ -32,7 +32,7 @@ from bench_compare.statistics.columns import (
 from bench_compare.statistics.fits import Fit, fit
 from bench_compare.statistics.parts import (
     BetweenDocuments,
-    Part,
+    UnitEstimates,
     of_rows,
     part_of,
     wider,
@@ -208,7 +208,7 @@ class _Result:
 
     NUMBERS = ("shift", "base", "other", "variance", "dof", "common", "common_dof", "rounds")
 
-    def put(self, rows: Mask, part: Part) -> None:
+    def put(self, rows: Mask, part: UnitEstimates) -> None:
         found = (part.shift, *part.levels, part.variance, part.dof, part.common, part.common_dof)
         for name, values in zip(self.NUMBERS, (*found, part.rounds), strict=True):
             self.numbers[name][rows] = values
@@ -283,7 +283,7 @@ def _pairs(
     visits: tuple[Ints, Ints],
     rows: Mask,
     columns: tuple[Columns, Columns],
-) -> Part:
+) -> UnitEstimates:
     mine, theirs = base[rows][:, visits[0]], other[rows][:, visits[1]]
     both = np.isfinite(mine) & np.isfinite(theirs)
     pair = np.where(both, mine, np.nan), np.where(both, theirs, np.nan)
@@ -303,28 +303,24 @@ def _pairs(
     return wider(part, part_of(coarse, (counts, counts), part.rounds))
 
 
-def _documents(base: Array, other: Array, columns: tuple[Columns, Columns], rows: Mask) -> Part:
+def _documents(
+    base: Array, other: Array, columns: tuple[Columns, Columns], rows: Mask
+) -> UnitEstimates:
     found = _document_fit(base[rows], other[rows], columns)
     least = sum(1 / np.maximum(units(side), 1) for side in (base[rows], other[rows]))
     part = part_of(found, found.counts, np.asarray(least))
-    repeated = _repeated_rounds(base[rows], other[rows], columns)
-    if repeated is None:
-        return part
-    return wider(part, part_of(repeated, found.counts, part.rounds))
-
-
-def _repeated_rounds(base: Array, other: Array, columns: tuple[Columns, Columns]) -> Fit | None:
-    """Rounds of one number, over all documents: what recurs in each document (the order of the
-    cases, where it puts their buffers) is not told by the spread of documents."""
+    # Rounds of one number, over all documents: what recurs in each document (the order of the
+    # cases, where it puts their buffers) is not told by the spread of documents.
     means, numbers = zip(
-        *(by_round(*one) for one in zip((base, other), columns, strict=True)), strict=True
+        by_round(base[rows], columns[0]), by_round(other[rows], columns[1]), strict=True
     )
     _, mine, theirs = np.intersect1d(*numbers, return_indices=True)
     if len(mine) < ROUNDS_FOR_REPEATS:
-        return None
+        return part
     values = np.concatenate([means[0][:, mine], means[1][:, theirs]], axis=1)
     place = np.arange(len(mine))
-    return fit(values, np.repeat([0, 1], len(mine)), np.tile(place, 2))
+    repeated = fit(values, np.repeat([0, 1], len(mine)), np.tile(place, 2))
+    return wider(part, part_of(repeated, found.counts, part.rounds))
 
 
 def _rounds(
@@ -333,7 +329,7 @@ def _rounds(
     columns: tuple[Columns, Columns],
     rows: Mask,
     within: WithinRoundVariance | None,
-) -> Part:
+) -> UnitEstimates:
     sides = base[rows], other[rows]
     side = np.repeat([0, 1], [base.shape[1], other.shape[1]])
     block = np.concatenate([one.block for one in columns])

@@ -38,7 +38,7 @@ class BetweenDocuments:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class UnitEstimates:
     """Estimates of the cases that have one kind of unit."""
 
     shift: Array
@@ -61,7 +61,7 @@ then, and is no part of the movement of any. Four standard deviations of what 40
 show in two documents a side."""
 
 
-def part_of(found: Fit, counts: tuple[Ints, Ints], rounds: Array) -> Part:
+def part_of(found: Fit, counts: tuple[Ints, Ints], rounds: Array) -> UnitEstimates:
     """Variance of the shift: own part, shrunk over cases, and the part that all cases share. With
     few cases, and where groups of them move together, each keeps its own variance, shared part
     included."""
@@ -80,7 +80,7 @@ def part_of(found: Fit, counts: tuple[Ints, Ints], rounds: Array) -> Part:
     variance = own + common if apart else own
     if apart and found.common_dof > 0:
         dof = satterthwaite((own, dof), (common, np.full(len(own), found.common_dof)))
-    return Part(
+    return UnitEstimates(
         shift=shift,
         levels=(found.base, found.other),
         variance=variance * found.leverage,
@@ -112,7 +112,7 @@ SINGLES = 2.0
 """One document of base and one of other: 1 / 1 + 1 / 1."""
 
 
-def with_unsettled(part: Part, inside: Array | None = None) -> Part:
+def with_unsettled(part: UnitEstimates, inside: Array | None = None) -> UnitEstimates:
     """Add what rounds that do not keep still, or samples `inside` of them (variance), let expect of
     documents."""
     spread = np.where(part.single, np.nan, part.variance / part.rounds)
@@ -129,7 +129,7 @@ def with_unsettled(part: Part, inside: Array | None = None) -> Part:
     )
 
 
-def with_known(part: Part, between: BetweenDocuments | None) -> Part:
+def with_known(part: UnitEstimates, between: BetweenDocuments | None) -> UnitEstimates:
     """Add what is known of documents, where it makes the interval wider than it is."""
     if between is None:
         return part
@@ -149,10 +149,10 @@ def with_known(part: Part, between: BetweenDocuments | None) -> Part:
     )
 
 
-def wider(part: Part, coarse: Part) -> Part:
+def wider(part: UnitEstimates, coarse: UnitEstimates) -> UnitEstimates:
     """For each case the spread of pairs or of documents, whichever leaves the wider interval."""
 
-    def half(one: Part) -> Array:
+    def half(one: UnitEstimates) -> Array:
         dof = np.where(one.dof > 0, one.dof, np.nan)
         return np.nan_to_num(t_quantile(0.975, dof) * np.sqrt(one.variance))
 

@@ -58,7 +58,7 @@ def test_who_does_more_beside_takes_less_of_the_work(many):
     def beside():
         return all(done.acquire(timeout=60) for _ in range(14))
 
-    made, found = share_out_beside(work, (16, 1, 1), beside)
+    made, found = share_out_beside(work, 16, 1, 1, beside)
     assert (list(range(16)), True) == ([n for n, _ in made], found)
     assert sum(pid == os.getpid() for _, pid in made) <= 2
 

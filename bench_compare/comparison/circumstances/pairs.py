@@ -50,14 +50,13 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
         if unlike:
             count = sum(number for _, number in unlike)
             cases = "" if count == total else f" ({count} of {total} cases)"
-            first, second = (_listed([texts[side] for texts, _ in unlike]) for side in (0, 1))
+            listed = []
+            for side in (0, 1):
+                values = list(dict.fromkeys(texts[side] for texts, _ in unlike))
+                more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
+                listed.append(" and ".join(values[:SHOWN]) + more)
+            first, second = listed
             yield SettingDifference(name, first, second + cases, other.label, must_agree)
-
-
-def _listed(values: Sequence[str]) -> str:
-    found = list(dict.fromkeys(values))
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return " and ".join(found[:SHOWN]) + more
 
 
 def _last(side: CaseSide, engines: Sequence[Mapping[str, Engine]]) -> CaseIdentity:

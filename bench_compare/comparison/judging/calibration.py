@@ -71,11 +71,13 @@ class Calibration:
         """For each pair of cases what is known of both machines (the mean of two), else NaN."""
         found = np.full((4, len(base)), np.nan)
         for row, pair in enumerate(zip(base, other, strict=True)):
-            known = [
-                self.entries.get((*_place(one, side), series))
-                for one, side in zip(pair, sides, strict=True)
-                if one is not None
-            ]
+            known = []
+            for one, side in zip(pair, sides, strict=True):
+                if one is not None:
+                    document = side.sources[one.sources[-1]].document  # the last with the case
+                    engine = next(e for e in document.engines if e.key == one.engine)
+                    place = document.machine.host, engine.device, engine_name(one.engine).spec
+                    known.append(self.entries.get((*place, series)))
             entries = [entry for entry in known if entry is not None]
             if len(entries) == 2:
                 first, second = entries
@@ -86,13 +88,6 @@ class Calibration:
                     min(first.own_dof, second.own_dof),
                 )
         return BetweenDocuments(*found)
-
-
-def _place(one: CaseSide, side: Side) -> tuple[str, str, str]:
-    """Host, device and engine of the last document that holds a case."""
-    document = side.sources[one.sources[-1]].document
-    engine = next(e for e in document.engines if e.key == one.engine)
-    return document.machine.host, engine.device, engine_name(one.engine).spec
 
 
 def calibrate(sources: Sequence[Source]) -> Calibration:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.comparison.judging.observations import ObservationMatrix, Rounds
+    from bench_compare.comparison.judging.observations import ObservationMatrix, SeriesRounds
     from bench_compare.input.align import Pair
     from bench_compare.model import CaseSide, Side
     from bench_compare.policy import Policy
@@ -74,12 +74,12 @@ Values: TypeAlias = npt.NDArray[np.float64]
 class SideSamples:
     """The rounds behind one side of a metric, for the notes beside its verdicts."""
 
-    rounds: Rounds
+    rounds: SeriesRounds
     statistics: RoundStatistics
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredMetric:
     """A metric of all pairs of two sides. Logarithms; rows are cases."""
 
     metric: Metric
@@ -192,8 +192,8 @@ def _measurable(side: CaseSide | None, pair: Pair) -> CaseSide | None:
 
 
 def measure(
-    metric: Metric, inputs: ComparisonInputs, gates: Sequence[Measured]
-) -> Measured | ExactMeasured | None:
+    metric: Metric, inputs: ComparisonInputs, gates: Sequence[MeasuredMetric]
+) -> MeasuredMetric | ExactMeasured | None:
     """The metric on all pairs; None where no case of either side has it. `gates` are the gate
     metrics measured before, which rates are built on."""
     reading = metric.reading
@@ -208,7 +208,7 @@ def measure(
     return _exact(metric, reading, inputs)
 
 
-def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Measured | None:
+def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> MeasuredMetric | None:
     if reading.series not in inputs.series:
         return None
     sides = (inputs.base, inputs.other)
@@ -270,7 +270,7 @@ def _build(
     sides: tuple[ObservationMatrix, ObservationMatrix],
     within: WithinRoundVariance | None = None,
     inside: Array | None = None,
-) -> Measured:
+) -> MeasuredMetric:
     columns = _columns(inputs, sides)
     between = None
     if inputs.calibration is not None and isinstance(metric.reading, Sampled):
@@ -280,7 +280,7 @@ def _build(
     known = Elsewhere(within, between, inside)
     settings = (known, inputs.policy.floor_sd, inputs.looks)
     found = estimate(sides[0].values, sides[1].values, columns, *settings)
-    return Measured(
+    return MeasuredMetric(
         metric=metric,
         base=sides[0].values,
         other=sides[1].values,
@@ -323,16 +323,40 @@ def _cycles(
 
 
 def _rate(
-    metric: Metric, reading: Rate, inputs: ComparisonInputs, gates: Sequence[Measured]
-) -> Measured | None:
+    metric: Metric, reading: Rate, inputs: ComparisonInputs, gates: Sequence[MeasuredMetric]
+) -> MeasuredMetric | None:
     """Work over time; each case on the first gate that both of its sides have."""
-    base, other = (
-        np.array([_log_work(side, reading) for side in sides])
-        for sides in (inputs.base, inputs.other)
-    )
-    result: Measured | None = None
+    work = np.full((2, len(inputs.pairs)), np.nan)  # logarithms
+    for number, sides in enumerate((inputs.base, inputs.other)):
+        for row, side in enumerate(sides):
+            done = None if side is None else reading.work(side.cases[0])
+            if done:
+                work[number, row] = math.log(done)
+    result: MeasuredMetric | None = None
     for gate in gates:
-        part = _over_time(metric, gate, base, other)
+        offset, found = work[1] - work[0], gate.estimates
+        # Estimates of offset - x from those of x; p is that of no change where the work is equal.
+        mirrored = replace(
+            found,
+            shift=offset - found.shift,
+            base_level=np.full_like(offset, np.nan),
+            other_level=np.full_like(offset, np.nan),
+            low=offset - found.high,
+            high=offset - found.low,
+            same_low=offset - found.same_high,
+            same_high=offset - found.same_low,
+            p=np.where(np.isfinite(offset), found.p, np.nan),
+        )
+        part = replace(
+            gate,
+            metric=metric,
+            base_level=work[0] - gate.base_level,
+            other_level=work[1] - gate.other_level,
+            estimates=mirrored,
+            movement=None,
+            cycles=None,
+            samples=None,
+        )
         result = part if result is None else _filled(result, part)
     if result is None:
         return None
@@ -340,39 +364,7 @@ def _rate(
     return result if known.any() else None
 
 
-def _log_work(side: CaseSide | None, reading: Rate) -> float:
-    found = None if side is None else reading.work(side.cases[0])
-    return math.log(found) if found else math.nan
-
-
-def _over_time(metric: Metric, gate: Measured, base: Array, other: Array) -> Measured:
-    """`base` and `other`: log work of each case. Estimates of offset - x from those of x; p is that
-    of no change where the work is equal."""
-    offset, found = other - base, gate.estimates
-    mirrored = replace(
-        found,
-        shift=offset - found.shift,
-        base_level=np.full_like(offset, np.nan),
-        other_level=np.full_like(offset, np.nan),
-        low=offset - found.high,
-        high=offset - found.low,
-        same_low=offset - found.same_high,
-        same_high=offset - found.same_low,
-        p=np.where(np.isfinite(offset), found.p, np.nan),
-    )
-    return replace(
-        gate,
-        metric=metric,
-        base_level=base - gate.base_level,
-        other_level=other - gate.other_level,
-        estimates=mirrored,
-        movement=None,
-        cycles=None,
-        samples=None,
-    )
-
-
-def _filled(first: Measured, second: Measured) -> Measured:
+def _filled(first: MeasuredMetric, second: MeasuredMetric) -> MeasuredMetric:
     """Cases of `second` where `first` lacks a side, all else from `first`."""
     lacking = ~np.isfinite(first.base_level + first.other_level)
     use = lacking & np.isfinite(second.base_level + second.other_level)
@@ -391,17 +383,14 @@ def _filled(first: Measured, second: Measured) -> Measured:
 
 
 def _exact(metric: Metric, reading: Exact, inputs: ComparisonInputs) -> ExactMeasured | None:
-    base, other = (
-        np.array([_exact_value(side, reading) for side in sides], float)
-        for sides in (inputs.base, inputs.other)
-    )
-    if not (np.isfinite(base).any() or np.isfinite(other).any()):
+    """Of each side the largest over its documents: memory and errors are judged by their worst."""
+    found = np.full((2, len(inputs.pairs)), np.nan)
+    for number, sides in enumerate((inputs.base, inputs.other)):
+        for row, side in enumerate(sides):
+            values = [] if side is None else [reading.read(case) for case in side.cases]
+            known = [value for value in values if value is not None]
+            if known:
+                found[number, row] = max(known)
+    if not np.isfinite(found).any():
         return None
-    return ExactMeasured(metric, base, other)
-
-
-def _exact_value(side: CaseSide | None, reading: Exact) -> float:
-    """The largest over the documents of a side: memory and errors are judged by their worst."""
-    values = [] if side is None else [reading.read(case) for case in side.cases]
-    known = [value for value in values if value is not None]
-    return max(known) if known else math.nan
+    return ExactMeasured(metric, found[0], found[1])

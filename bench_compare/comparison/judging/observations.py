@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Samples
 
     from bench_compare.metrics import Metric
-    from bench_compare.rounds.lazy import Held, SideRounds, Sides
+    from bench_compare.rounds.lazy import SideRounds, Sides, TableCases
     from bench_compare.statistics.arrays import Array, Ints
 
 
@@ -35,7 +35,7 @@ class ObservationMatrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Rounds:
+class SeriesRounds:
     """All rounds of a series on one side, warm-up cut off, in parallel lists."""
 
     case: Ints
@@ -62,27 +62,27 @@ def summary_names(sides: Sides) -> set[str]:
 STATISTICS = tuple(field.name for field in fields(RoundStatistics))
 
 
-class Part(NamedTuple):
+class TableRounds(NamedTuple):
     """Rounds of one table."""
 
     turn: Ints
     """Number of the case in its side."""
-    rounds: Rounds
+    rounds: SeriesRounds
     statistics: RoundStatistics
 
 
-def rounds_of(side: SideRounds, name: str) -> tuple[Rounds, RoundStatistics]:
+def rounds_of(side: SideRounds, name: str) -> tuple[SeriesRounds, RoundStatistics]:
     """Every round that has samples of the series which count, and what is known of these."""
     parts = [_part(held, name) for held in side.held if name in held.table.series]
     if len(parts) == 1:
         return parts[0].rounds, parts[0].statistics
     order = np.argsort(_joined(parts, lambda part: part.turn), kind="stable")
 
-    def column(read: Callable[[Part], Any]) -> Any:
+    def column(read: Callable[[TableRounds], Any]) -> Any:
         return _joined(parts, read)[order]
 
     series = [samples for part in parts for samples in part.rounds.series]
-    rounds = Rounds(
+    rounds = SeriesRounds(
         case=column(lambda part: part.rounds.case),
         source=column(lambda part: part.rounds.source),
         index=column(lambda part: part.rounds.index),
@@ -94,11 +94,11 @@ def rounds_of(side: SideRounds, name: str) -> tuple[Rounds, RoundStatistics]:
     return rounds, RoundStatistics(*found)
 
 
-def _joined(parts: Sequence[Part], read: Callable[[Part], Any]) -> Any:
+def _joined(parts: Sequence[TableRounds], read: Callable[[TableRounds], Any]) -> Any:
     return np.concatenate([*map(read, parts), np.empty(0, np.int64)])
 
 
-def _part(held: Held, name: str) -> Part:
+def _part(held: TableCases, name: str) -> TableRounds:
     table, found = held.table, held.table.series[name]
     starts = np.array(found.starts)
     first, last = starts[held.place], starts[held.place + 1]
@@ -108,7 +108,7 @@ def _part(held: Held, name: str) -> Part:
     one, case = one[kept], case[kept]
     at = found.round[one]
     cuts = zip(one.tolist(), found.cut[one].tolist(), strict=True)
-    rounds = Rounds(
+    rounds = SeriesRounds(
         case=held.row[case],
         source=held.source[case],
         index=table.index[at],
@@ -117,7 +117,7 @@ def _part(held: Held, name: str) -> Part:
         clock_mhz=table.clocks.mean_mhz[at],
     )
     chosen = {name: getattr(found.statistics, name)[one] for name in STATISTICS}
-    return Part(held.turn[case], rounds, RoundStatistics(**chosen))
+    return TableRounds(held.turn[case], rounds, RoundStatistics(**chosen))
 
 
 def runs(starts: Ints, counts: Ints) -> Ints:
@@ -137,7 +137,7 @@ def observation_matrix(
     return ObservationMatrix(matrix, columns >> 32, columns & 0xFFFF_FFFF)
 
 
-def sampled(side: SideRounds, name: str) -> tuple[ObservationMatrix, Rounds, RoundStatistics]:
+def sampled(side: SideRounds, name: str) -> tuple[ObservationMatrix, SeriesRounds, RoundStatistics]:
     """Round medians of a series, the rounds they came from, and what else is known of those."""
     rounds, found = rounds_of(side, name)
     placed = observation_matrix(
@@ -149,7 +149,14 @@ def sampled(side: SideRounds, name: str) -> tuple[ObservationMatrix, Rounds, Rou
 def per_round(side: SideRounds, metric: Metric) -> ObservationMatrix:
     """Values of a metric that has one number a round."""
     assert isinstance(metric.reading, PerRound), "of another kind"
-    parts = [_numbers(held, metric.name) for held in side.held]
+    parts = []
+    for held in side.held:
+        counts, values = held.table.numbers[metric.name]
+        starts = (np.cumsum(counts) - counts)[held.place]
+        counts = counts[held.place]
+        one = runs(starts, counts)
+        rows, sources, first = (np.repeat(x, counts) for x in (held.row, held.source, starts))
+        parts.append((rows, sources, one - first, values[one]))
     if not sum(values.size for *_, values in parts):
         nothing = np.empty(0, np.int64)
         return ObservationMatrix(np.empty((side.height, 0)), nothing, nothing)
@@ -160,17 +167,7 @@ def per_round(side: SideRounds, metric: Metric) -> ObservationMatrix:
     return observation_matrix(rows, sources, places, logs, side.height)
 
 
-def _numbers(held: Held, name: str) -> tuple[Ints, Ints, Ints, Array]:
-    """Row, source, place in its case, and value of each number."""
-    counts, values = held.table.numbers[name]
-    starts = (np.cumsum(counts) - counts)[held.place]
-    counts = counts[held.place]
-    one = runs(starts, counts)
-    rows, sources, first = (np.repeat(x, counts) for x in (held.row, held.source, starts))
-    return rows, sources, one - first, values[one]
-
-
-def clocks(rounds: Rounds, height: int) -> ObservationMatrix:
+def clocks(rounds: SeriesRounds, height: int) -> ObservationMatrix:
     """Logarithm of the clock of each round."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(rounds.clock_mhz)

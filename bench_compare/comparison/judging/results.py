@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bench_compare.comparison.judging.estimates import ExactMeasured, Measured
+from bench_compare.comparison.judging.estimates import ExactMeasured, MeasuredMetric
 from bench_compare.comparison.judging.verdict import (
     LEAST_UNITS,
     Evidence,
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 # Results of metrics that are made when somebody asks for one: most reports show few of them.
 
 NUMBERS = 7
-"""Of each metric: rows of `Columns.values`."""
+"""Of each metric: rows of `ResultColumns.values`."""
 Standing: TypeAlias = "tuple[int, int, Unit, bool, int | None]"
 """What a result rests on: ``base_rounds``, ``other_rounds``, ``unit``, ``provisional`` and
 ``rounds_needed`` of `MetricComparison`."""
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class ResultColumns:
     """What is told of cases, without a `MetricComparison` for each."""
 
     values: Array
@@ -63,10 +63,10 @@ class Columns:
         """The rows of `values` as lists."""
         return [known(row) for row in self.values]
 
-    def part(self, rows: slice) -> Columns:
+    def part(self, rows: slice) -> ResultColumns:
         """Of some of the cases."""
         values = self.values[:, rows]
-        return Columns(values, self.standings[rows], self.needed_units[rows], self.p[rows])
+        return ResultColumns(values, self.standings[rows], self.needed_units[rows], self.p[rows])
 
 
 def known(values: Array) -> list[float | None]:
@@ -89,11 +89,11 @@ class Results:
     verdicts: Sequence[Verdict]
     seen: Sequence[float | None]
     """`MetricComparison.seen_ratio`."""
-    make_columns: Callable[[], Columns]
-    make_reason: Callable[[Columns, int], str]
+    make_columns: Callable[[], ResultColumns]
+    make_reason: Callable[[ResultColumns, int], str]
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> ResultColumns:
         """Of all cases; made when the first one is looked at, as most metrics never are."""
         return self.make_columns()
 
@@ -191,7 +191,7 @@ def is_provisional(metrics: Metrics, name: str) -> bool:
 
 
 def values_of(metrics: Sequence[Metrics], names: Sequence[str | None]) -> Array:
-    """`Columns.values` of one metric of each case; NaN for a metric that a case does not have."""
+    """`ResultColumns.values` of one metric of each case; NaN where a case does not have it."""
     found = np.full((NUMBERS, len(metrics)), np.nan)
     first = 0
     for some, place in stretches(metrics):
@@ -208,7 +208,7 @@ def values_of(metrics: Sequence[Metrics], names: Sequence[str | None]) -> Array:
 
 
 def numbers_of(metric: MetricComparison | None) -> tuple[float | None, ...]:
-    """A column of `Columns.values`."""
+    """A column of `ResultColumns.values`."""
     if metric is None:
         return (None,) * NUMBERS
     m = metric
@@ -257,7 +257,7 @@ class Tested(NamedTuple):
 
 
 def judged(
-    measured: Measured | ExactMeasured, tested: Tested, names: list[str], policy: Policy
+    measured: MeasuredMetric | ExactMeasured, tested: Tested, names: list[str], policy: Policy
 ) -> Results:
     """`names` are those of the graphs, for thresholds."""
     thresholds = policy.thresholds(measured.metric.name, names)
@@ -266,11 +266,15 @@ def judged(
     limit = np.log1p(np.array(thresholds))
     found, resolution = measured.estimates, measured.resolution
     moves = judge(found, tested.q, limit, policy.alpha_ratio, resolution)
-    clock = _clock(measured, moves, limit)
+    clock = np.zeros(len(moves), bool)  # time moved while cycles are proven the same
+    if measured.cycles is not None:
+        low, high = measured.cycles
+        with np.errstate(invalid="ignore"):
+            clock = np.isin(moves, (Move.UP, Move.DOWN)) & (low >= -limit) & (high <= limit)
     seen = np.full_like(limit, np.nan)
     if measured.metric.gates:
         seen = seen_shift(found, tested.tests, limit, policy.alpha_ratio, resolution)
-    told = _Scattered(measured, tested.q, limit, thresholds, moves.tolist(), clock.tolist())
+    told = _ScatteringMetric(measured, tested.q, limit, thresholds, moves.tolist(), clock.tolist())
     decides = told.decided.tolist()
     by_move = words(measured.metric) | {Move.UNKNOWN: Verdict.UNCLEAR}  # a ratio of summaries
     verdicts = [by_move[move] for move in told.moves]
@@ -290,16 +294,6 @@ def judged(
     )
 
 
-def _clock(measured: Measured, moves: Moves, limit: Array) -> Mask:
-    """Cases whose time moved while their cycles are proven the same."""
-    if measured.cycles is None:
-        return np.zeros(len(moves), bool)
-    with np.errstate(invalid="ignore"):
-        low, high = measured.cycles
-        same = (low >= -limit) & (high <= limit)
-    return np.asarray(np.isin(moves, (Move.UP, Move.DOWN)) & same)
-
-
 def _finite(values: Values) -> Array:
     """NaN for what is not."""
     return np.where(np.isfinite(values), values, np.nan)
@@ -311,10 +305,10 @@ def _exp(values: Values) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Scattered:
+class _ScatteringMetric:
     """What is told of a metric that scatters."""
 
-    measured: Measured
+    measured: MeasuredMetric
     q: Array
     limit: Array
     thresholds: Sequence[float]
@@ -337,7 +331,7 @@ class _Scattered:
     def of_decided(self, values: Array) -> Array:
         return np.where(self.decided, values, np.nan)
 
-    def columns(self) -> Columns:
+    def columns(self) -> ResultColumns:
         found, of = self.measured.estimates, self.of_decided
         base, other = _exp(self.measured.base_level), _exp(self.measured.other_level)
         numbers = [base, other, _exp(self.ratio), _exp(of(found.low)), _exp(of(found.high))]
@@ -350,7 +344,7 @@ class _Scattered:
             for one, standing in zip(apart, standings, strict=True)
         ]
         values = np.array([*numbers, _finite(of(self.q)), self.thresholds])
-        return Columns(values, standings, needed, known(_finite(of(found.p))))
+        return ResultColumns(values, standings, needed, known(_finite(of(found.p))))
 
     def _standings(self) -> list[Standing]:
         """Few differ, so each is made once."""
@@ -362,8 +356,16 @@ class _Scattered:
         dims = facts.max(axis=1, initial=0) - least + 1
         code = np.ravel_multi_index(tuple(facts - least[:, None]), tuple(dims.tolist()))
         _, first, number = np.unique(code, return_index=True, return_inverse=True)
-        known = [_standing(*one) for one in facts[:, first].T.tolist()]
-        return [known[one] for one in number.tolist()]
+        made: list[Standing] = []
+        for move, base_units, other_units, kind, other_unit, more in facts[:, first].T.tolist():
+            fewer = min(base_units, other_units)
+            provisional = fewer < LEAST_UNITS or bool(other_unit)
+            asked = more > 0 and move in (Move.UNCLEAR, Move.UNKNOWN)
+            alone = max(base_units, other_units) == 1
+            unit: Unit = UNITS.get(kind, "iteration" if alone else "round")
+            unit = unit if fewer else "summary"
+            made.append((base_units, other_units, unit, provisional, more if asked else None))
+        return [made[one] for one in number.tolist()]
 
     @cached_property
     def flags(self) -> list[tuple[bool, bool, bool, int]]:
@@ -378,7 +380,7 @@ class _Scattered:
         columns = ticks, measured.other_unit, one_visit, found.looks
         return list(zip(*(one.tolist() for one in columns), strict=True))
 
-    def reason(self, told: Columns, row: int) -> str:
+    def reason(self, told: ResultColumns, row: int) -> str:
         if not self.decided[row]:
             return ONLY_ONE
         _, _, ratios, lows, highs, qs, _ = told.numbers
@@ -392,18 +394,6 @@ class _Scattered:
         size = move, ratio, lows[row], highs[row], qs[row], self.thresholds[row]
         text = reason(Evidence(*size, (left, right), lacks, more, *self.flags[row]))
         return f"{text}; cycles did not move, the clock did" if self.clock[row] else text
-
-
-def _standing(
-    move: int, base_units: int, other_units: int, kind: int, other_unit: int, needed: int
-) -> Standing:
-    """`needed`: 0 where no number is known."""
-    units = base_units, other_units
-    provisional = min(units) < LEAST_UNITS or bool(other_unit)
-    asked = needed > 0 and move in (Move.UNCLEAR, Move.UNKNOWN)
-    unit: Unit = UNITS.get(kind, "iteration" if max(units) == 1 else "round")
-    unit = "summary" if min(units) == 0 else unit
-    return *units, unit, provisional, needed if asked else None
 
 
 def _plain_standing(base: float, other: float) -> Standing:
@@ -430,15 +420,15 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
     ratios = [_ratio(one, two) for one, two, _ in cases]
     nothing = [None] * len(cases)
 
-    def columns() -> Columns:
+    def columns() -> ResultColumns:
         unknown = np.full(len(cases), np.nan)
         values = np.array(
             [measured.base, measured.other, ratios, unknown, unknown, unknown, thresholds], float
         )
         standings = list(map(_plain_standing, measured.base.tolist(), measured.other.tolist()))
-        return Columns(values, standings, [one[2] for one in standings], nothing)
+        return ResultColumns(values, standings, [one[2] for one in standings], nothing)
 
-    def reason(_told: Columns, row: int) -> str:
+    def reason(_told: ResultColumns, row: int) -> str:
         one, two, threshold = cases[row]
         return ONLY_ONE if one is None or two is None else _exact_reason(one, two, threshold)
 

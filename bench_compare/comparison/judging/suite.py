@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.comparison.judging.estimates import Measured
+from bench_compare.comparison.judging.estimates import MeasuredMetric
 from bench_compare.comparison.judging.results import UNITS, seen_of
 from bench_compare.comparison.judging.verdict import Move, percent, words
 from bench_compare.metrics import PerRound, Sampled
@@ -32,13 +32,23 @@ if TYPE_CHECKING:
 
 
 def suite_numbers(
-    other: Side, pairs: Sequence[Pair], measured: Mapping[str, Measured | ExactMeasured]
+    other: Side, pairs: Sequence[Pair], measured: Mapping[str, MeasuredMetric | ExactMeasured]
 ) -> Iterator[SuiteNumber]:
     """Of each metric over all matched cases; of those that gate also by family and by engine, and
     weighted by time."""
-    groups = _groups(pairs)
+    families: dict[str, list[int]] = defaultdict(list)
+    engines: dict[str, list[int]] = defaultdict(list)
+    for row, pair in enumerate(pairs):
+        families[pair.side.cases[-1].graph.family].append(row)
+        engines[pair.side.engine].append(row)
+    groups: list[tuple[Scope, str, Ints]] = [
+        *(("family", name, np.array(rows)) for name, rows in families.items()),
+        *(("engine", name, np.array(rows)) for name, rows in engines.items()),
+    ]
     for one in measured.values():
-        if not isinstance(one, Measured) or not isinstance(one.metric.reading, Sampled | PerRound):
+        if not isinstance(one, MeasuredMetric) or not isinstance(
+            one.metric.reading, Sampled | PerRound
+        ):
             continue  # the matrices of rates are those of the time beneath
         matched = np.flatnonzero(np.isfinite(one.estimates.shift))
         if not matched.size:
@@ -54,7 +64,7 @@ def suite_numbers(
                     yield _number(other, one, (scope, name), inside)
 
 
-def _of_summaries(other: Side, measured: Measured) -> Iterator[SuiteNumber]:
+def _of_summaries(other: Side, measured: MeasuredMetric) -> Iterator[SuiteNumber]:
     """Where no case has a sample on both sides, what the summaries say, without an interval."""
     shift = measured.other_level - measured.base_level
     known = shift[np.isfinite(shift)]
@@ -73,24 +83,9 @@ def _of_summaries(other: Side, measured: Measured) -> Iterator[SuiteNumber]:
         )
 
 
-def _groups(pairs: Sequence[Pair]) -> list[tuple[Scope, str, Ints]]:
-    """Rows of every family and of every engine."""
-    families: dict[str, list[int]] = defaultdict(list)
-    engines: dict[str, list[int]] = defaultdict(list)
-    for row, pair in enumerate(pairs):
-        side = pair.base if pair.other is None else pair.other
-        assert side is not None, "a pair has a side"
-        families[side.cases[-1].graph.family].append(row)
-        engines[side.engine].append(row)
-    by_family: list[tuple[Scope, str, Ints]] = [
-        ("family", name, np.array(rows)) for name, rows in families.items()
-    ]
-    return [*by_family, *(("engine", name, np.array(rows)) for name, rows in engines.items())]
-
-
 def _number(
     other: Side,
-    measured: Measured,
+    measured: MeasuredMetric,
     scope: tuple[Scope, str],
     rows: Ints,
     weights: Array | None = None,
@@ -115,12 +110,12 @@ def _number(
 
 
 def between_document_warnings(
-    measured: Mapping[str, Measured | ExactMeasured], gate: str | None
+    measured: Mapping[str, MeasuredMetric | ExactMeasured], gate: str | None
 ) -> list[str]:
     """A sentence where single documents of a machine that does not keep still are compared; of the
     metric that decides."""
     one = measured.get(gate) if gate is not None else None
-    if not isinstance(one, Measured):
+    if not isinstance(one, MeasuredMetric):
         return []
     if common_unit(one.estimates) != "round":
         return []
@@ -137,12 +132,12 @@ def between_document_warnings(
 
 
 def uncalibrated_warnings(
-    other: Side, measured: Mapping[str, Measured | ExactMeasured], gate: str | None
+    other: Side, measured: Mapping[str, MeasuredMetric | ExactMeasured], gate: str | None
 ) -> list[str]:
     """A sentence where a calibration was given that knows nothing of single documents compared;
     of the metric that decides."""
     one = measured.get(gate) if gate is not None else None
-    if not isinstance(one, Measured) or one.between is None or not one.apart:
+    if not isinstance(one, MeasuredMetric) or one.between is None or not one.apart:
         return []
     single = (one.estimates.unit == ROUND) & np.isfinite(one.estimates.shift)
     known = np.isfinite(one.between.common + one.between.own)
@@ -157,7 +152,7 @@ def uncalibrated_warnings(
 
 def movements(
     sides: tuple[Side, Side],
-    measured: Mapping[str, Measured | ExactMeasured],
+    measured: Mapping[str, MeasuredMetric | ExactMeasured],
     cases: Sequence[CaseComparison],
     policy: Policy,
 ) -> Iterator[CommonMovement]:
@@ -166,7 +161,7 @@ def movements(
     other = sides[1]
     mine = [case for case in cases if case.other_label == other.label]
     for one in measured.values():
-        if not isinstance(one, Measured) or one.movement is None:
+        if not isinstance(one, MeasuredMetric) or one.movement is None:
             continue
         found = one.movement
         verdict, why = _judge(one, found, policy)
@@ -206,7 +201,7 @@ def common_unit(found: Estimates) -> Unit:
     return "iteration" if single else UNITS.get(kind, "round")
 
 
-def _judge(measured: Measured, found: Shift, policy: Policy) -> tuple[Verdict, str]:
+def _judge(measured: MeasuredMetric, found: Shift, policy: Policy) -> tuple[Verdict, str]:
     """Same is asked of the 95 % interval here: there is one such number, and it gates."""
     limit = math.log1p(policy.threshold(measured.metric.name))
     known = np.isfinite(measured.estimates.shift)

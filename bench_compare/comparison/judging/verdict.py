@@ -75,7 +75,13 @@ def seen_shift(
         error = np.sqrt(found.variance) * _spread_doubt(found.dof)
         significant = t_quantile(1 - alpha / max(tests, 1) / 2, found.dof) * error
         least = np.maximum(_least(found, limit, resolution), significant)
-        least = np.maximum(least, _doubtful_common(found))
+        # What all cases share and what is a case's own may spread more than they were found to.
+        shared = t_quantile(1 - COMMON_ALPHA / 2, found.common_dof) ** 2 * found.common_variance
+        shared = np.minimum(np.nan_to_num(shared), found.common**2)
+        of_shared = np.nan_to_num(_spread_doubt(found.common_dof), nan=1.0)
+        of_own = np.nan_to_num(_spread_doubt(found.dof), nan=1.0)
+        common = np.sqrt(of_shared**2 * shared + of_own**2 * (found.common**2 - shared))
+        least = np.maximum(least, common)
         return np.asarray(least + t_quantile(POWER, found.dof) * error)
 
 
@@ -89,18 +95,6 @@ def _spread_doubt(dof: Array) -> Array:
     anew (chi squared after Wilson and Hilferty 1931)."""
     part = 2 / (9 * dof)
     return np.asarray((1 - part + SPREAD_Z * np.sqrt(part)) ** -1.5)
-
-
-def _doubtful_common(found: Estimates) -> Array:
-    """`Estimates.common`, where what all cases share and what is a case's own may spread more than
-    they were found to; 0 where no such size is asked for."""
-    shared = t_quantile(1 - COMMON_ALPHA / 2, found.common_dof) ** 2 * found.common_variance
-    shared = np.minimum(np.nan_to_num(shared), found.common**2)
-    own = found.common**2 - shared
-    doubts = (np.nan_to_num(_spread_doubt(dof), nan=1.0) for dof in (found.common_dof, found.dof))
-    return np.asarray(
-        np.sqrt(sum(d**2 * part for d, part in zip(doubts, (shared, own), strict=True)))
-    )
 
 
 def exact_move(base: float, other: float, threshold_ratio: float) -> Move:
@@ -193,7 +187,13 @@ def reason(evidence: Evidence) -> str:
     elif evidence.move == Move.UNCLEAR and evidence.tick:
         text = f"{change} ({interval}): no more than the clock's own step can make"
     elif evidence.move == Move.UNCLEAR:
-        text = f"{change} ({interval}): {_doubt(evidence, threshold)}; {_remedy(evidence)}"
+        noun = "document" if evidence.lacks == "document" else "round"
+        remedy = f"more {noun}s would hardly decide it"
+        if evidence.needed is not None:
+            remedy = (
+                f"needs about {evidence.needed} more {noun}{'' if evidence.needed == 1 else 's'}"
+            )
+        text = f"{change} ({interval}): {_doubt(evidence, threshold)}; {remedy}"
     else:
         text = f"{change} ({interval}): beyond the threshold of {threshold}"
     return text + _provisional(evidence)
@@ -209,14 +209,6 @@ def _doubt(evidence: Evidence, threshold: str) -> str:
         q = "" if evidence.q is None else f", q {evidence.q:.2g}"
         return f"beyond {threshold} alone, not significant after correction for many comparisons{q}"
     return f"neither beyond nor within {threshold}"
-
-
-def _remedy(evidence: Evidence) -> str:
-    if evidence.needed is None:
-        noun = "documents" if evidence.lacks == "document" else "rounds"
-        return f"more {noun} would hardly decide it"
-    noun = "document" if evidence.lacks == "document" else "round"
-    return f"needs about {evidence.needed} more {noun}{'' if evidence.needed == 1 else 's'}"
 
 
 def _provisional(evidence: Evidence) -> str:

@@ -97,7 +97,7 @@ def blocks_beside(comparison: Comparison, beside: Callable[[], T]) -> tuple[list
             blocks.append(DetailBlock(text, [kinds(some) if some else [] for some in changes]))
         return blocks
 
-    return share_out_beside(made, (len(cases), CHUNK, LEAST_SHARE), beside)
+    return share_out_beside(made, len(cases), CHUNK, LEAST_SHARE, beside)
 
 
 def _detail(detail: Detail | None) -> dict[str, Any] | None:

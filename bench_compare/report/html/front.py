@@ -34,7 +34,7 @@ DIGITS = 6
 """Significant digits of single numbers in the page."""
 
 NUMBERS = ("base", "other", "ratio", "low", "high", "q")
-"""Of the metric that decides: the first of `Columns.values`."""
+"""Of the metric that decides: the first of `ResultColumns.values`."""
 WORDS: dict[str, Callable[[CaseComparison], str]] = {
     "family": lambda case: case.family,
     "dtype": lambda case: case.data_type,

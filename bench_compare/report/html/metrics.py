@@ -26,7 +26,7 @@ class Told(NamedTuple):
     words: dict[str, Any]
     """Null where a case has no such metric. That it is the same needs no words."""
     numbers: Floats
-    """`Columns.values`."""
+    """`ResultColumns.values`."""
 
 
 def metric_columns(cases: Sequence[CaseComparison], names: Sequence[str]) -> Mapping[str, Told]:

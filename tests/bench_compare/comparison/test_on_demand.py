@@ -7,7 +7,7 @@ import pytest
 
 from bench_compare.comparison.judging.results import (
     CaseMetrics,
-    Columns,
+    ResultColumns,
     Results,
     seen_of,
     verdict_of,
@@ -26,7 +26,7 @@ def results(made):
         def make():
             made.append(held)
             standings = [(5, 5, "round", False, None)] * len(held)
-            return Columns(
+            return ResultColumns(
                 np.full((7, len(held)), 7.0), standings, ["round"] * len(held), [0.5, 0.1]
             )
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict, exit_code
-from bench_compare.policy import Limit, Policy
+from bench_compare.policy import Policy, UnclearLimit
 from tests.bench_compare.build import case, document, engine, machine, round_, side, steady
 
 BASE = [case(f"g{n}", steady(np.random.default_rng(n), 1e6)) for n in range(12)]
@@ -73,10 +73,12 @@ def test_rounds_of_few_samples_are_no_silent_pass():
     other = side("b", document([case("g", [[int(1e8)] * 10])], run_id="b"))
     found = compare(base, [other], Policy())
     assert found.sensitivity[0].sentence.startswith("No answer on this machine")
-    assert exit_code(compare(base, [other], Policy(max_unclear=Limit(0)))) == 1
+    assert exit_code(compare(base, [other], Policy(max_unclear=UnclearLimit(0)))) == 1
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(Limit(12), 0), (Limit(share=0.5), 1)])
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(UnclearLimit(12), 0), (UnclearLimit(share=0.5), 1)]
+)
 def test_more_unclear_cases_than_allowed_are_no_answer(limit, expected):
     assert exit_code(held(noisy(1), Policy(max_unclear=limit))) == expected
 
