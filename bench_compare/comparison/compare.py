@@ -55,13 +55,16 @@ from bench_compare.statistics.discovery import false_discovery
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import numpy.typing as npt
+
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.comparison.judging.estimates import ExactMeasured
     from bench_compare.comparison.judging.results import Results
     from bench_compare.input.align import Pair
     from bench_compare.model import Change, Note, Side, SideName
     from bench_compare.policy import Policy
-    from bench_compare.statistics.arrays import Array
+    from bench_compare.statistics.arrays import Array, Ints
+
+    Narrow: TypeAlias = Ints | npt.NDArray[np.int32]
 
 
 def unit_warnings(
@@ -93,15 +96,6 @@ def unit_warnings(
 
 
 # A closer look at one flagged case; too dear for all of them, and blind to the rounds' spread.
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from bench_compare.statistics.arrays import Array, Ints
-
-    Narrow: TypeAlias = Ints | npt.NDArray[np.int32]
 
 DRAWS = 2000
 CHUNK = 1 << 16

@@ -82,7 +82,7 @@ def test_a_process_that_is_lost_leaves_the_turns_of_the_others(many):
 
 def test_an_error_beside_the_work_leaves_no_process_behind(many):
     with pytest.raises(ZeroDivisionError):
-        share_out_beside(list, (100, 1, 1), lambda: 1 / 0)
+        share_out_beside(list, 100, 1, 1, lambda: 1 / 0)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 
