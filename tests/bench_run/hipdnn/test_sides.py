@@ -133,11 +133,11 @@ def test_one_wrong_element_of_b_is_exit_code_2_shown_and_still_timed(sides):
     assert all("device_ns" in case.summary for case in document.cases)
 
 
-def test_the_short_flags_name_the_same_sides(release, plugin, small_graph, tmp_path, capsys):
+def test_a_side_may_name_its_engine_by_number(release, plugin, small_graph, tmp_path, capsys):
     release()
     words = []
     for side in "AB":
-        words += [f"--{side}Id", "1563989756945604898", f"--{side}Path", str(plugin(side))]
+        words += [f"--{side.lower()}", f"hipdnn:1563989756945604898@{plugin(side)}"]
     code = main([str(small_graph), *words, *SMALL])
     assert 0 == code
     assert "hipdnn:1563989756945604898@" in capsys.readouterr().out

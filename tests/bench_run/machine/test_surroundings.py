@@ -8,6 +8,7 @@ import sys
 import time
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 import bench_run
@@ -84,12 +85,14 @@ def test_processor_time_of_a_process_that_we_start_meanwhile_is_not_that_of_othe
     monkeypatch.setattr(surroundings, "_host_times", lambda _proc: next(busy))
     watch = HostWatch()
     watch.begin()
-    with subprocess.Popen([sys.executable, "-c", BUSY.format(3)]) as ours:
-        time.sleep(1)
+    with subprocess.Popen([sys.executable, "-c", BUSY.format(60)]) as ours:
+        started = psutil.Process(ours.pid)
+        while started.cpu_times().user < 0.5:  # on a busy machine it gets less than a processor
+            time.sleep(0.05)
         watch.end()
         told = watch.surroundings()
         ours.kill()
-    assert told.others_cpu_s < 0.7  # on a busy machine it gets less than a processor
+    assert told.others_cpu_s < 0.7
 
 
 def test_where_there_is_no_proc_nothing_is_known_and_nothing_fails(tmp_path):
