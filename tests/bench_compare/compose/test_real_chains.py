@@ -16,6 +16,9 @@ from bench_schema import files
 
 from bench_compare.cli import main
 
+pytestmark = pytest.mark.slow
+"""They measure, so they want a machine to themselves."""
+
 ROOT = Path(__file__).resolve().parents[3]
 FLAGS = ("--rounds", "8", "--iters", "12", "--threads", "1", "--reference", "none", "--quiet")
 CONV = "conv_fwd: n=4 c=16 h=28 w=28 k=16 r=3 s=3 pad=1"
@@ -118,7 +121,6 @@ def off_by(folder, table):
     return code, check["log_error"]
 
 
-@pytest.mark.slow
 def test_numpys_chain_is_predicted_from_its_layers_and_seams(visits):
     assert any(abs(error) < LOOSE for error in visits.errors("net.json"))
 
@@ -140,7 +142,6 @@ def test_no_layer_is_given_to_an_engine_that_takes_three_times_as_long(visits):
     )
 
 
-@pytest.mark.slow
 def test_torchs_chain_is_predicted_from_its_layers_and_seams(tmp_path_factory):
     pytest.importorskip("torch")
     visits = Visits(lambda: measure(tmp_path_factory.mktemp("real"), "torch:cpu"))
