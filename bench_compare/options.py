@@ -118,7 +118,8 @@ def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str
         if not target:
             raise UsageError(f"--{name}: the name of a file is empty; '-' is stdout")
         for other, taken in found.items():
-            if _same_file(taken, target):
+            device = Path(taken).exists() and not Path(taken).is_file()  # takes whatever comes
+            if not device and os.path.realpath(taken) == os.path.realpath(target):
                 raise UsageError(
                     "only one format can go to stdout ('-')"
                     if target == "-"
@@ -126,13 +127,6 @@ def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str
                 )
         found[name] = target
     return found
-
-
-def _same_file(one: str, two: str) -> bool:
-    """Devices, /dev/null among them, take whatever comes."""
-    if Path(one).exists() and not Path(one).is_file():
-        return False
-    return os.path.realpath(one) == os.path.realpath(two)
 
 
 def _choice(arguments: Mapping[str, Any], flag: str, choices: tuple[str, ...]) -> str:

@@ -131,8 +131,8 @@ def parse(arguments: Mapping[str, Any]) -> ComposeOptions:
         settings=ComposeSettings(
             baseline=arguments["--baseline"],
             choose=_one_of("--choose", arguments["--choose"], CHOICES),
-            limits=dict(map(_limit, arguments["--limit"])),
-            fixes=tuple(map(_fix, arguments["--fix"])),
+            limits=dict(map(parse_bound, arguments["--limit"])),
+            fixes=tuple(map(parse_fix, arguments["--fix"])),
             cache=_one_of("--cache", arguments["--cache"], CACHES),
             series=_one_of("--metric", arguments["--metric"], METRICS),
         ),
@@ -148,7 +148,7 @@ def _one_of(flag: str, value: str | None, choices: Sequence[str]) -> str | None:
     return value
 
 
-def _limit(text: str) -> tuple[str, float]:
+def parse_bound(text: str) -> tuple[str, float]:
     import math
 
     name, _, value = text.partition("=")
@@ -163,7 +163,7 @@ def _limit(text: str) -> tuple[str, float]:
     return name, bound
 
 
-def _fix(text: str) -> tuple[str, str]:
+def parse_fix(text: str) -> tuple[str, str]:
     layer, _, configuration = text.partition("=")
     if not layer or not configuration:
         raise UsageError(f"--fix: expected LAYER=CONFIGURATION, got {text!r}")

@@ -114,7 +114,20 @@ def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]
     """Each case with the number of documents that should hold it and do not: those that hold
     another case of its piece. A piece is what documents of either side hold together, so that a
     suite that is split over documents misses nothing."""
-    piece = _pieces(pairs)
+    leader = list(range(len(pairs)))
+
+    def leader_of(place: int) -> int:
+        while leader[place] != place:
+            leader[place] = leader[leader[place]]
+            place = leader[place]
+        return place
+
+    known: dict[tuple[int, int], int] = {}
+    for place, pair in enumerate(pairs):
+        for at, one in enumerate((pair.base, pair.other)):
+            for number in () if one is None else one.sources:
+                leader[leader_of(place)] = leader_of(known.setdefault((at, number), place))
+    piece = [leader_of(place) for place in range(len(pairs))]
     missing: list[list[int]] = []
     for number, side in enumerate(sides):
         holders: dict[int, set[int]] = defaultdict(set)
@@ -132,24 +145,6 @@ def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]
 def _lacking(one: CaseSide | None, holding: int) -> CaseSide | None:
     lacks = 0 if one is None else holding - len(one.sources)
     return replace(one, missing=lacks) if one is not None and lacks else one
-
-
-def _pieces(pairs: Sequence[Pair]) -> list[int]:
-    """Of each pair the first one of its piece."""
-    leader = list(range(len(pairs)))
-
-    def first(place: int) -> int:
-        while leader[place] != place:
-            leader[place] = leader[leader[place]]
-            place = leader[place]
-        return place
-
-    held: dict[tuple[int, int], int] = {}
-    for place, pair in enumerate(pairs):
-        for side, one in enumerate((pair.base, pair.other)):
-            for number in () if one is None else one.sources:
-                leader[first(place)] = first(held.setdefault((side, number), place))
-    return [first(place) for place in range(len(pairs))]
 
 
 def _mark_unlike(pairs: Sequence[Pair]) -> list[Pair]:

@@ -181,17 +181,15 @@ class Shelf:
 
     def put(self, table: RoundTable) -> tuple[RoundTable, Places]:
         """The table without its samples, and where those of each series stand now."""
-        stored = {name: self._store(one.samples) for name, one in table.series.items()}
-        series = {name: replace(one, samples=()) for name, one in table.series.items()}
+        stored, series = {}, {}
+        for name, one in table.series.items():
+            values = np.concatenate([*one.samples, np.empty(0, np.int64)])
+            with open(self.handle, "wb", closefd=False) as file:
+                file.write(values.data)
+            stored[name] = Stored(self.size, [samples.size for samples in one.samples])
+            self.size += values.nbytes
+            series[name] = replace(one, samples=())
         return replace(table, series=series), stored
-
-    def _store(self, arrays: Sequence[Samples]) -> Stored:
-        values = np.concatenate([*arrays, np.empty(0, np.int64)])
-        with open(self.handle, "wb", closefd=False) as file:
-            file.write(values.data)
-        stored = Stored(self.size, [one.size for one in arrays])
-        self.size += values.nbytes
-        return stored
 
     def take(self, table: RoundTable, stored: Sequence[Places]) -> RoundTable:
         """The table with its samples, which are where they were put, some neighbouring cases at a
@@ -222,7 +220,7 @@ SPANS_KEPT = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class CaseBlock:
     """Neighbouring cases of a document."""
 
     cases: bytes
@@ -232,7 +230,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class ReadShare:
     """Blocks of a document that one process read, not all of them neighbours."""
 
     numbers: Sequence[int]
@@ -245,23 +243,30 @@ class Share:
     """The rounds of all of them."""
 
 
-def decode_block(fetch: Fetch, span: Span) -> Block:
+def decode_block(fetch: Fetch, span: Span) -> CaseBlock:
     """Raises `ValueError` or `DocumentError` for what may not be valid."""
     cases = _cases_decoder().decode(as_list(fetch, span))
-    _read_samples(cases)
+    # Arrays in the place of the texts of all series.
+    arrays = {name: Arrays(*bounds) for name, bounds in limits(SCHEMA_VERSION, "Series").items()}
+    for case in cases:
+        for one in case.rounds:
+            for name in one.series:
+                arrays[name].add(one.series, name)
+    for some in arrays.values():
+        some.flush()
     for case in cases:
         check_rounds(case, "")
     table = table_of(cases)
     for case in cases:
         case.rounds = []
-    return Block(msgspec.msgpack.encode(cases), len(cases), table)
+    return CaseBlock(msgspec.msgpack.encode(cases), len(cases), table)
 
 
-def share_of(blocks: dict[int, Block]) -> Share:
+def share_of(blocks: dict[int, CaseBlock]) -> ReadShare:
     """What a process read, by the number of the block."""
     some = list(blocks.values())
     table = joined([one.table for one in some])
-    return Share(list(blocks), [one.count for one in some], [one.cases for one in some], table)
+    return ReadShare(list(blocks), [one.count for one in some], [one.cases for one in some], table)
 
 
 @functools.cache
@@ -270,21 +275,12 @@ def _cases_decoder() -> msgspec.json.Decoder[list[Any]]:
     return msgspec.json.Decoder(kind)
 
 
-def _read_samples(cases: Sequence[Any]) -> None:
-    """Arrays in the place of the texts of all series."""
-    arrays = {name: Arrays(*bounds) for name, bounds in limits(SCHEMA_VERSION, "Series").items()}
-    for case in cases:
-        for one in case.rounds:
-            for name in one.series:
-                arrays[name].add(one.series, name)
-    for some in arrays.values():
-        some.flush()
-
-
 # --- cases of what was read ---
 
 
-def built(share: Share, fetch: Fetch, spans: Sequence[Span]) -> Iterator[tuple[int, list[Case]]]:
+def built(
+    share: ReadShare, fetch: Fetch, spans: Sequence[Span]
+) -> Iterator[tuple[int, list[Case]]]:
     """Each block's number and cases, whose rounds are built when they are looked at; `spans`: where
     in the text the blocks of the document are."""
     counts = np.diff(share.table.starts).tolist()
@@ -403,7 +399,7 @@ class Text(NamedTuple):
 KEYS = -1
 
 
-class Turn(NamedTuple):
+class ReadTurn(NamedTuple):
     """What a process does at a time."""
 
     text: int
@@ -411,10 +407,10 @@ class Turn(NamedTuple):
     """`KEYS`: no block, but the keys of all the text are looked at."""
 
 
-class Part(NamedTuple):
+class ReadPart(NamedTuple):
     """What one process read of a document."""
 
-    share: Share
+    share: ReadShare
     process: int
     """Its number; 0 is this one."""
     stored: Sequence[Places]
@@ -429,9 +425,9 @@ class Part(NamedTuple):
 class Found(NamedTuple):
     """What one process read."""
 
-    parts: Mapping[int, Part]
+    parts: Mapping[int, ReadPart]
     """By the number of the text."""
-    doubts: Sequence[Turn]
+    doubts: Sequence[ReadTurn]
 
 
 def read_large(paths: Sequence[Path]) -> Mapping[Path, Document]:
@@ -476,8 +472,8 @@ def _text(path: Path) -> Text | None:
 
 def _found(texts: Sequence[Text], shelves: Sequence[Shelf]) -> list[Found]:
     """What all processes read: every block, but for texts with doubts."""
-    blocks = [[Turn(n, one) for one in range(len(text.blocks))] for n, text in enumerate(texts)]
-    turns = [Turn(number, KEYS) for number in range(len(texts))]
+    blocks = [[ReadTurn(n, one) for one in range(len(text.blocks))] for n, text in enumerate(texts)]
+    turns = [ReadTurn(number, KEYS) for number in range(len(texts))]
     turns += [turn for some in itertools.zip_longest(*blocks) for turn in some if turn]
     doubtful = mmap.mmap(-1, len(texts))  # shared by all processes: a flag for each text
 
@@ -492,7 +488,9 @@ def _found(texts: Sequence[Text], shelves: Sequence[Shelf]) -> list[Found]:
     found = [one for one in every if one is not None]
     if len(found) < len(every):  # a process was lost, what it took, and why it had doubts
         doubtful[:] = bytes(len(texts))
-        known = {Turn(n, b) for one in found for n, part in one.parts.items() for b in part.numbers}
+        known = {
+            ReadTurn(n, b) for one in found for n, part in one.parts.items() for b in part.numbers
+        }
         found.append(work(0, [n for n, turn in enumerate(turns) if turn not in known]))
     return found
 
@@ -502,11 +500,11 @@ class _Reader:
 
     def __init__(self, texts: Sequence[Text], number: int, shelf: Shelf | None) -> None:
         self.texts, self.number, self.shelf = texts, number, shelf
-        self.blocks: dict[int, dict[int, Block]] = defaultdict(dict)
+        self.blocks: dict[int, dict[int, CaseBlock]] = defaultdict(dict)
         self.stored: dict[int, list[Places]] = defaultdict(list)
-        self.doubts: list[Turn] = []
+        self.doubts: list[ReadTurn] = []
 
-    def take(self, turn: Turn) -> bool:
+    def take(self, turn: ReadTurn) -> bool:
         """Whether what was read is surely valid."""
         text = self.texts[turn.text]
         try:
@@ -528,7 +526,7 @@ class _Reader:
 
     def found(self) -> Found:
         shares = {number: share_of(blocks) for number, blocks in self.blocks.items()}
-        parts = {n: Part(one, self.number, self.stored[n]) for n, one in shares.items()}
+        parts = {n: ReadPart(one, self.number, self.stored[n]) for n, one in shares.items()}
         return Found(parts, self.doubts)
 
 

@@ -23,10 +23,10 @@ from bench_compare.report.model import (
     RatioInterval,
     Records,
     Report,
+    ReportRow,
     SideFacts,
     State,
     Table,
-    TableRow,
     Test,
     TestSuite,
 )
@@ -179,7 +179,7 @@ def _table(comparison: Comparison, view: View) -> Table:
             *numbers,
         )
         made.append(
-            TableRow(
+            ReportRow(
                 cells,
                 state,
                 name=f"{name} on {safe(case.engine)}" if engines else name,

@@ -17,9 +17,9 @@ from bench_compare.report.model import (
     Payload,
     RatioCell,
     Report,
+    ReportRow,
     Span,
     Table,
-    TableRow,
 )
 from bench_compare.report.units import (
     change_text,
@@ -184,7 +184,7 @@ def totals_table(made: Composition) -> Table:
             "-" if error is None else f"{error.root_of_squares:.1e} (≤ {error.worst:.1e})",
             Amount(one.workspace_bytes, "bytes"),
         )
-        rows.append(TableRow(cells))
+        rows.append(ReportRow(cells))
     return Table(columns, tuple(rows))
 
 
@@ -214,7 +214,7 @@ def parts_table(made: Composition) -> Table:
             Amount(part.energy_j, "joules"),
             part.note or "",
         )
-        rows.append(TableRow(cells))
+        rows.append(ReportRow(cells))
     return Table(
         columns,
         tuple(rows),
@@ -230,7 +230,7 @@ def front_table(made: Composition) -> Table:
     return Table(
         (Column("chosen"), Column("time", "right"), Column("energy", "right")),
         tuple(
-            TableRow(
+            ReportRow(
                 (
                     "yes" if p.is_chosen else "",
                     Amount(p.time_ns, "ns"),
@@ -256,7 +256,7 @@ def checks_table(made: Composition) -> Table:
         Column("holds"),
     )
     rows = tuple(
-        TableRow(
+        ReportRow(
             (
                 check.engine,
                 check.cache,

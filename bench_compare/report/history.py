@@ -18,9 +18,9 @@ from bench_compare.report.model import (
     Payload,
     RatioCell,
     Report,
+    ReportRow,
     State,
     Table,
-    TableRow,
     Test,
     TestSuite,
 )
@@ -150,7 +150,9 @@ def body_of(history: History) -> Body:
     unclear = Table(
         columns=(Column("change", "right"), Column("series", least=12), Column("engine")),
         rows=tuple(
-            TableRow((RatioCell(one.ratio), Name(by_id[one.series].name), by_id[one.series].engine))
+            ReportRow(
+                (RatioCell(one.ratio), Name(by_id[one.series].name), by_id[one.series].engine)
+            )
             for one in history.unclear
         ),
         title="Unclear in the newest build, a repeat decides",
@@ -172,7 +174,7 @@ def body_of(history: History) -> Body:
     )
 
 
-def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo]) -> TableRow:
+def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo]) -> ReportRow:
     known = event.acknowledged
     note = "" if known is None else known.note
     size, state = size_text(event), state_of(event, history)
@@ -198,7 +200,7 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
         details += [f"why? {cause}" for cause in event.causes]
     cause = event.causes[0] if event.causes else ""
     where = place_text(event, history)
-    return TableRow(
+    return ReportRow(
         (event.id, where, event.sentence, size, state, cause),
         State(event.direction, TONES[event.direction], SIGNS[event.direction]),
         name=f"{event.id}: {event.sentence}",

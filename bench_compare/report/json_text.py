@@ -18,7 +18,7 @@ from bench_compare.parallel import share_out
 
 if TYPE_CHECKING:
     from bench_compare.model import View
-    from bench_compare.report.model import Payload, Report
+    from bench_compare.report.model import Report
 
 LEAST_SHARE = 2_000
 """Items that are worth a process."""
@@ -44,16 +44,16 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - the record is w
     if not payload.count:
         return f"{around}\n"
     before, empty, after = around.rpartition(f'"{payload.key}": []')
-    items = share_out(lambda part: _blocks(payload, part), payload.count, 1, LEAST_SHARE)
+
+    def blocks(part: range) -> list[str]:
+        """Items as they stand in the record, two levels deep, without brackets."""
+        found = []
+        for start in range(part.start, part.stop, BLOCK):
+            values = payload.items(range(start, min(start + BLOCK, part.stop)))
+            text = orjson.dumps(values, option=orjson.OPT_INDENT_2)[1:-2]
+            found.append(text.replace(b"\n", b"\n  ").decode())  # in texts it is an escape
+        return found
+
+    items = share_out(blocks, payload.count, 1, LEAST_SHARE)
     more = chain.from_iterable((",", block) for block in items[1:])
     return "".join((before, empty[:-1], items[0], *more, "\n  ]", after, "\n"))
-
-
-def _blocks(payload: Payload, part: range) -> list[str]:
-    """Items as they stand in the record, two levels deep, some at a time, without brackets."""
-    found = []
-    for start in range(part.start, part.stop, BLOCK):
-        values = payload.items(range(start, min(start + BLOCK, part.stop)))
-        text = orjson.dumps(values, option=orjson.OPT_INDENT_2)[1:-2]
-        found.append(text.replace(b"\n", b"\n  ").decode())  # in texts it is an escape
-    return found

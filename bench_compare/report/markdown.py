@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bench_compare.model import View
-    from bench_compare.report.model import Body, Column, Report, Table, TableRow
+    from bench_compare.report.model import Body, Column, Report, ReportRow, Table
 
 ROOM = 60_000
 """Characters in all; hosts of repositories cut a comment at 65,536."""
@@ -110,7 +110,7 @@ def _sentences(title: str, sentences: Sequence[str]) -> str:
     return "\n".join([f"**{title}**", "", *lines]) if lines else ""
 
 
-def _with_news(table: Table, news: str) -> list[TableRow]:
+def _with_news(table: Table, news: str) -> list[ReportRow]:
     return [row for row in table.rows if row.news == news]
 
 
@@ -124,7 +124,7 @@ def _columns(table: Table) -> list[tuple[int, Column]]:
     ]
 
 
-def _table(columns: Sequence[tuple[int, Column]], rows: Sequence[TableRow]) -> str:
+def _table(columns: Sequence[tuple[int, Column]], rows: Sequence[ReportRow]) -> str:
     return "\n".join([*_head(columns), *(_row(row, columns) for row in rows)]) if rows else ""
 
 
@@ -137,7 +137,7 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _row(row: TableRow, columns: Sequence[tuple[int, Column]]) -> str:
+def _row(row: ReportRow, columns: Sequence[tuple[int, Column]]) -> str:
     texts = []
     for cell in (row.cells[place] for place, _ in columns):
         match cell:
@@ -195,7 +195,7 @@ def _details(title: str, body: str) -> str:
 
 
 def _folded(
-    title: str, rows: Sequence[TableRow], columns: Sequence[tuple[int, Column]], room: int
+    title: str, rows: Sequence[ReportRow], columns: Sequence[tuple[int, Column]], room: int
 ) -> str:
     """As many rows as there is room for; says how many are left out."""
     if not rows:

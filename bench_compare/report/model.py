@@ -87,7 +87,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class TableRow:
+class ReportRow:
     cells: tuple[Cell, ...]
     state: State | None = None
     name: str = ""
@@ -109,7 +109,7 @@ class TableRow:
 @dataclass(frozen=True)
 class Table:
     columns: tuple[Column, ...]
-    rows: tuple[TableRow, ...]
+    rows: tuple[ReportRow, ...]
     title: str = ""
     lead: str = ""
     """The line above it in the terminal; Markdown has the title."""
@@ -129,7 +129,7 @@ class Table:
     """Where columns find no room: the numbers of a row, columns by their titles (``{base}``)."""
     most: int | None = None
     """Rows in the terminal, and `more` says where the others are."""
-    size: Callable[[TableRow], float] | None = None
+    size: Callable[[ReportRow], float] | None = None
     """By which the rows are chosen; without it the first are shown."""
     more: str = ""
     foot: str = ""

@@ -25,9 +25,9 @@ from bench_compare.report.model import (
     RatioInterval,
     Records,
     Report,
+    ReportRow,
     State,
     Table,
-    TableRow,
     Test,
     TestSuite,
 )
@@ -290,7 +290,7 @@ def _table(run: ShownRun, view: View) -> Table:
         name = safe(one.name)
         state = STATES[one.state]
         rows.append(
-            TableRow(
+            ReportRow(
                 (state, Name(name), *([Name(one.case.engine)] if engines else ()), *numbers),
                 state,
                 name=f"{name} on {safe(one.case.engine)}" if engines else name,

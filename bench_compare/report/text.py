@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         Cell,
         Column,
         Report,
+        ReportRow,
         Table,
-        TableRow,
         Tone,
     )
 
@@ -155,7 +155,7 @@ def _table_blocks(table: Table, view: View) -> Iterator[str]:
         )
 
 
-def _group_blocks(table: Table, rows: Sequence[TableRow], view: View) -> Iterator[str]:
+def _group_blocks(table: Table, rows: Sequence[ReportRow], view: View) -> Iterator[str]:
     if table.entries:
         yield from ("\n".join(_entry(row, view)) for row in rows[: table.most])
         yield _rest(table, len(rows))
@@ -186,7 +186,7 @@ def _rest(table: Table, count: int) -> str:
     return f"{left} {table.more}" if left > 0 else ""
 
 
-def _entry(row: TableRow, view: View) -> Iterator[str]:
+def _entry(row: ReportRow, view: View) -> Iterator[str]:
     """The first line is the title; those below it begin with their indent."""
     title, *lines = row.entry
     color = None if row.state is None else COLORS.get(row.state.tone)
@@ -198,7 +198,7 @@ def _entry(row: TableRow, view: View) -> Iterator[str]:
         yield _wrap(safe(line.strip()), view, indent, indent)
 
 
-def _sentences(rows: Sequence[TableRow], view: View) -> str:
+def _sentences(rows: Sequence[ReportRow], view: View) -> str:
     """State, name in full and the reason below it."""
     width = max((len(row.state.word) for row in rows if row.state is not None), default=0)
     indent = " " * (width + GAP)
@@ -212,7 +212,7 @@ def _sentences(rows: Sequence[TableRow], view: View) -> str:
     return "\n".join(lines)
 
 
-def _columns(table: Table, rows: Sequence[TableRow], view: View) -> str:
+def _columns(table: Table, rows: Sequence[ReportRow], view: View) -> str:
     """Names get the room that numbers leave; then columns that can be spared go; then each row
     has lines of its own."""
     if not rows:
@@ -285,7 +285,7 @@ def _limits(columns: Sequence[tuple[Column, list[str]]], view: View) -> dict[str
     return {name: width for name, width in widths.items() if name in flexible}
 
 
-def _stacked(table: Table, row: TableRow, view: View) -> str:
+def _stacked(table: Table, row: ReportRow, view: View) -> str:
     """A row on lines of its own: state and name, then its numbers."""
     word = "" if row.state is None else cell_text(row.state)
     color = None if row.state is None else COLORS.get(row.state.tone)

@@ -91,7 +91,7 @@ def read(tree: Any, layout: str, path: Path) -> Document:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeasuredPlan:
     """One measured configuration of a row, in one spelling for all layouts."""
 
     variant: Mapping[str, str]
@@ -173,7 +173,7 @@ def _engine(row: Table, kind: str) -> Engine:
     )
 
 
-def _plans(row: Table) -> list[Plan]:
+def _plans(row: Table) -> list[MeasuredPlan]:
     """``ootb`` and ``oracle`` are two configurations of one case; older rows are flat."""
     if "ootb" in row:
         plans = [_plan(parts.table(row.get("ootb")), {})]
@@ -186,13 +186,13 @@ def _plans(row: Table) -> list[Plan]:
     return plans
 
 
-def _plan(found: Table, variant: Mapping[str, str]) -> Plan:
+def _plan(found: Table, variant: Mapping[str, str]) -> MeasuredPlan:
     timing = parts.table(found.get("timing"))
     build = next((found[k] for k in ("build_ms", "cpu_build_time_ms") if k in found), None)
     kernel = parts.summary(found.get("kernel", found.get("gpu_kernel_stats")))
     if kernel is not None and kernel.count == 0:
         kernel = replace(kernel, count=parts.whole(timing.get("samples")) or 0)
-    return Plan(
+    return MeasuredPlan(
         variant=variant,
         kernel=kernel,
         end_to_end=parts.summary(found.get("e2e_stats", found.get("host_stats"))),
@@ -231,7 +231,7 @@ def _plain_case(graph: GraphId, engine: str, outcome: Outcome) -> Case:
     )
 
 
-def _case(graph: GraphId, engine: str, row: Table, plan: Plan) -> Case:
+def _case(graph: GraphId, engine: str, row: Table, plan: MeasuredPlan) -> Case:
     case = replace(_plain_case(graph, engine, _outcome(row)), variant=plan.variant)
     if case.outcome.status != "completed":
         return case

@@ -107,30 +107,40 @@ def reduced(series: Sequence[HeldSeries], plan: Budget) -> Iterator[Reduced]:
         for start in range(0, len(members), BATCH):
             batch = members[start : start + BATCH]
             parts = [samples for i in batch for samples in series[i].rounds]
-            samples, least = _narrow(np.concatenate(parts, dtype=np.int64).reshape(len(batch), -1))
+            samples: Ints = np.concatenate(parts, dtype=np.int64).reshape(len(batch), -1)
+            # In 32 bits, where they fit, they sort in half the time; unsigned, a negative sample
+            # is too large.
+            if samples.view(np.uint64).max() <= np.iinfo(np.int32).max:
+                samples = samples.astype(np.int32)
+            least = samples.min(axis=1)
+            samples -= least[:, None]
             middles = _middles(samples, least, lengths, [series[i] for i in batch])
+            ordered = np.sort(samples, axis=1)
+            offset, step = _grid(ordered)
+            columns = {"mids": _steps(middles, offset, step)}
+            buckets: tuple[int, ...] = ()
             if sum(lengths) <= plan.values:
-                buckets: tuple[int, ...] = ()
-                offset, step = _grid(np.sort(samples, axis=1))
-                columns = {
-                    "mids": _steps(middles, offset, step),
-                    "raw": _steps(samples, offset, step),
-                }
+                columns["raw"] = _steps(samples, offset, step)
             else:
                 share = max(plan.buckets // len(lengths), 1)
                 buckets = tuple(min(share, length) for length in lengths)
-                offset, step, columns = _short(samples, lengths, buckets, plan, middles)
+                # Least, (lower) median and largest sample of each bucket.
+                found = np.empty((3, len(samples), sum(buckets)), samples.dtype)
+                for size, alike, places in _alike_buckets(lengths, buckets):
+                    bucketed = samples.take(places, axis=1).reshape(len(samples), -1, size)
+                    bucketed.sort(axis=2)
+                    for shown, rank in zip(found, (0, (size - 1) // 2, size - 1), strict=True):
+                        shown[:, alike] = bucketed[:, :, rank]
+                low, middle, high = _steps(found, offset, step)
+                ranks = _ranks(samples.shape[1], plan.quantiles)
+                quantiles = _steps(ordered[:, ranks], offset, step)
+                columns |= {
+                    "q": np.diff(quantiles, axis=1, prepend=0),
+                    "mid": middle,
+                    "down": middle - low,
+                    "up": high - middle,
+                }
             yield Reduced(batch, lengths, documents, buckets, offset + least, step, columns)
-
-
-def _narrow(samples: Ints) -> tuple[Ints, Ints]:
-    """Samples above the least of their row, in 32 bits where they fit, which sorts in half the
-    time; and the least of each row."""
-    if samples.view(np.uint64).max() <= np.iinfo(np.int32).max:  # negative ones would be larger
-        samples = samples.astype(np.int32)
-    least = samples.min(axis=1)
-    samples -= least[:, None]
-    return samples, least
 
 
 def _middles(
@@ -178,38 +188,6 @@ def _grid(ordered: Ints) -> tuple[Ints, Floats]:
 def _steps(values: Ints | Floats, offset: Ints, step: Floats) -> Ints:
     """In steps from the offset of the row."""
     return np.rint((values - offset[:, None]) / step[:, None]).astype(offset.dtype)
-
-
-def _short(
-    samples: Ints,
-    lengths: tuple[int, ...],
-    buckets: tuple[int, ...],
-    plan: Budget,
-    middles: Floats,
-) -> tuple[Ints, Floats, dict[str, Ints]]:
-    """Offset, step and columns."""
-    ordered = np.sort(samples, axis=1)
-    offset, step = _grid(ordered)
-    quantiles = _steps(ordered[:, _ranks(samples.shape[1], plan.quantiles)], offset, step)
-    # Least, (lower) median and largest sample of each bucket; buckets never cross a round.
-    found = np.empty((3, len(samples), sum(buckets)), samples.dtype)
-    for size, alike, places in _alike_buckets(lengths, buckets):
-        bucketed = samples.take(places, axis=1).reshape(len(samples), -1, size)
-        bucketed.sort(axis=2)
-        for shown, rank in zip(found, (0, (size - 1) // 2, size - 1), strict=True):
-            shown[:, alike] = bucketed[:, :, rank]
-    least, middle, most = _steps(found, offset, step)
-    return (
-        offset,
-        step,
-        {
-            "mids": _steps(middles, offset, step),
-            "q": np.diff(quantiles, axis=1, prepend=0),
-            "mid": middle,
-            "down": middle - least,
-            "up": most - middle,
-        },
-    )
 
 
 @lru_cache(ALIKE)
