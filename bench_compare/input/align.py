@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bench_schema.identity import (
     CIRCUMSTANCES,
     CaseIdentity,
-    Held,
+    PlacedCase,
     engine_name,
     gather,
     identify,
@@ -38,7 +38,7 @@ class Pair:
     base: CaseSide | None
     other: CaseSide | None
     apart: Mapping[str, object] = field(default_factory=dict)
-    """What told it from other cases of its graph (`bench_schema.identity.Group`)."""
+    """What told it from other cases of its graph (`bench_schema.identity.CaseGroup`)."""
     unlike: str | None = None
     """Why the two must not be compared, though they look like the same case."""
 
@@ -75,14 +75,14 @@ class Pair:
 def align(base: Side, other: Side) -> list[Pair]:
     """Pairs in the order of base, then what only other has. Raises `InputError` for duplicates."""
     sides = (base, other)
-    held: list[Held] = []
+    held: list[PlacedCase] = []
     flat: list[tuple[int, Case]] = []
     for place, side in enumerate(sides):
         for number, source in enumerate(side.sources):
             engines = {engine.key: engine for engine in source.document.engines}
             for case in source.document.cases:
                 if case.engine in side.engines:
-                    held.append(Held(place, number, identify(case, engines[case.engine])))
+                    held.append(PlacedCase(place, number, identify(case, engines[case.engine])))
                     flat.append((number, case))
     pairs = []
     for group in gather(held):
@@ -156,7 +156,7 @@ def _mark_unlike(pairs: Sequence[Pair]) -> list[Pair]:
         case = pair.side.cases[-1]
         name, variant = case.graph.name, variant_key(case.variant)
         identity = CaseIdentity(f"name:{name}", name, case.graph.path, case.engine, variant)
-        held.append(Held(int(pair.base is None), 0, identity))
+        held.append(PlacedCase(int(pair.base is None), 0, identity))
     joined: dict[int, Pair | None] = {}
     for group in gather(held):
         if len(group.members) == 2:

@@ -88,7 +88,7 @@ class ChainGraph(Graph):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class PassContext:
     """What runs around a graph in a pass of its pipeline."""
 
     chain: ChainGraph

@@ -53,7 +53,15 @@ def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward
     read = dict(_read_inputs(lowering))
     layers = [
         *(_layer(each, folder, read, shared, weights=weights) for each in lowering.layers),
-        *_backward_layers(gradients, folder),
+        *(  # without links: each runs on data of its own
+            Layer(
+                id=f"backward.{number}",
+                file=folder / f"{graph.name}.json",
+                repeat=count,
+                fingerprint=fingerprint(graph),
+            )
+            for number, (graph, count) in enumerate(gradients.values(), start=1)
+        ),
     ]
     pipeline = Pipeline(
         name=name,
@@ -239,14 +247,3 @@ def _gradients(lowering: ModelLowering) -> Mapping[str, tuple[Graph, int]]:
             counts[graph.name] += 1
             made[graph.name] = graph
     return {name: (graph, counts[name]) for name, graph in made.items()}
-
-
-def _backward_layers(gradients: Mapping[str, tuple[Graph, int]], folder: Path) -> Iterator[Layer]:
-    """Without links: each runs on data of its own."""
-    for number, (graph, count) in enumerate(gradients.values(), start=1):
-        yield Layer(
-            id=f"backward.{number}",
-            file=folder / f"{graph.name}.json",
-            repeat=count,
-            fingerprint=fingerprint(graph),
-        )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import UsageError
-from bench_run.graph.chain import FILE, ChainGraph, Surroundings, compose, find
+from bench_run.graph.chain import FILE, ChainGraph, PassContext, compose, find
 from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.sources.suites import own_graphs, read_suite
 from bench_run.plan.load import graphs_of
@@ -85,7 +85,7 @@ def _own(loaded: LoadedGraph, first: Mapping[str, str]) -> tuple[str, ...]:
     return () if known is None else (known,)
 
 
-def _is_at(around: Surroundings, graph: Graph) -> bool:
+def _is_at(around: PassContext, graph: Graph) -> bool:
     """Whether its tensors are those of its places; a graph that only means the same is not."""
     places = [around.chain.places[index].graph for index in around.own]
     if isinstance(graph, ChainGraph):
@@ -95,7 +95,7 @@ def _is_at(around: Surroundings, graph: Graph) -> bool:
 
 def surroundings(
     pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path, own: Sequence[str], size: int
-) -> Surroundings | None:
+) -> PassContext | None:
     """The nearest of the layers that run before these ones, one pass after another: as many as
     `MOST_REST_BYTES` take. None: there are no others."""
     # How often each layer runs, besides the graph's own runs.
@@ -129,7 +129,7 @@ def surroundings(
     linked = tuple(_linked(layers, graphs, own))
     short = replace(pipeline, layers=linked, inputs=inputs, outputs=(), left_out=())
     chain = compose(short, graphs, path)
-    return Surroundings(chain, places, max(0, size - held_bytes(chain)))
+    return PassContext(chain, places, max(0, size - held_bytes(chain)))
 
 
 def held_bytes(graph: Graph) -> int:

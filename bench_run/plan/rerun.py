@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.identity import CaseIdentity, Held, gather
+from bench_schema.identity import CaseIdentity, PlacedCase, gather
 
 from bench_run.errors import UsageError
 
@@ -103,7 +103,7 @@ def select_wanted(cases: tuple[PlannedCase, ...], wanted: Wanted | None) -> tupl
     planned = dict.fromkeys((case.graph.id.fingerprint, case.engine.key) for case in cases)
     pairs = [*sorted(wanted.every), *planned]
     held = [
-        Held(int(place >= len(wanted.every)), 0, CaseIdentity(fingerprint, "", "", engine))
+        PlacedCase(int(place >= len(wanted.every)), 0, CaseIdentity(fingerprint, "", "", engine))
         for place, (fingerprint, engine) in enumerate(pairs)
     ]
     open_pairs = {

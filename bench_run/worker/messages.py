@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
     from bench_run.errors import BenchRunError
-    from bench_run.graph.chain import Surroundings
+    from bench_run.graph.chain import PassContext
     from bench_run.graph.model import Graph
     from bench_run.measure.loop import SamplingBudget
     from bench_run.tensors.data import Data
@@ -133,7 +133,7 @@ class RunCase(Request[Case]):
     """Why the device's times are to be taken without a gate; None: with one where there is one."""
     shares_device: bool = False
     """Whether others use the device: then it is claimed first (`Claim`)."""
-    surroundings: Surroundings | None = None
+    surroundings: PassContext | None = None
     """What runs before each iteration, as in a pass of the pipeline."""
     is_pass: bool = False
     """Whether it leaves the caches so by itself: nothing is touched before its iterations."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from bench_run.engines.base import Engine, LocateOutputs, Plan
-    from bench_run.graph.chain import Place, Surroundings
+    from bench_run.graph.chain import PassContext, Place
     from bench_run.graph.model import Tensor
     from bench_run.streams.base import Stream
     from bench_run.tensors.layout import Storage, Storages
@@ -111,7 +111,7 @@ class _Restore:
 class _Pass:
     """The layers before a case, and the case in its place."""
 
-    def __init__(self, engine: Engine, asked: Surroundings, plan: Plan, request: RunCase) -> None:
+    def __init__(self, engine: Engine, asked: PassContext, plan: Plan, request: RunCase) -> None:
         self._asked, self._plan, self._stream = asked, plan, engine.stream
         self._graph, self._seed = request.graph, request.data.seed
         own = plan.parts if isinstance(plan, chain.ChainPlan) else (plan,)

@@ -45,29 +45,19 @@ NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
 
 def non_finite(value: object) -> tuple[Path, str] | None:
     """Path and name of the first number that is not finite or array that is not of integers."""
-    for path, part in _parts(value):
-        if _suspicious(part):
-            found = next(_offenders(part, path), None)
-            if found is not None:
-                return found
+    parts: list[tuple[Path, object]] = [((), value)]
+    if isinstance(value, Document):  # by its cases: one that is suspicious costs no others
+        parts = [((), dataclasses.replace(value, cases=()))]
+        parts += [(("cases", index), case) for index, case in enumerate(value.cases)]
+    for path, part in parts:
+        try:
+            packed = PACKER.encode(part)
+        except OverflowError:  # an integer beyond 64 bits: JSON will not take it either
+            continue
+        found = next(_offenders(part, path), None) if NOT_FINITE.search(packed) else None
+        if found is not None:
+            return found
     return None
-
-
-def _parts(value: object) -> Iterator[tuple[Path, object]]:
-    """A document by its cases, so that one that is suspicious does not cost the others."""
-    if not isinstance(value, Document):
-        yield (), value
-        return
-    yield (), dataclasses.replace(value, cases=())
-    for index, case in enumerate(value.cases):
-        yield ("cases", index), case
-
-
-def _suspicious(value: object) -> bool:
-    try:
-        return NOT_FINITE.search(PACKER.encode(value)) is not None
-    except OverflowError:  # an integer beyond 64 bits: JSON will not take it either
-        return False
 
 
 def _pack(value: object) -> object:
@@ -243,11 +233,12 @@ def whole_numbers(tree: Any) -> Any:
 
 def build(value: object, kind: type[T]) -> T:
     """Frozen dataclasses from valid values: a tree, or what a `decoder` gave."""
-    return msgspec.convert(value, kind, from_attributes=True, dec_hook=_samples)
-
-
-def _samples(_kind: type, value: Any) -> Any:
-    return np.asarray(value, dtype=np.int64)
+    return msgspec.convert(
+        value,
+        kind,
+        from_attributes=True,
+        dec_hook=lambda _kind, samples: np.asarray(samples, dtype=np.int64),
+    )
 
 
 # --- text from values ---

@@ -149,7 +149,7 @@ def identify(case: Case, engine: Engine) -> CaseIdentity:
     )
 
 
-class Held(NamedTuple):
+class PlacedCase(NamedTuple):
     """A case where it stands."""
 
     side: int
@@ -158,7 +158,7 @@ class Held(NamedTuple):
     case: CaseIdentity
 
 
-class Group(NamedTuple):
+class CaseGroup(NamedTuple):
     """What is one case on all sides."""
 
     members: list[int]
@@ -168,21 +168,21 @@ class Group(NamedTuple):
     that."""
 
 
-def gather(held: Sequence[Held]) -> list[Group]:
+def gather(held: Sequence[PlacedCase]) -> list[CaseGroup]:
     """Every case in one group, in the order of their first ones. Where a document holds several of
     one group nothing tells them apart."""
     graphs: dict[str, list[int]] = defaultdict(list)
     for place, graph in enumerate(_graphs(held)):
         graphs[graph].append(place)
-    found: list[Group] = []
+    found: list[CaseGroup] = []
     for members in graphs.values():
         found += _split(held, members, 0, {})
     return sorted(found, key=lambda group: group.members[0])
 
 
 def _split(
-    held: Sequence[Held], members: list[int], first: int, apart: Mapping[str, object]
-) -> Iterator[Group]:
+    held: Sequence[PlacedCase], members: list[int], first: int, apart: Mapping[str, object]
+) -> Iterator[CaseGroup]:
     """By the first level that tells cases of one document, or of one side, from each other."""
     cases = [held[place] for place in members]
     if _is_crowded(cases):
@@ -195,10 +195,10 @@ def _split(
                 for value, part in parts.items():
                     yield from _split(held, part, number + 1, {**apart, name: value})
                 return
-    yield Group(members, apart)
+    yield CaseGroup(members, apart)
 
 
-def _is_crowded(cases: Sequence[Held]) -> bool:
+def _is_crowded(cases: Sequence[PlacedCase]) -> bool:
     """Whether a document has several, or a side several that are no repeats of one."""
     if len(cases) == 1 or (len(cases) == 2 and cases[0].side != cases[1].side):
         return False
@@ -208,7 +208,7 @@ def _is_crowded(cases: Sequence[Held]) -> bool:
     return len(names) > len({one.side for one in cases})
 
 
-def _tells_apart(cases: Sequence[Held], values: Sequence[object], by_side: bool) -> bool:
+def _tells_apart(cases: Sequence[PlacedCase], values: Sequence[object], by_side: bool) -> bool:
     """A level on which the cases of each document agree would only hide pairs."""
     first: dict[object, object] = {}
     return any(
@@ -220,13 +220,13 @@ def _tells_apart(cases: Sequence[Held], values: Sequence[object], by_side: bool)
 # --- what tells cases of one graph apart ---
 
 
-def variants(cases: Sequence[Held]) -> list[Variant]:
+def variants(cases: Sequence[PlacedCase]) -> list[Variant]:
     """As asked for; a tuned one is that of the other cases which it chose, if there is one."""
     known = {one.case.variant for one in cases if not one.case.is_tuned}
     return [one.case.variant if one.case.variant in known else one.case.asked for one in cases]
 
 
-def path_ends(cases: Sequence[Held]) -> list[tuple[str, ...]]:
+def path_ends(cases: Sequence[PlacedCase]) -> list[tuple[str, ...]]:
     """As many last parts of the graphs' paths as tell those of one document apart."""
     parts = [PurePath(one.case.path).parts for one in cases]
     depth = 0
@@ -242,14 +242,14 @@ def path_ends(cases: Sequence[Held]) -> list[tuple[str, ...]]:
         depth += 1
 
 
-def devices(cases: Sequence[Held]) -> list[str]:
+def devices(cases: Sequence[PlacedCase]) -> list[str]:
     """Units of hardware where the sides have some in common, else what their runs called them."""
     units = [{one.case.unit for one in cases if one.side == side} for side in (0, 1)]
     shared = not all(units) or units[0] & units[1]
     return [one.case.unit if shared else one.case.device_index for one in cases]
 
 
-def _of_engine(part: str) -> Callable[[Sequence[Held]], list[str]]:
+def _of_engine(part: str) -> Callable[[Sequence[PlacedCase]], list[str]]:
     place = EngineName._fields.index(part)
     return lambda cases: [engine_name(one.case.engine)[place] for one in cases]
 
@@ -258,7 +258,7 @@ NAMES = ("engine", "spec", "variant")
 """What is a case's name beside its graph; of repeats everything else may differ."""
 CIRCUMSTANCES = ("device", "threads", "math", "plugin path", "number")
 """Levels of the engine's key that are no part of its name."""
-LEVELS: tuple[tuple[str, Callable[[Sequence[Held]], Sequence[object]]], ...] = (
+LEVELS: tuple[tuple[str, Callable[[Sequence[PlacedCase]], Sequence[object]]], ...] = (
     ("engine", _of_engine("family")),
     ("spec", _of_engine("spec")),
     ("variant", variants),
@@ -277,7 +277,7 @@ LEVELS: tuple[tuple[str, Callable[[Sequence[Held]], Sequence[object]]], ...] = (
 # --- graphs ---
 
 
-def _graphs(held: Sequence[Held]) -> list[str]:
+def _graphs(held: Sequence[PlacedCase]) -> list[str]:
     """The meaning of each case's graph, as it was before a tuning rewrote it; the names where the
     documents are of two tools, which share no more."""
     graphs = [one.case.fingerprint for one in held]

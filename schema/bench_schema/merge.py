@@ -185,6 +185,8 @@ def merge_validations(
     if not known:
         return None
     by_status = {part.status: part for part in reversed(known)}
+    sources = {part.reference_source for part in known}
+    read: Literal["read"] | None = "read" if "read" in sources else None
     decisive = by_status.get("failed") or by_status.get("passed") or by_status["not checked"]
     return Validation(
         status=decisive.status,
@@ -196,17 +198,8 @@ def merge_validations(
         deterministic=merge_deterministic([part.deterministic for part in known], rounds),
         iterations_poisoned=_sum([part.iterations_poisoned for part in known]),
         inputs_unchanged=_all([part.inputs_unchanged for part in known]),
-        reference_source=_source([part.reference_source for part in known]),
+        reference_source="computed" if "computed" in sources else read,
     )
-
-
-def _source(
-    parts: Sequence[Literal["computed", "read"] | None],
-) -> Literal["computed", "read"] | None:
-    """*Read* where no part was computed."""
-    if "computed" in parts:
-        return "computed"
-    return "read" if "read" in parts else None
 
 
 def merge_deterministic(parts: Sequence[bool | None], rounds: Sequence[Round]) -> bool | None:

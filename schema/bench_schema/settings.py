@@ -52,64 +52,54 @@ class Setting:
     """A row; its field's name is set where the class of rows is made."""
 
     name = ""
+    section = ""
+    """Under which heading help lists it."""
+    help = ""
+    kind = ""
+    """How its text is read: see `bench_run.options.read.READERS`."""
+    choices: tuple[str, ...] = ()
+    least = 1
+    """Smallest whole number."""
+    unit = ""
+    common = False
+    """Whether the first page of help shows it."""
+    tune = False
+    """Whether `bench-run tune` reads it."""
+    word = ""
+    """What sentences call it; its name unless the row says otherwise."""
+    agree: Agreement = "must"
+    """*must*: where two documents differ in it their numbers do not mean the same; *should*:
+    a comparison says how they differ."""
+    resume: Resuming = "same"
+    """*same if known*: older documents do not have it; *same on one host*: those of a fleet
+    may differ."""
+    merge: Merging = "one value"
+    """*one value*: parts that differ in it stay apart; *listed*: they can be merged, and the
+    document lists the difference."""
 
-    def __init__(
-        self,
-        default: object,
-        *,
-        flag: str = "",
-        section: str = "",
-        help: str = "",  # noqa: A002  the word of help
-        kind: str = "",
-        choices: tuple[str, ...] = (),
-        least: int = 1,
-        unit: str = "",
-        common: bool = False,
-        tune: bool = False,
-        word: str = "",
-        agree: Agreement = "must",
-        resume: Resuming = "same",
-        merge: Merging = "one value",
-    ) -> None:
+    def __init__(self, default: object, *, flag: str = "", **row: Any) -> None:
+        """`row`: the fields above that differ from what they usually are."""
+        unknown = row.keys() - vars(Setting)
+        if unknown:
+            raise TypeError(f"a setting has no {', '.join(sorted(unknown))}")
+        vars(self).update(row)
         self.default = default
         *short, named = flag.split(", ")
         self.short = short[0] if short else None
         self.flag, _, self.metavar = named.partition(" ")
         """As in ``--iters`` and ``N``; no metavar: a switch."""
-        self.section = section
-        """Under which heading help lists it."""
-        self.help = help
-        self.kind = kind or _kind(default, choices)
-        """How its text is read: see `bench_run.options.read.READERS`."""
-        self.choices = choices
-        self.least = least
-        """Smallest whole number."""
-        self.many = isinstance(default, (tuple, dict)) and kind != "devices"
+        self.many = isinstance(default, (tuple, dict)) and self.kind != "devices"
         """Whether the flag may be given again."""
-        self.unit = unit
-        self.common = common
-        """Whether the first page of help shows it."""
-        self.tune = tune
-        """Whether `bench-run tune` reads it."""
-        self._word = word
-        self.agree = agree
-        """*must*: where two documents differ in it their numbers do not mean the same; *should*:
-        a comparison says how they differ."""
-        self.resume = resume
-        """*same if known*: older documents do not have it; *same on one host*: those of a fleet
-        may differ."""
-        self.merge = merge
-        """*one value*: parts that differ in it stay apart; *listed*: they can be merged, and the
-        document lists the difference."""
+        if self.choices:
+            self.kind = self.kind or "choice"
+        elif not self.kind:
+            whole = "switch" if isinstance(default, bool) else "whole"
+            self.kind = whole if isinstance(default, int) else "text"
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+        self.word = self.word or name.replace("_", " ")
         _ROWS.setdefault(owner, {})[name] = self
-
-    @property
-    def word(self) -> str:
-        """What sentences call it."""
-        return self._word or self.name.replace("_", " ")
 
     def text(self, value: object) -> str | None:
         """A value as sentences show it; None: not known."""
@@ -122,15 +112,6 @@ class Setting:
         if isinstance(value, tuple):
             return ", ".join(value)
         return f"{value:g} {self.unit}" if self.unit else str(value)
-
-
-def _kind(default: object, choices: tuple[str, ...]) -> str:
-    """The usual way to read a value of this type."""
-    if choices:
-        return "choice"
-    if isinstance(default, bool):
-        return "switch"
-    return "whole" if isinstance(default, int) else "text"
 
 
 def setting(default: T, **row: Any) -> T:

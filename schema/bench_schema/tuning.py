@@ -248,14 +248,6 @@ def tuned_encode(record: TunedRecord) -> bytes:
 def tuned_decode(data: bytes, where: str) -> TunedRecord:
     """Raises `DocumentError` for what is no record of a known version."""
     tree = parse(data, where)
-    _check_version(tree, where)
-    tuned_check(tree, where)
-    record: TunedRecord = build(tree, TunedRecord)
-    _check_places(record, where)
-    return record
-
-
-def _check_version(tree: Any, where: str) -> None:
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise SchemaError(where, "is no record of bench-run tune")
     version = tree.get("tuning_version")
@@ -264,6 +256,10 @@ def _check_version(tree: Any, where: str) -> None:
     if version > TUNING_VERSION:
         known = f"this tool knows up to {TUNING_VERSION}"
         raise FutureVersionError(where, f"is a record of version {version}; {known}")
+    tuned_check(tree, where)
+    record: TunedRecord = build(tree, TunedRecord)
+    _check_places(record, where)
+    return record
 
 
 def tuned_check(tree: Any, where: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from bench_schema.identity import (
     CaseIdentity,
     EngineName,
-    Held,
+    PlacedCase,
     engine_name,
     engine_names,
     gather,
@@ -85,7 +85,7 @@ CIRCUMSTANCES = {
 
 def held_by(*both):
     return [
-        Held(side, number, case)
+        PlacedCase(side, number, case)
         for side, documents in enumerate(both)
         for number, document in enumerate(documents)
         for case in document

@@ -137,7 +137,7 @@ _PARAMETER_PLACES = ("parameters", "attributes", _FLAT, "inputs")
 _TYPES = {name.lower(): row for name, row in OPERATIONS.items()}
 
 
-class _Scattered:
+class _ScatteredNode:
     """A node's data by place, taken out one by one; what is not taken is left over."""
 
     def __init__(self, data: dict[str, Any], where: str) -> None:
@@ -187,7 +187,7 @@ def read_node(value: Any, where: str, graph_compute_type: str) -> Node:
     row = _TYPES.get(name.lower()) if isinstance(name, str) else None
     if row is None:
         raise fields.error(where, "type", name, f"a node type: {', '.join(OPERATIONS)}")
-    scattered = _Scattered(data, where)
+    scattered = _ScatteredNode(data, where)
     for key in ("type", "name", "compute_data_type"):
         scattered.places[_FLAT].pop(key, None)
     inputs, lists = _take_ports(scattered, row.inputs, _INPUT_PLACES)
@@ -213,7 +213,7 @@ def read_node(value: Any, where: str, graph_compute_type: str) -> Node:
 
 
 def _take_ports(
-    scattered: _Scattered, ports: tuple[Port, ...], order: tuple[str, ...]
+    scattered: _ScatteredNode, ports: tuple[Port, ...], order: tuple[str, ...]
 ) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
     single: dict[str, int] = {}
     lists: dict[str, tuple[int, ...]] = {}

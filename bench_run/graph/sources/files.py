@@ -45,7 +45,7 @@ ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """The files of a folder or an archive, by relative name with slashes."""
 
     shown: str
@@ -126,7 +126,7 @@ def stems_with_tensors(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(match[1] for name in names if (match := _GOLDEN_TENSOR.fullmatch(name)))
 
 
-def golden_folder(source: Source, name: str, stems: frozenset[str]) -> Path | None:
+def golden_folder(source: FileSource, name: str, stems: frozenset[str]) -> Path | None:
     """Where the golden data of a graph lie: ``NAME.golden/``, or beside it, or nowhere."""
     if source.root is None:
         return None
@@ -144,7 +144,7 @@ def golden_folder(source: Source, name: str, stems: frozenset[str]) -> Path | No
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArchiveLimits:
     """Beyond these an archive is taken for an attack or an accident."""
 
     members: int = 200_000
@@ -156,7 +156,7 @@ class Limits:
     free_bytes: int = 64 << 20
 
 
-LIMITS = Limits()
+LIMITS = ArchiveLimits()
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def is_archive(path: str) -> bool:
     return path.lower().endswith(ARCHIVES)
 
 
-def read_archive(path: Path, shown: str, limits: Limits = LIMITS) -> Source:
+def read_archive(path: Path, shown: str, limits: ArchiveLimits = LIMITS) -> FileSource:
     """The archive's graphs and their golden data as a source. Raises `GraphError`."""
     try:
         with contextlib.closing(
@@ -213,7 +213,7 @@ def read_archive(path: Path, shown: str, limits: Limits = LIMITS) -> Source:
                 stack.pop_all()  # all went well: the data stay for as long as the source
             root = None if keeper is None else Path(keeper.name)
             names = tuple(sorted((*files, *side)))
-            return Source(f"{shown}!", names, files.__getitem__, root, keeper)
+            return FileSource(f"{shown}!", names, files.__getitem__, root, keeper)
     except _BROKEN as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
         raise GraphError(shown, f"cannot be read as an archive: {reason}") from error
@@ -237,7 +237,7 @@ def _zip_members(path: Path) -> Generator[_Member, None, None]:
 
 
 def _trusted(
-    members: Iterator[_Member], shown: str, packed_bytes: int, limits: Limits
+    members: Iterator[_Member], shown: str, packed_bytes: int, limits: ArchiveLimits
 ) -> Iterator[_Member]:
     """The files among the members, under clean names. Raises where one cannot be trusted."""
     seen: set[str] = set()
@@ -278,7 +278,7 @@ def _trusted(
         yield _Member(name, member.size_bytes, member.kind, member.open)
 
 
-def _content(member: _Member, shown: str, limits: Limits) -> bytes:
+def _content(member: _Member, shown: str, limits: ArchiveLimits) -> bytes:
     place = f"{shown}!{member.name}"
     stream = member.open()
     if stream is None:
@@ -299,7 +299,7 @@ def _content(member: _Member, shown: str, limits: Limits) -> bytes:
 class Tree:
     """A source with what is asked of its names again and again."""
 
-    source: Source
+    source: FileSource
     names: frozenset[str]
     stems: frozenset[str]
     """Of graphs that have golden tensors beside them."""
@@ -337,7 +337,7 @@ def find(argument: str) -> Iterator[Found]:
             names += [prefix + name for name in inside]
         shown = os.path.join(argument, "")
         yield from _all_of(
-            _tree(Source(shown, tuple(sorted(names)), partial(_read, shown), Path(argument)))
+            _tree(FileSource(shown, tuple(sorted(names)), partial(_read, shown), Path(argument)))
         )
     elif os.path.exists(argument) and is_archive(argument):
         yield from _all_of(_tree(read_archive(Path(argument), argument)))
@@ -400,13 +400,13 @@ def _task(tree: Tree, name: str, *, named: bool) -> Found:
     return f"{tree.source.show(name)} is {what}, not a graph{hint}"
 
 
-def _tree(source: Source) -> Tree:
+def _tree(source: FileSource) -> Tree:
     return Tree(source, frozenset(source.names), files.stems_with_tensors(source.names))
 
 
 def _flat_tree(folder: str, names: list[str]) -> Tree:
     shown = os.path.join(folder, "")
-    return _tree(Source(shown, tuple(names), partial(_read, shown), Path(folder or ".")))
+    return _tree(FileSource(shown, tuple(names), partial(_read, shown), Path(folder or ".")))
 
 
 def _refuse(error: OSError) -> None:

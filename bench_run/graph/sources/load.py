@@ -20,13 +20,13 @@ from bench_run.errors import GraphError
 from bench_run.graph.format import fields
 from bench_run.graph.format.fields import graph_notes
 from bench_run.graph.format.hipdnn_json import parse_json, read_graph_object
-from bench_run.graph.sources.files import Source, Task, find, golden_folder
+from bench_run.graph.sources.files import FileSource, Task, find, golden_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bench_run.graph.chain import Surroundings
+    from bench_run.graph.chain import PassContext
     from bench_run.graph.model import Graph
 
 
@@ -183,7 +183,7 @@ class LoadedGraph:
     """How often it occurs in what it was taken from: a suite, a log."""
     init: tuple[str, ...] = ()
     """How what it was taken from fills its inputs, in the words of ``--init``."""
-    surroundings: Surroundings | None = None
+    surroundings: PassContext | None = None
     """What runs before it in a pass of its pipeline, where it is measured so."""
     is_pass: bool = False
     """Whether it is the pass itself, where others are measured as in one."""
@@ -205,7 +205,7 @@ class LoadReport:
     failures: tuple[LoadFailure, ...]
     notes: tuple[str, ...]
     """What was left out, and why, a sentence each."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FileSource, ...] = ()
     """Hold unpacked golden data on disk: keep the report for as long as they are needed."""
 
 
@@ -220,7 +220,7 @@ _Loaded = LoadedGraph | LoadFailure | str
 def load(arguments: Sequence[str]) -> LoadReport:
     """The graphs of all arguments in order, each file once. Raises `GraphError`."""
     loaded: list[_Loaded] = []
-    sources: dict[int, Source] = {}
+    sources: dict[int, FileSource] = {}
     seen: set[str] = set()
     for argument in arguments:
         found: list[_Loaded] = []

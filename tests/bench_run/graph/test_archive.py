@@ -9,7 +9,7 @@ import pytest
 
 from bench_run.errors import GraphError
 from bench_run.graph.format.hipdnn_json import write_graph
-from bench_run.graph.sources.files import Limits, read_archive
+from bench_run.graph.sources.files import ArchiveLimits, read_archive
 from bench_run.graph.sources.load import load
 from tests.bench_run.graph.builders import conv_bias_relu
 
@@ -140,9 +140,9 @@ def test_contents_out_of_proportion_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (Limits(members=1), "has more than 1 members"),
-        (Limits(graph_bytes=100), "is larger than 0 MiB"),
-        (Limits(total_bytes=100), "unpacks to more than 0 MiB"),
+        (ArchiveLimits(members=1), "has more than 1 members"),
+        (ArchiveLimits(graph_bytes=100), "is larger than 0 MiB"),
+        (ArchiveLimits(total_bytes=100), "unpacks to more than 0 MiB"),
     ],
 )
 def test_limits_hold(tmp_path, limits, message):

@@ -7,7 +7,7 @@ import pytest
 
 from bench_run.engines.base import EngineAbilities, PlanAbilities
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.graph.chain import Surroundings
+from bench_run.graph.chain import PassContext
 from bench_run.streams.host import HostStream
 from bench_run.tensors.seeded.init_plan import parse_init
 from bench_run.tensors.seeded.inputs import make_inputs
@@ -31,7 +31,7 @@ class Refuses:
 def request(*own, linked=True, left_bytes=0, text=RESIDUAL):
     """A case at these places of a pipeline: one graph, or two as a chain."""
     whole = chain(text)
-    asked = Surroundings(whole, own, left_bytes, linked)
+    asked = PassContext(whole, own, left_bytes, linked)
     graph = whole.places[own[0]].graph
     return SimpleNamespace(
         surroundings=asked, is_pass=False, data=SimpleNamespace(seed=0), graph=graph

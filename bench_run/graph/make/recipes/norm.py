@@ -71,11 +71,11 @@ ROW_SHAPES = {
 }
 
 
-def _complete_images(op: str, params: Params) -> Params:
+def complete_images(op: str, params: Params) -> Params:
     return complete_image(op, params, 28)
 
 
-def _complete_rows(op: str, params: Params) -> Params:
+def complete_rows(op: str, params: Params) -> Params:
     out = dict(params)
     if out["dims"] is not None:
         out.update(n=None, s=None, h=None)
@@ -318,7 +318,7 @@ def _batch(name: str, summary: str, build: Any, *extra: SpecParameter, **more: A
         build,
         (*_IMAGE, STATS, AFFINE, *extra, DTYPE, LAYOUT),
         BATCHNORM_SHAPES,
-        complete=partial(_complete_images, name),
+        complete=partial(complete_images, name),
         **more,
     )
 
@@ -331,7 +331,7 @@ def _over_rows(name: str, summary: str, build: Any, *extra: SpecParameter, **mor
         build,
         (*ROWS, STATS, *extra, DTYPE),
         ROW_SHAPES,
-        complete=partial(_complete_rows, name),
+        complete=partial(complete_rows, name),
         **more,
     )
 

@@ -194,7 +194,7 @@ def build_select(
     return y
 
 
-def _build_gradient(
+def build_gradient(
     mode: Mode, name: str, builder: Builder, params: Params, chained: Value | None
 ) -> Value:
     """in_0 is dy, in_1 the forward input, as in hipDNN's captured graphs."""
@@ -264,7 +264,7 @@ def _activation(
         f"gradient of {name}",
         Mode(f"{mode}_bwd", 2, attributes),
         extra=extra,
-        make=_build_gradient,
+        make=build_gradient,
         direction="bwd",
     )
     return forward, backward

@@ -126,7 +126,7 @@ def _attributes(mode: str, params: Params) -> dict[str, Any]:
     }
 
 
-def _pool(mode: str, name: str, builder: Builder, params: Params, _: Value | None) -> Value:
+def pool(mode: str, name: str, builder: Builder, params: Params, _: Value | None) -> Value:
     dims, order = image_dims(params), order_of(params["layout"])
     x = builder.operand("x", dims, order)
     pooled = (*dims[:2], *_pooled(params))
@@ -139,7 +139,7 @@ def _pool(mode: str, name: str, builder: Builder, params: Params, _: Value | Non
     return y
 
 
-def _pool_bwd(mode: str, name: str, builder: Builder, params: Params, _: Value | None) -> Value:
+def pool_bwd(mode: str, name: str, builder: Builder, params: Params, _: Value | None) -> Value:
     """dy back to the cells it came from: the winners by index, or in equal shares."""
     dims, order = image_dims(params), order_of(params["layout"])
     pooled = (*dims[:2], *_pooled(params))
@@ -161,7 +161,7 @@ def _pooling(
         name,
         "pooling",
         summary,
-        partial(_pool, mode, name),
+        partial(pool, mode, name),
         rows,
         _POOLING_SHAPES,
         complete=partial(_complete_pooling, name),
@@ -172,7 +172,7 @@ def _pooling(
         gradient,
         "pooling",
         f"gradient of {name}",
-        partial(_pool_bwd, mode, gradient),
+        partial(pool_bwd, mode, gradient),
         (*_POOLING, DTYPE, LAYOUT),
         _POOLING_SHAPES,
         direction="bwd",
