@@ -249,7 +249,7 @@ def encode(value: object) -> bytes:
     offender = non_finite(value)
     if offender is not None:
         path, what = offender
-        raise UnwritableError(path_text(path), f"JSON has no {what}; see reals.spell")
+        raise UnwritableError(path_text(path), f"JSON has no {what}; see document.spell")
     try:
         return orjson.dumps(value, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY)
     except orjson.JSONEncodeError as error:
