@@ -131,7 +131,7 @@ def told_alone(found):
     yield "call", call._times(case)["time_ns"]
     confirmed = record.confirmed_cases(found)[case.id]
     candidate = Candidate(0, {}, {}, case.engine, "", "raced", "ok")
-    yield "tune", record._with_times(candidate, confirmed).time_ns
+    yield "tune", record.with_confirmed_times(candidate, confirmed).time_ns
     yield "tune's rounds", math.exp(confirmed.logs.mean())
     yield "history", math.exp(next(level.log_mean for level in digest(found).levels))
     run = single.ShownRun(Source("a.json", found, "bench"))

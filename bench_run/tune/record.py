@@ -271,22 +271,25 @@ def _candidate(
         plan=dict(fate.plan),
     )
     found = confirmed.get(option.case.id) if index in each.finalists else None
-    if found is None:
-        return made
-    case, time = found.case, case_time(found.case)
+    return made if found is None else with_confirmed_times(made, found)
+
+
+def with_confirmed_times(raced: Candidate, confirmed: Confirmed) -> Candidate:
+    """A finalist as its ordinary rounds left it: its time, its outputs against the reference."""
+    case, time = confirmed.case, case_time(confirmed.case)
     check = case.validation
     wrong = check is not None and check.status == "failed"
     return replace(
-        made,
+        raced,
         stage="confirmed",
-        status="wrong" if wrong else made.status,
-        reason=check.reason if wrong and check is not None else made.reason,
+        status="wrong" if wrong else raced.status,
+        reason=check.reason if wrong and check is not None else raced.reason,
         time_ns=None if time is None else time.ns,
         time_low_ns=None if time is None else time.low_ns,
         time_high_ns=None if time is None else time.high_ns,
-        error=largest_error(case) if largest_error(case) is not None else made.error,
-        deterministic=made.deterministic if check is None else check.deterministic,
-        energy_j=found.energy_j,
+        error=largest_error(case) if largest_error(case) is not None else raced.error,
+        deterministic=raced.deterministic if check is None else check.deterministic,
+        energy_j=confirmed.energy_j,
         case=case.id,
     )
 

@@ -101,8 +101,9 @@ class Pair:
 
 def interval(values):
     mean = statistics.fmean(values)
-    spread = statistics.stdev(values) if len(values) > 1 else math.nan
-    return mean, two_sided(len(values) - 1) * spread / math.sqrt(len(values))
+    if len(values) < 2:
+        return mean, math.nan
+    return mean, two_sided(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def tell(name, time_ns, moved, control):

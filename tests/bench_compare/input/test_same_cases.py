@@ -85,6 +85,7 @@ def told(comparison):
 # --- one engine on each side ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "other"),
     [
@@ -163,6 +164,7 @@ def test_all_devices_of_two_hosts_meet_in_their_order(measured):
     assert ("1-a and 1-b", "2-a and 2-b") == told(comparison)["device unit"]
 
 
+@pytest.mark.slow
 def test_of_two_engines_the_one_of_that_name_meets(measured):
     both = measured("numpy", "torch:cpu")
     single = renamed(measured("torch:cpu"), {"torch:cpu": "torch"})

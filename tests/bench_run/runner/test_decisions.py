@@ -69,6 +69,7 @@ def verdicts(path, *words):
     return {case["other"]["path"]: case["metrics"][case["gate"]]["verdict"] for case in cases}
 
 
+@pytest.mark.slow
 def test_bench_compare_says_of_the_document_what_ended_its_rounds(graph_folder, tmp_path):
     path = tmp_path / "ab.json"
     bench_run.run(
