@@ -85,6 +85,7 @@ def told(comparison):
 # --- one engine on each side ---
 
 
+@pytest.mark.needs("torch:cpu")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "other"),
@@ -102,6 +103,7 @@ def test_each_graph_meets_itself_on_another_engine_and_the_header_says_so(measur
     assert (names[0] != names[1]) == (sentence in comparison.warnings)
 
 
+@pytest.mark.needs("torch:cpu")
 def test_threads_of_the_engine_are_a_difference_that_must_agree(measured):
     comparison = compared(measured("torch:cpu+threads=1"), measured("torch:cpu"))
     assert ("1", "not set") == told(comparison)["threads of the engine"]
@@ -164,6 +166,7 @@ def test_all_devices_of_two_hosts_meet_in_their_order(measured):
     assert ("1-a and 1-b", "2-a and 2-b") == told(comparison)["device unit"]
 
 
+@pytest.mark.needs("torch:cpu")
 @pytest.mark.slow
 def test_of_two_engines_the_one_of_that_name_meets(measured):
     both = measured("numpy", "torch:cpu")

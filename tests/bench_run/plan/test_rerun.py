@@ -67,6 +67,7 @@ def test_a_case_is_open_whatever_its_engine_is_called_now(compared):
     assert ["add_1", "add_2"] == sorted(case.graph.name for case in again.cases)
 
 
+@pytest.mark.needs("torch:cpu")
 def test_a_case_of_another_engine_that_is_settled_is_not_open(compared):
     _, path = compared
     record = json.loads(path.read_text())
