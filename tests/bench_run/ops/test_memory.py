@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 
@@ -54,7 +55,9 @@ def test_the_document_has_peak_workspace_and_buffers(run_quickly):
 @LINUX
 def test_tables_and_csv_show_the_peak(bench_run_command, tmp_path):
     done = bench_run_command("--op", ADD, *QUICK, "-v", "--markdown", "m.md", "--csv", "c.csv")
-    assert "memory: peak 16" in done.stdout  # the three buffers, and the sum before it is copied
+    (peak,) = re.findall(r"memory: peak ([\d.]+) MiB", done.stdout)
+    # The three buffers, and the sum before it is copied; the allocator's pages come and go.
+    assert float(peak) == pytest.approx(16, abs=0.5)
     assert "buffer 12 MiB" in done.stdout
     assert done.stdout.count(" peak ") >= 2
     (row,) = csv.DictReader((tmp_path / "c.csv").open())
