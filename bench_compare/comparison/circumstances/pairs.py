@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.identity import CaseIdentity, engine_name, identify
 
+from bench_compare.comparison.circumstances.settings import THREADS, knobs_compared
 from bench_compare.model import SettingDifference
 
 if TYPE_CHECKING:
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 SHOWN = 4
 """Values of one side that are listed."""
 
+ENGINE_THREADS = "threads of the engine"
+
 CIRCUMSTANCES: Mapping[str, tuple[Callable[[CaseIdentity], str], bool]] = {
-    "threads of the engine": (lambda one: engine_name(one.engine).threads or "not set", True),
+    ENGINE_THREADS: (lambda one: engine_name(one.engine).threads or "not set", True),
     "variant": (lambda one: ", ".join(f"{a}={v}" for a, v in one.asked) or "none", False),
     "device unit": (lambda one: one.unit, False),
     "plan": (lambda one: "tuned" if one.is_tuned else "default", False),
@@ -42,8 +45,12 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
         if pair.base is not None and pair.other is not None and pair.unlike is None
     )
     total = sum(both.values())
+    # What the sides are told apart by is the question.
+    compared = {"device unit"} if other.is_unit else set()
+    if THREADS in knobs_compared(base, other):
+        compared.add(ENGINE_THREADS)
     for name, (read, must_agree) in CIRCUMSTANCES.items():
-        if name == "device unit" and other.is_unit:
+        if name in compared:
             continue
         told = [((read(x), read(y)), number) for (x, y), number in both.items()]
         unlike = [(texts, number) for texts, number in told if texts[0] != texts[1]]

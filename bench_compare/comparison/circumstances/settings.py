@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 from bench_schema.document import Settings
+from bench_schema.identity import engine_name
 from bench_schema.settings import rows_of
 
 from bench_compare.metrics import GATES
@@ -72,8 +74,11 @@ ENGINE_FACTS: dict[str, Callable[[Engine], str]] = {
     "libraries": lambda e: _table(e.libraries),
     "plugin": lambda e: _text(e.plugin_path),
     "plugin sha256": lambda e: _text(e.plugin_sha256),
-    "knobs": lambda e: _table(e.knobs),
 }
+
+KNOB = re.compile(r"\+knob:([^=+@]+)=")
+"""Of an engine's spec."""
+THREADS = "threads"
 
 
 DEVICE_LIMITS: dict[str, Callable[[Device], float | None]] = {
@@ -103,6 +108,18 @@ def _engines(side: Side) -> list[Engine]:
     return [e for source in side.sources for e in source.document.engines if e.key in wanted]
 
 
+def knobs_compared(base: Side, other: Side) -> frozenset[str]:
+    """Names of the knobs that the specs of two engines of one run give, and ``threads`` where one
+    gives it: how they differ is the question (``--a``, ``--b``), and no reservation. None where the
+    sides are different runs, or units of hardware."""
+    runs = [{source.document.run.id for source in side.sources} for side in (base, other)]
+    if other.is_unit or runs[0].isdisjoint(runs[1]):
+        return frozenset()
+    specs = [engine_name(key) for side in (base, other) for key in side.engines]
+    knobs = {knob for one in specs for knob in KNOB.findall(one.spec)}
+    return frozenset(knobs | {THREADS} if any(one.threads for one in specs) else knobs)
+
+
 def differences(base: Side, other: Side) -> list[SettingDifference]:
     """What the two sides do not share, what must agree first."""
     found: list[SettingDifference] = []
@@ -128,6 +145,15 @@ def differences(base: Side, other: Side) -> list[SettingDifference]:
     for name, fact in ENGINE_FACTS.items():
         a, b = (_joined(fact(engine) for engine in side) for side in engines)
         note(name, (a, b), False)
+    compared = knobs_compared(base, other)
+    knobs = [
+        _joined(
+            _table({name: value for name, value in engine.knobs.items() if name not in compared})
+            for engine in side
+        )
+        for side in engines
+    ]
+    note("knobs", (knobs[0], knobs[1]), False)
     return sorted(found, key=lambda difference: not difference.must_agree)
 
 
