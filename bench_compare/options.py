@@ -148,7 +148,7 @@ def _policy(arguments: Mapping[str, Any]) -> Policy:
     policy = replace(policy, metric_thresholds={**policy.metric_thresholds, **metrics})
     words = [word for text in arguments["--fail-on"] for word in text.split(",") if word]
     if words:
-        fail_on = parse_fail_on(words, "--fail-on")
+        fail_on = parse_fail_on(words, "--fail-on", policy.fail_on)
         policy = replace(policy, fail_on=fail_on)
     if arguments["--metric"]:
         chosen = [word for text in arguments["--metric"] for word in text.split(",") if word]

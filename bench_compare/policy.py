@@ -12,7 +12,7 @@ from bench_compare.metrics import METRICS, Rate, Sampled
 from bench_compare.model import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -29,12 +29,27 @@ SUITE = "suite"
 DEFAULT_FAIL_ON = (Verdict.SLOWER.value, Verdict.NEWLY_UNSUPPORTED.value, SUITE)
 
 
+LEAST_DIGITS = 12
+"""So many digits of a fingerprint, as tables show them, name a graph."""
+
+
 @dataclass(frozen=True)
 class Allowance:
-    """A case that may be bad news; ``verdict`` None allows any."""
+    """A graph that may be bad news; ``verdict`` None allows any."""
 
     pattern: str
     verdict: Verdict | None = None
+
+    def names(self, names: Iterable[str], fingerprints: Iterable[str]) -> bool:
+        """Whether the pattern is, or fits, one of the names of a graph, or is its fingerprint:
+        that is never fitted as a glob, so that ``c*`` means graphs whose names begin with c."""
+        return any(fits(name, self.pattern) for name in names) or (
+            len(self.pattern) >= LEAST_DIGITS
+            and any(one.startswith(self.pattern) for one in fingerprints)
+        )
+
+    def __str__(self) -> str:
+        return self.pattern if self.verdict is None else f"{self.pattern}={self.verdict}"
 
 
 @dataclass(frozen=True)
@@ -98,13 +113,16 @@ class Policy:
             for name in names
         ]
 
-    def allows(self, names: Iterable[str], verdict: Verdict) -> bool:
-        """Whether any of the names of a case may be this bad news."""
+    def allows(self, names: Sequence[str], fingerprints: Sequence[str], verdict: Verdict) -> bool:
+        """Whether a graph of any of these names may be this bad news."""
         return any(
-            rule.verdict in (None, verdict) and fits(name, rule.pattern)
-            for name in names
+            rule.verdict in (None, verdict) and rule.names(names, fingerprints)
             for rule in self.allow
         )
+
+    def allows_word(self, word: str, verdict: Verdict) -> bool:
+        """The same of a word of ours (`SUITE`, a limit of devices), which no glob means."""
+        return any(rule.verdict in (None, verdict) and rule.pattern == word for rule in self.allow)
 
 
 def fits(name: str, pattern: str) -> bool:
@@ -158,10 +176,18 @@ def parse_verdict(text: str, where: str) -> Verdict:
     return known[word]
 
 
-def parse_fail_on(words: Iterable[str], where: str) -> frozenset[str]:
-    """Verdict words, metric names, ``suite``; ``none`` alone leaves only `ALWAYS_BAD`."""
-    found: set[str] = set()
-    for word in words:
+ONLY = "only:"
+
+
+def parse_fail_on(
+    words: Iterable[str], where: str, known: Iterable[str] = DEFAULT_FAIL_ON
+) -> frozenset[str]:
+    """Verdict words, metric names, ``suite``, beside those `known`; with ``only:`` before one of
+    them in their place, and ``none`` alone leaves only `ALWAYS_BAD`."""
+    words = list(words)
+    replaces = any(word == "none" or word.startswith(ONLY) for word in words)
+    found = set[str]() if replaces else {*known}
+    for word in (word.removeprefix(ONLY) for word in words):
         if word in (SUITE, *METRICS):
             found.add(word)
         elif word != "none":
@@ -208,7 +234,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 # A policy as a TOML file, so that a project keeps its thresholds and exceptions under review.
 #
 # threshold = "1%"
-# fail-on = ["slower", "suite"]
+# fail-on = ["init_ns"]            # beside the default; ["only:slower"] in its place
 # allow = ["conv_old*", "matmul_x=slower"]
 # noise-floor = "0.2%"
 #

@@ -62,13 +62,14 @@ What counts:
                         1%)
   --policy FILE         TOML with thresholds per metric and graph, fail-on,
                         allow; flags win
-  --fail-on WHAT        verdicts, metrics, 'suite', by commas; 'none' leaves
-                        broken, removed, wrong
-                        (default slower,newly-unsupported,suite)
+  --fail-on WHAT        verdicts, metrics, 'suite', by commas, beside slower,
+                        newly-unsupported and suite; 'only:WHAT' in their place;
+                        'none' leaves broken, removed, wrong
   --require-sensitivity S  exit 1 unless nine of ten cases could have shown a
                         slow-down of S: 5%
   --max-unclear N       exit 1 where more cases are unclear: 3, or 10%
-  --allow NAME[=WHAT]   a regression that is expected: a graph's name or a glob
+  --allow NAME[=WHAT]   a regression that is expected: a graph's name, a glob of
+                        it, or a fingerprint; WHAT is a verdict
   --strict              exit 1 where settings that must agree differ, or a name
                         means two graphs
   --aa                  all DOC are one build: measure the rate of false alarms,
@@ -169,6 +170,7 @@ def _compared(
     options: CompareOptions, view: View, sides: tuple[Side, list[Side]], remarks: list[str]
 ) -> CommandResult:
     from bench_compare.comparison.compare import compare
+    from bench_compare.comparison.regressions import unused_allowances
     from bench_compare.model import exit_code
     from bench_compare.report.compare import report_of
 
@@ -178,6 +180,7 @@ def _compared(
     )
     calibration, more = _known(options)
     comparison = compare(base, others, options.policy, calibration)
+    more += unused_allowances(comparison.cases, options.policy)
     report = report_of(comparison, view)
     text = write_reports(options.outputs, report, view, quiet=options.quiet)
     code = exit_code(comparison)

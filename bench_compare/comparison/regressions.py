@@ -40,7 +40,7 @@ def bad_news(
         # The common movement gates whatever `--fail-on` lists; of a few cases it is their own.
         verdict = movement.verdict
         if movement.cases >= LEAST_CASES and verdict in WORSENED:
-            allowed = policy.allows([SUITE], verdict)
+            allowed = policy.allows_word(SUITE, verdict)
             found.append(BadNews(None, SUITE, movement.metric, verdict, movement.reason, allowed))
     return tuple(found)
 
@@ -50,32 +50,49 @@ def _of_case(case: CaseComparison, policy: Policy) -> Iterator[BadNews]:
     watched = sorted(name for name in policy.fail_on if name in case.metrics)
     if not (case.changes or watched or case.verdict.value in policy.fail_on):
         return  # the verdict is that of the metric that decides: it need not be looked at
-    names = [case.id, *(side.name for side in (case.base, case.other) if side is not None)]
     for change in case.changes:
         if change.verdict in ALWAYS_BAD or change.verdict.value in policy.fail_on:
-            yield _news(case, names, None, change, policy)
+            yield _news(case, None, change, policy)
     gate = case.gate_metric
     outcomes = {change.verdict for change in case.changes}
     if gate is not None and gate.verdict.value in policy.fail_on:
-        yield _news(case, names, case.gate, (gate.verdict, gate.reason), policy)
+        yield _news(case, case.gate, (gate.verdict, gate.reason), policy)
     elif case.verdict.value in policy.fail_on and case.verdict not in outcomes:
-        yield _news(case, names, case.gate, (case.verdict, case.reason), policy)
+        yield _news(case, case.gate, (case.verdict, case.reason), policy)
     for name in watched:
         metric = case.metrics[name]
         counted = name == case.gate and metric.verdict.value in policy.fail_on
         if metric.verdict in WORSENED and not counted:
-            yield _news(case, names, name, (metric.verdict, metric.reason), policy)
+            yield _news(case, name, (metric.verdict, metric.reason), policy)
 
 
 def _news(
-    case: CaseComparison,
-    names: Sequence[str],
-    metric: str | None,
-    change: tuple[Verdict, str],
-    policy: Policy,
+    case: CaseComparison, metric: str | None, change: tuple[Verdict, str], policy: Policy
 ) -> BadNews:
     verdict, sentence = change
-    return BadNews(case.id, case.name, metric, verdict, sentence, policy.allows(names, verdict))
+    return BadNews(case.id, case.name, metric, verdict, sentence, _allows(policy, case, verdict))
+
+
+def _allows(policy: Policy, case: CaseComparison, verdict: Verdict) -> bool:
+    return bool(policy.allow) and policy.allows(*_names(case), verdict)
+
+
+def _names(case: CaseComparison) -> tuple[Sequence[str], Sequence[str]]:
+    """What ``--allow`` may call the case: its graph's names and fingerprints."""
+    sides = [side for side in (case.base, case.other) if side is not None]
+    prints = [case.fingerprint, *(side.cases[-1].graph.fingerprint for side in sides)]
+    return [case.name, *(side.name for side in sides)], prints
+
+
+def unused_allowances(cases: Sequence[CaseComparison], policy: Policy) -> list[str]:
+    """A sentence where patterns of ``--allow`` name nothing here: they are mistyped or outdated."""
+    words = {SUITE, *DEVICE_LIMITS}
+    left = [rule for rule in policy.allow if rule.pattern not in words]
+    for case in cases if left else ():
+        names = _names(case)
+        left = [rule for rule in left if not rule.names(*names)]
+    texts = ", ".join(repr(str(rule)) for rule in left)
+    return [f"--allow: no graph here is, or fits, {texts}"] if left else []
 
 
 def bad_limits(unlike: Sequence[SettingDifference], policy: Policy) -> list[BadNews]:
@@ -88,7 +105,7 @@ def bad_limits(unlike: Sequence[SettingDifference], policy: Policy) -> list[BadN
             metric=None,
             verdict=Verdict.INCOMPARABLE,
             sentence=f"{d.name} differs: {d.base} against {d.other} ({d.other_label})",
-            allowed=policy.allows([d.name], Verdict.INCOMPARABLE),
+            allowed=policy.allows_word(d.name, Verdict.INCOMPARABLE),
         )
         for d in unlike
         if d.name in DEVICE_LIMITS
@@ -135,7 +152,7 @@ def problems(
     found += [
         f"{case.name}: {case.reason}"
         for case in cases
-        if case.verdict is Verdict.INCOMPARABLE and not policy.allows([case.name], case.verdict)
+        if case.verdict is Verdict.INCOMPARABLE and not _allows(policy, case, case.verdict)
     ]
     return tuple(found)
 

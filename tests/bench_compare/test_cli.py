@@ -47,7 +47,10 @@ def error_line(capsys):
         ("a.json slow.json", 2),
         ("slow.json a.json", 0),
         ("a.json slow.json --allow g*", 0),
+        ("a.json slow.json --allow c*", 2),
         ("a.json slow.json --fail-on none", 0),
+        ("a.json slow.json --fail-on init_ns", 2),
+        ("a.json slow.json --fail-on only:init_ns", 0),
         ("a.json slow.json --threshold 20%", 0),
         ("a.json slow.json --base slow.json", 0),
         ("a.json b.json slow.json", 2),
@@ -98,6 +101,11 @@ def test_every_error_is_one_line_on_stderr(files, words, sentence, capsys):
     (files / "cut.json").write_bytes((files / "a.json").read_bytes()[:500])
     assert main(words.split()) == 1
     assert sentence in error_line(capsys)
+
+
+def test_a_pattern_that_names_no_graph_is_said_in_one_line(files, capsys):
+    main(["a.json", "slow.json", "--allow", "c*", "--allow", "h1=slower", "--allow", "g1"])
+    assert error_line(capsys).endswith("--allow: no graph here is, or fits, 'c*', 'h1=slower'")
 
 
 def test_a_hostile_file_name_cannot_forge_lines_or_colours(files, capsys):

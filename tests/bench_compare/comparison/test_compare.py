@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict, exit_code, swapped
 from bench_compare.policy import Allowance, GraphRule, Policy
-from tests.bench_compare.build import case, document, engine, round_, side, steady, validation
+from tests.bench_compare.build import (
+    case,
+    document,
+    engine,
+    fingerprint,
+    round_,
+    side,
+    steady,
+    validation,
+)
 
 MS = 1e6
 
@@ -216,11 +225,18 @@ def test_a_newly_wrong_case_is_still_timed():
     assert "wrong" in {note.kind for note in only(found).notes}
 
 
-@pytest.mark.parametrize("pattern", ["g", "g*", "c0001"])
+@pytest.mark.parametrize("pattern", ["g", "g*", fingerprint("g")])
 def test_bad_news_can_be_allowed_by_name(pattern):
     allowed = Policy(allow=(Allowance(pattern),))
     found = held([quiet()], [case("g", status="failed")], allowed)
     assert (found.bad_news[0].allowed, exit_code(found)) == (True, 0)
+
+
+@pytest.mark.parametrize("pattern", ["c0001", "c*"])
+def test_bad_news_is_not_allowed_by_the_number_of_its_row(pattern):
+    allowed = Policy(allow=(Allowance(pattern),))
+    found = held([quiet()], [case("g", status="failed")], allowed)
+    assert (found.bad_news[0].allowed, exit_code(found)) == (False, 2)
 
 
 def test_an_allowance_for_one_verdict_does_not_cover_another():

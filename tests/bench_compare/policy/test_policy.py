@@ -64,10 +64,22 @@ def test_verdicts_are_read_however_they_are_joined(word):
     assert parse_verdict(word, "x") is Verdict.NEWLY_WRONG
 
 
-def test_fail_on_takes_verdicts_metrics_and_the_suite():
-    assert parse_fail_on(["slower", "suite", "init_ns"], "x") == {"slower", "suite", "init_ns"}
-    assert parse_fail_on(["none"], "x") == frozenset()
-    assert parse_fail_on(DEFAULT_FAIL_ON, "x") == Policy().fail_on
+def test_fail_on_takes_verdicts_metrics_and_the_suite_beside_the_default():
+    assert {*DEFAULT_FAIL_ON, "clock", "init_ns"} == parse_fail_on(["clock", "init_ns"], "x")
+    assert Policy().fail_on == parse_fail_on([], "x")
+
+
+def test_fail_on_adds_to_what_a_file_says():
+    assert {"slower", "init_ns"} == parse_fail_on(["init_ns"], "x", frozenset({"slower"}))
+
+
+@pytest.mark.parametrize("words", [["only:clock", "init_ns"], ["init_ns", "only:clock"]])
+def test_fail_on_only_replaces_the_default(words):
+    assert {"clock", "init_ns"} == parse_fail_on(words, "x")
+
+
+def test_fail_on_none_leaves_nothing_but_what_is_always_bad():
+    assert frozenset() == parse_fail_on(["none"], "x")
 
 
 def test_an_unknown_verdict_is_refused_with_the_known_ones():
@@ -80,12 +92,33 @@ def test_an_allowance_may_name_a_verdict_and_a_name_may_hold_an_equals_sign():
     assert parse_allow("k=1", "x") == Allowance("k=1")
 
 
+PRINT = "c0ffee" + 58 * "0"
+
+
+@pytest.mark.parametrize("pattern", ["conv_1", "conv*", "*", PRINT, PRINT[:12]])
+def test_a_graph_is_allowed_by_its_name_a_glob_of_it_or_its_fingerprint(pattern):
+    policy = Policy(allow=(Allowance(pattern),))
+    assert policy.allows(["conv_1"], [PRINT], Verdict.SLOWER)
+
+
+@pytest.mark.parametrize("pattern", ["c*", "c0001", PRINT[:11], f"{PRINT[:12]}*", "relu"])
+def test_a_graph_is_not_allowed_by_what_is_not_its_name(pattern):
+    policy = Policy(allow=(Allowance(pattern),))
+    assert not policy.allows(["matmul"], [PRINT], Verdict.SLOWER)
+
+
+def test_no_glob_means_the_suite():
+    policy = Policy(allow=(Allowance("s*"),))
+    assert not policy.allows_word("suite", Verdict.SLOWER)
+    assert Policy(allow=(Allowance("suite"),)).allows_word("suite", Verdict.SLOWER)
+
+
 def test_a_file_says_all_that_flags_say(tmp_path):
     path = tmp_path / "policy.toml"
     path.write_text(
         """
         threshold = "2%"
-        fail-on = ["slower", "suite"]
+        fail-on = ["only:slower", "suite"]
         allow = ["old*"]
         noise-floor = "0.5%"
         [thresholds]
