@@ -36,7 +36,7 @@ from bench_compare.comparison.judging.suite import (
     suite_numbers,
     uncalibrated_warnings,
 )
-from bench_compare.comparison.outcomes import changes
+from bench_compare.comparison.outcomes import changes, faults
 from bench_compare.comparison.regressions import (
     GOOD,
     WORSENED,
@@ -195,11 +195,17 @@ def makers(
     """What makes the changes and notes of each pair, and the notes on samples of base and other;
     none needs another."""
     return [
-        lambda: [() if one.unlike is not None else changes(one.base, one.other) for one in pairs],
+        lambda: [_changes(pair) for pair in pairs],
         lambda: [[*_case_notes(pair, *sides)] for pair in pairs],
         lambda: _notes_on_samples(measured, "base"),
         lambda: _notes_on_samples(measured, "other"),
     ]
+
+
+def _changes(pair: Pair) -> tuple[Change, ...]:
+    if pair.unlike is None:
+        return changes(pair.base, pair.other)
+    return () if pair.other is None else tuple(faults(pair.other, "another meaning in other"))
 
 
 def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:

@@ -8,8 +8,9 @@ got worse hides behind something else that did.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
+from bench_schema.estimate import time_series
 from bench_schema.identity import engine_name
 
 from bench_compare.metrics import GATES
@@ -24,37 +25,51 @@ if TYPE_CHECKING:
     from bench_compare.model import CaseSide
 
 
+T = TypeVar("T")
+
 ERROR_GROWTH = 1000.0
 """An error that grew by this factor is news even within its tolerance."""
 ERROR_FLOOR = 1e-3
 """Of the tolerance: smaller errors are taken for so much."""
 LOOSER = 2.0
 """A tolerance that follows the data moves by less than this between seeds."""
+FEWER = 2.0
+"""How many iterations a run checks follows from what it has time for, which moves by less than this
+between runs of one build."""
 
 
 def weaker_checks(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
     """A sentence for each way in which outputs that passed are checked less, or are less exact;
     both are cases of one graph, one for each document."""
-    before, after = (
-        [one for case in cases if (one := case.validation) is not None and one.status == "passed"]
-        for cases in (base, other)
-    )
+    before, after = map(_passed, (base, other))
     if len(before) == len(after) == 1 and _as_strict(before[0], after[0]):
         return
     if before and after:
         yield from _unchecked(before, after)
+        yield from _fewer(base, other)
         yield from _looser(before, after)
         yield from _grown(before, after)
 
 
+def _passed(cases: Sequence[Case]) -> list[Validation]:
+    return [
+        one for case in cases if (one := case.validation) is not None and one.status == "passed"
+    ]
+
+
 def _as_strict(base: Validation, other: Validation) -> bool:
     """Whether each output is surely checked as it was: at once, what nearly all cases are."""
-    return len(base.outputs) == len(other.outputs) and all(
-        one.name == two.name
-        and two.rtol <= LOOSER * one.rtol
-        and two.atol <= LOOSER * one.atol
-        and _least_error(two) < ERROR_GROWTH * _least_error(one)
-        for one, two in zip(base.outputs, other.outputs, strict=True)
+    return (
+        len(base.outputs) == len(other.outputs)
+        and base.iterations_checked <= other.iterations_checked
+        and all(
+            one.name == two.name
+            and two.elements >= one.elements
+            and two.rtol <= LOOSER * one.rtol
+            and two.atol <= LOOSER * one.atol
+            and _least_error(two) < ERROR_GROWTH * _least_error(one)
+            for one, two in zip(base.outputs, other.outputs, strict=True)
+        )
     )
 
 
@@ -65,6 +80,58 @@ def _unchecked(base: Sequence[Validation], other: Sequence[Validation]) -> Itera
         before, after = (sum(name not in held for held in side) for side in names)
         if after * len(base) > before * len(other):
             yield f"output {name} is no longer checked"
+
+
+def _fewer(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
+    """Outputs of which elements are left out, and iterations that are not checked, in a larger
+    share of the documents."""
+    before, after = _passed(base), _passed(other)
+    most = {output.name: output.elements for one in before for output in one.outputs}
+    for one in before:
+        most |= {o.name: o.elements for o in one.outputs if o.elements > most[o.name]}
+
+    def misses(one: Validation) -> list[str]:
+        return [o.name for o in one.outputs if o.elements < most.get(o.name, 0)]
+
+    if _share(before, after, misses).worse:
+        name = next(name for one in after for name in misses(one))
+        yield f"not all elements of output {name} are checked any more"
+    rates = [_checked_iterations(case) for case in base]
+    often = max((one for one in rates if one is not None), default=None)
+    if often is None or often.checked == 0:
+        return
+
+    def is_seldom(case: Case) -> bool:
+        found = _checked_iterations(case)
+        if found is None or found.checked * FEWER > often.checked:
+            return False
+        return found.checked == 0 or found.share * FEWER <= often.share
+
+    if _share(base, other, is_seldom).worse:
+        least = min(one.checked for one in map(_checked_iterations, other) if one is not None)
+        yield f"iterations checked: {least}, were {often.checked}"
+
+
+class CheckedIterations(NamedTuple):
+    """Of a case whose outputs passed."""
+
+    checked: int
+    share: float
+    """Of those that were timed."""
+
+
+def _checked_iterations(case: Case) -> CheckedIterations | None:
+    found = case.validation
+    if found is None or found.status != "passed":
+        return None
+    name = time_series(case)
+    if name is None:
+        timed = 0
+    elif case.rounds:
+        timed = sum(one.series[name].size for one in case.rounds if name in one.series)
+    else:
+        timed = case.summary[name].count
+    return CheckedIterations(found.iterations_checked, found.iterations_checked / max(timed, 1))
 
 
 def _looser(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[str]:
@@ -206,10 +273,9 @@ def _stopped(case: Case) -> bool:
     return case.outcome.status not in ("completed", "unsupported", "skipped")
 
 
-def _share(base: CaseSide, other: CaseSide, holds: Callable[[Case], bool]) -> Share:
-    return Share(
-        sum(map(holds, base.cases)), len(base.cases), sum(map(holds, other.cases)), len(other.cases)
-    )
+def _share(base: Sequence[T], other: Sequence[T], holds: Callable[[T], object]) -> Share:
+    counts = [sum(map(bool, map(holds, side))) for side in (base, other)]
+    return Share(counts[0], len(base), counts[1], len(other))
 
 
 def ended(side: CaseSide, holds: Callable[[Case], bool] = lambda case: not _completed(case)) -> str:
@@ -219,22 +285,30 @@ def ended(side: CaseSide, holds: Callable[[Case], bool] = lambda case: not _comp
 
 
 def _one_sided(base: CaseSide | None, other: CaseSide | None) -> Iterator[Change]:
-    """A case that is wrong is so without a base as well."""
+    """A case that is broken or wrong is so without a base as well."""
     side = other if base is None else base
     assert side is not None, "a case belongs to one side at least"
     verdict, where = (
         (Verdict.ADDED, "only in other") if base is None else (Verdict.REMOVED, "only in base")
     )
-    if other is not None and any(map(wrong, other.cases)):
-        yield Change(Verdict.WRONG, f"{where}: {complaint(other.cases)}")
+    if base is None:
+        yield from faults(side, where)
     text = where if completed(side) else f"{where}, where it is {ended(side)}"
     yield Change(verdict, text)
 
 
+def faults(other: CaseSide, where: str) -> Iterator[Change]:
+    """Bad news of a case that nothing is held against; `where` begins the sentence."""
+    if any(map(_stopped, other.cases)):
+        yield Change(Verdict.BROKEN, f"{where}: {ended(other, _stopped)}")
+    if any(map(wrong, other.cases)):
+        yield Change(Verdict.WRONG, f"{where}: {complaint(other.cases)}")
+
+
 def _completion(base: CaseSide, other: CaseSide) -> Iterator[Change]:
-    incomplete = _share(base, other, lambda case: not _completed(case))
-    broken = _share(base, other, _broken)
-    stopped = _share(base, other, _stopped)
+    incomplete = _share(base.cases, other.cases, lambda case: not _completed(case))
+    broken = _share(base.cases, other.cases, _broken)
+    stopped = _share(base.cases, other.cases, _stopped)
     none = incomplete.base == incomplete.of_base and incomplete.other == incomplete.of_other
     if none and stopped.worse:
         text = f"other {ended(other, _stopped)}{stopped.text}"
@@ -251,18 +325,21 @@ def _completion(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 
 def wrong(case: Case) -> bool:
     """Its outputs are, in any iteration, or it changed its inputs, or its time is one that no
-    machine of this kind reaches."""
+    machine of this kind reaches. Whatever the status says: a mismatch that is told counts."""
     if case.implausible is not None:
         return True
     found = case.validation
     if found is None:
         return False
-    strayed = found.iterations_mismatched > 0 or found.inputs_unchanged is False
-    return strayed or found.status == "failed"
+    return found.status == "failed" or found.inputs_unchanged is False or _strays(found)
+
+
+def _strays(found: Validation) -> bool:
+    return found.iterations_mismatched > 0 or any(one.mismatched > 0 for one in found.outputs)
 
 
 def _validation(base: CaseSide, other: CaseSide) -> Iterator[Change]:
-    share = _share(base, other, wrong)
+    share = _share(base.cases, other.cases, wrong)
     if share.worse:
         yield Change(Verdict.NEWLY_WRONG, f"{complaint(other.cases)}{share.text}")
     elif share.other:
@@ -280,7 +357,11 @@ def complaint(cases: Sequence[Case]) -> str:
         return f"implausible: {implausible}"
     if sentence is None and any(v.inputs_unchanged is False for v in failed):
         return "its inputs are changed"
-    return sentence or "outputs are outside of the tolerance"
+    if sentence is not None:
+        return sentence
+    passed = any(v.status == "passed" and _strays(v) for v in failed)
+    text = "outputs are outside of the tolerance"
+    return f"{text}, though they are said to have passed" if passed else text
 
 
 def checked(case: Case) -> bool:

@@ -144,3 +144,70 @@ def test_a_time_that_no_machine_reaches_is_wrong_however_right_the_outputs():
     other = one_side(validation=validation("passed"), implausible="450 ns would be 597 TFLOP/s")
     found = changes(base, other)[0]
     assert (Verdict.NEWLY_WRONG, True) == (found.verdict, "597 TFLOP/s" in found.reason)
+
+
+NEW = "only in other: "
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict", "word"),
+    [
+        (FAILED, Verdict.BROKEN, "failed: no memory"),
+        (one_side(status="crashed"), Verdict.BROKEN, "crashed: it went wrong"),
+        (one_side(status="timed out"), Verdict.BROKEN, "timed out: it went wrong"),
+        (WRONG, Verdict.WRONG, "outputs are outside of the tolerance"),
+    ],
+)
+def test_a_new_graph_that_is_broken_or_wrong_is_bad_news(other, verdict, word):
+    first, last = changes(None, other)
+    assert (verdict, NEW + word, Verdict.ADDED) == (first.verdict, first.reason, last.verdict)
+
+
+@pytest.mark.parametrize("status", ["unsupported", "skipped"])
+def test_a_new_graph_that_is_refused_is_no_bad_news(status):
+    assert [Verdict.ADDED] == [one.verdict for one in changes(None, one_side(status=status))]
+
+
+def checked(**changes):
+    one = validation()
+    sizes = {name: changes.pop(name) for name in ("elements", "mismatched") if name in changes}
+    outputs = tuple(replace(output, **sizes) for output in one.outputs)
+    return case("g", validation=replace(one, outputs=outputs, **changes))
+
+
+@pytest.mark.parametrize(
+    "contradiction", [{"iterations_mismatched": 1}, {"mismatched": 3}, {"inputs_unchanged": False}]
+)
+def test_outputs_that_passed_beside_a_mismatch_are_wrong(contradiction):
+    (change,) = changes(RIGHT, several(checked(**contradiction)))
+    assert Verdict.NEWLY_WRONG is change.verdict
+
+
+@pytest.mark.parametrize(
+    ("base", "other"),
+    [
+        ([{"iterations_checked": 100}], [{"iterations_checked": 0}]),
+        ([{"iterations_checked": 100}], [{"iterations_checked": 50}]),
+        ([{"iterations_checked": 9}] * 2, [{"iterations_checked": 9}, {"iterations_checked": 0}]),
+        ([{"elements": 10}], [{"elements": 9}]),
+        ([{"elements": 10}] * 2, [{"elements": 10}, {"elements": 1}]),
+    ],
+)
+def test_fewer_checks_are_lost(base, other):
+    sides = [several(*(checked(**one) for one in side)) for side in (base, other)]
+    assert [Verdict.LOST] == [change.verdict for change in changes(*sides)]
+    assert () == changes(*reversed(sides))
+
+
+@pytest.mark.parametrize(("base", "other"), [(100, 51), (0, 0), (1, 1), (0, 5)])
+def test_as_many_checks_as_time_allows_are_no_news(base, other):
+    sides = [several(checked(iterations_checked=number)) for number in (base, other)]
+    assert () == changes(*sides)
+
+
+def test_a_run_of_fewer_iterations_checks_fewer():
+    sides = [
+        several(replace(checked(iterations_checked=number), rounds=(round_(0, {"e2e_ns": times}),)))
+        for number, times in ((100, [5] * 100), (20, [5] * 20))
+    ]
+    assert () == changes(*sides)
