@@ -70,7 +70,8 @@ class ChainGraph(Graph):
     @cached_property
     def inputs(self) -> tuple[Tensor, ...]:
         """Tensors that nothing writes, each once: readers of one memory share the first's."""
-        return tuple(t for t in _plain_inputs(self) if t.uid not in self.aliases)
+        read = self.consumed.difference(self.produced, self.aliases)
+        return tuple(t for t in self.tensors if t.uid in read and t.value is None)
 
     @cached_property
     def where(self) -> Mapping[int, tuple[int, int]]:
@@ -106,13 +107,6 @@ class PassContext:
         last = max(self.own)
         every = (*range(last + 1, len(self.chain.places)), *range(last))
         return tuple(place for place in every if place not in self.own)
-
-
-def _plain_inputs(graph: Graph) -> tuple[Tensor, ...]:
-    written, read = graph.produced, graph.consumed
-    return tuple(
-        t for t in graph.tensors if t.uid in read and t.uid not in written and t.value is None
-    )
 
 
 def renumbered(graph: Graph, uids: Mapping[int, int], prefix: str = "") -> Graph:

@@ -21,7 +21,7 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations import OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench_run.graph.model import Graph, Node, Tensor
 
@@ -54,18 +54,12 @@ def quotient(descriptions: Sequence[str], links: Sequence[Sequence[Link]]) -> tu
     colours = _Colours(descriptions)
     while colours.waiting:
         colours.refine(links)
-    return tuple(_row(members, descriptions, links, colours.of) for members in colours.members)
-
-
-def _row(
-    members: set[int],
-    descriptions: Sequence[str],
-    links: Sequence[Sequence[Link]],
-    colour_of: Sequence[int],
-) -> Row:
-    one = next(iter(members))
-    around = sorted((label, colour_of[other]) for label, other in links[one])
-    return descriptions[one], len(members), tuple(around)
+    rows: list[Row] = []
+    for members in colours.members:
+        one = next(iter(members))  # all of a colour are alike
+        around = sorted((label, colours.of[other]) for label, other in links[one])
+        rows.append((descriptions[one], len(members), tuple(around)))
+    return tuple(rows)
 
 
 class _Colours:
@@ -106,16 +100,13 @@ class _Colours:
         keeper = max(keys, key=sizes.__getitem__)  # the first of equals
         for key in keys:
             if key != keeper:
-                self._move(colour, parts[key] if key else whole.difference(*parts.values()))
-
-    def _move(self, colour: int, elements: Iterable[int]) -> None:
-        """To a new colour, which is looked at in its turn."""
-        new = len(self.members)
-        self.members.append(set(elements))
-        self.members[colour] -= self.members[new]
-        for element in self.members[new]:
-            self.of[element] = new
-        self.waiting.append(new)
+                # They get a new colour, which waits for its turn.
+                new = len(self.members)
+                self.members.append(set(parts[key]) if key else whole.difference(*parts.values()))
+                whole -= self.members[new]
+                for element in self.members[new]:
+                    self.of[element] = new
+                self.waiting.append(new)
 
 
 _VERSION = 1
@@ -143,7 +134,19 @@ def _by_rounds(graph: Graph, edges: tuple[_Edge, ...]) -> str:
     apart = 0
     while apart < (count := len({*tensors.values(), *nodes})):
         apart = count
-        tensors, nodes = _refined(graph, edges, tensors, nodes)
+        # Every colour takes in those of its neighbours.
+        around_nodes: list[list[tuple[str, str]]] = [[] for _ in nodes]
+        around_tensors: dict[int, list[tuple[str, str]]] = {uid: [] for uid in tensors}
+        for index, port, uid in edges:
+            around_nodes[index].append((port, tensors[uid]))
+            around_tensors[uid].append((port, nodes[index]))
+        for tensor in graph.tensors:
+            offsets = tensor.ragged_offset_uid
+            if offsets is not None:
+                around_tensors[tensor.uid].append(("offsets", tensors[offsets]))
+                around_tensors[offsets].append(("offsets of", tensors[tensor.uid]))
+        tensors = {uid: _hash((own, sorted(around_tensors[uid]))) for uid, own in tensors.items()}
+        nodes = [_hash((own, sorted(around_nodes[i]))) for i, own in enumerate(nodes)]
     return _hash((_VERSION, sorted(tensors.values()), sorted(nodes)))
 
 
@@ -197,23 +200,3 @@ def _describe_node(node: Node) -> tuple[Any, ...]:
     row = OPERATIONS[node.type]
     attributes = row.meaning(row.complete(node.attributes))
     return ("node", node.type, node.compute_data_type, sorted(attributes.items()))
-
-
-def _refined(
-    graph: Graph, edges: tuple[_Edge, ...], tensors: dict[int, str], nodes: list[str]
-) -> tuple[dict[int, str], list[str]]:
-    """Every colour with those of its neighbours taken in."""
-    around_nodes: list[list[tuple[str, str]]] = [[] for _ in nodes]
-    around_tensors: dict[int, list[tuple[str, str]]] = {uid: [] for uid in tensors}
-    for index, port, uid in edges:
-        around_nodes[index].append((port, tensors[uid]))
-        around_tensors[uid].append((port, nodes[index]))
-    for tensor in graph.tensors:
-        offsets = tensor.ragged_offset_uid
-        if offsets is not None:
-            around_tensors[tensor.uid].append(("offsets", tensors[offsets]))
-            around_tensors[offsets].append(("offsets of", tensors[tensor.uid]))
-    return (
-        {uid: _hash((colour, sorted(around_tensors[uid]))) for uid, colour in tensors.items()},
-        [_hash((colour, sorted(around_nodes[i]))) for i, colour in enumerate(nodes)],
-    )

@@ -17,7 +17,7 @@ from bench_run.graph.layouts import channels_last, packed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from bench_run.graph.model import Graph, Node, Tensor
+    from bench_run.graph.model import Graph, Node
 
 DATA_TYPES = ("double", "float", "half", "bfloat16")
 LAYOUTS: dict[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
@@ -100,19 +100,18 @@ def _place(graph: Graph, index: int) -> Place:
     uids = {uid for _, uid in _ports(node)}
     uids |= {uid for many in node.input_lists.values() for uid in many}
     uids |= {u for uid in uids if (u := graph.by_uid[uid].ragged_offset_uid) is not None}
-    tensors = tuple(_stored(graph, t) for t in graph.tensors if t.uid in uids)
-    single = check(replace(graph, name=f"{graph.name}_{index}", tensors=tensors, nodes=(node,)))
+    tensors = []
+    for tensor in graph.tensors:
+        if tensor.uid in uids:
+            # What only existed inside of the graph is stored, in the type of the graph's data.
+            exchanged = tensor.data_type in DATA_TYPES and graph.io_data_type in DATA_TYPES
+            kind = graph.io_data_type if tensor.virtual and exchanged else tensor.data_type
+            tensors.append(replace(tensor, virtual=False, data_type=kind))
+    single = check(
+        replace(graph, name=f"{graph.name}_{index}", tensors=tuple(tensors), nodes=(node,))
+    )
     step = 1 + max(graph.by_uid)
     return Place(str(index), single, {uid: uid + index * step for uid in uids})
-
-
-def _stored(graph: Graph, tensor: Tensor) -> Tensor:
-    """What only existed inside of the graph is stored, in the type of the graph's data."""
-    if not tensor.virtual:
-        return tensor
-    exchanged = tensor.data_type in DATA_TYPES and graph.io_data_type in DATA_TYPES
-    kind = graph.io_data_type if exchanged else tensor.data_type
-    return replace(tensor, virtual=False, data_type=kind)
 
 
 def _aliases(places: tuple[Place, ...]) -> dict[int, Alias]:

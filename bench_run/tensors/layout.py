@@ -105,32 +105,6 @@ def memory_order(strides: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
 
 
-def is_injective(dims: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether no two elements share a place in memory, as outputs must not.
-
-    Mostly decided by sorted strides; the rare rest by counting the places.
-    """
-    if 0 in dims:
-        return True
-    axes = sorted((stride, dim) for dim, stride in zip(dims, strides, strict=True) if dim > 1)
-    span = 1
-    for stride, dim in axes:
-        if stride < span:
-            return _distinct(axes)
-        span += (dim - 1) * stride
-    return True
-
-
-def _distinct(axes: Sequence[tuple[int, int]]) -> bool:
-    offsets = np.zeros(1, np.int64)
-    for stride, dim in axes:
-        offsets = np.unique((offsets[:, None] + stride * np.arange(dim)).ravel())
-    elements = 1
-    for _, dim in axes:
-        elements *= dim
-    return offsets.size == elements
-
-
 def same_bytes(one: Array, other: Array) -> bool:
     """Whether two arrays hold the very same bytes, NaN included."""
     if one.nbytes != other.nbytes:

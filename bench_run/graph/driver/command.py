@@ -50,15 +50,14 @@ def find_words(line: str, bases: Sequence[str]) -> Words | None:
             return Words(rest[0], tuple(rest[1:]), from_log) if rest else Words("", (), from_log)
     while tokens and re.fullmatch(r"[A-Za-z_]\w*=.*", tokens[0]):
         tokens = tokens[1:]
-    if not tokens or not (tokens[0] in bases or _looks_like_command(tokens)):
+    if not tokens:
+        return None
+    # A word and a flag are a command: a misspelt base word must not pass as chatter.
+    is_word = re.fullmatch(r"[A-Za-z_]\w*", tokens[0]) is not None
+    has_flag = len(tokens) > 2 and re.match(r"--?[A-Za-z]", tokens[1]) is not None
+    if tokens[0] not in bases and not (is_word and has_flag):
         return None
     return Words(tokens[0], tuple(tokens[1:]), from_log=False)
-
-
-def _looks_like_command(tokens: list[str]) -> bool:
-    """A word and a flag: a misspelt base word must not pass as chatter."""
-    is_word = re.fullmatch(r"[A-Za-z_]\w*", tokens[0]) is not None
-    return is_word and len(tokens) > 2 and re.match(r"--?[A-Za-z]", tokens[1]) is not None
 
 
 def read_flags(words: Words, table: Sequence[Flag], where: str) -> tuple[dict[str, Any], set[str]]:
@@ -124,14 +123,12 @@ def canonical(words: Words, values: Values, given: set[str], table: Sequence[Fla
         if not flag.control and values[flag.long] is not None
         if flag.long in given or not flag.newer
     )
-    flags = (f"--{name} {_show(values[name])}" for name in shape)
+    shown = ((name, values[name]) for name in shape)
+    flags = (
+        f"--{name} {int(value) if isinstance(value, float) and value.is_integer() else value}"
+        for name, value in shown
+    )
     return " ".join(("MIOpenDriver", words.base, *flags))
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
 
 
 # What a converter is asked, and what it answers: op specs, remarks, or a reason why not.

@@ -183,20 +183,17 @@ def _convert(words: Words, where: str) -> Converted:
     values, given = read_flags(words, base.flags, where)
     ask = Ask(words.base, values, frozenset(given), words.from_log, where)
     answer = base.convert(ask, base.data_type)
+    try:
+        graphs = tuple(graph for spec in answer.specs for graph in make_graphs(spec))
+    except UsageError as error:
+        raise GraphError(where, str(error)) from error
     return Converted(
         canonical(words, values, given, base.flags),
         where,
-        graphs=_graphs(answer, where),
+        graphs=graphs,
         reason=answer.reason,
         notes=answer.notes,
     )
-
-
-def _graphs(answer: Answer, where: str) -> tuple[Graph, ...]:
-    try:
-        return tuple(graph for spec in answer.specs for graph in make_graphs(spec))
-    except UsageError as error:
-        raise GraphError(where, str(error)) from error
 
 
 def graphs_of(commands: Iterable[Converted]) -> tuple[Graph, ...]:

@@ -250,7 +250,13 @@ _MOST = 20
 
 def graph_notes(graph: Graph) -> tuple[str, ...]:
     unknown = _first(_unknown_keys(graph), "keys are not known and have no effect")
-    return (*unknown, *_first(_unconnected(graph), "tensors are used by no node"))
+    used = {*graph.produced, *graph.consumed, *(t.ragged_offset_uid for t in graph.tensors)}
+    unconnected = (
+        f"tensors[{index}] (uid {tensor.uid} {tensor.name!r}) is used by no node"
+        for index, tensor in enumerate(graph.tensors)
+        if tensor.uid not in used
+    )
+    return (*unknown, *_first(unconnected, "tensors are used by no node"))
 
 
 def _first(notes: Iterator[str], rest: str) -> Iterator[str]:
@@ -279,11 +285,3 @@ def _unknown(extras: Mapping[str, Any], place: str) -> Iterator[str]:
             yield from _unknown(value, f"{place}{show_key(key)}.")
         else:
             yield place + show_key(key)
-
-
-def _unconnected(graph: Graph) -> Iterator[str]:
-    touched = graph.produced | graph.consumed
-    offsets = {tensor.ragged_offset_uid for tensor in graph.tensors}
-    for index, tensor in enumerate(graph.tensors):
-        if tensor.uid not in touched and tensor.uid not in offsets:
-            yield f"tensors[{index}] (uid {tensor.uid} {tensor.name!r}) is used by no node"

@@ -291,7 +291,14 @@ def _read_tensor(value: Any, where: str, types: dict[str, str]) -> Tensor:
         if data.get(key) is None:
             raise GraphError(f"{where}.{key}", "is missing")
     virtual = _take_bool(data, "virtual", where)
-    data_type = _tensor_type(data, where, types, virtual)
+    stated = data.pop("data_type", None)
+    data_type = "unset" if stated is None else fields.as_type(stated, where, "data_type")
+    if data_type == "unset":
+        default = "intermediate_data_type" if virtual else "io_data_type"
+        data_type = types[default]
+        if data_type == "unset":
+            what = f"is not set, and neither is the graph's {default}"
+            raise GraphError(f"{where}.data_type", what)
     constant, value_type = read_constant(
         data.pop("value", None), data.pop("value_type", None), data_type, where
     )
@@ -319,17 +326,6 @@ def _read_tensor(value: Any, where: str, types: dict[str, str]) -> Tensor:
 def _take_bool(data: dict[str, Any], key: str, where: str) -> bool:
     value = data.pop(key, None)
     return False if value is None else fields.as_bool(value, where, key)
-
-
-def _tensor_type(data: dict[str, Any], where: str, types: dict[str, str], virtual: bool) -> str:
-    value = data.pop("data_type", None)
-    name = "unset" if value is None else fields.as_type(value, where, "data_type")
-    if name != "unset":
-        return name
-    default = "intermediate_data_type" if virtual else "io_data_type"
-    if types[default] == "unset":
-        raise GraphError(f"{where}.data_type", f"is not set, and neither is the graph's {default}")
-    return types[default]
 
 
 def parse_json(data: bytes, where: str) -> Any:

@@ -32,7 +32,7 @@ from bench_run.graph.make.parameters import Params, SpecParameter, parse_value, 
 from bench_run.graph.make.recipes.recipe import SHAPE_CLASSES, Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from bench_run.graph.model import Graph
 
@@ -203,8 +203,18 @@ def make_graphs(
 
 def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
     """The spec as a value. Raises `UsageError` for a name, key or form that is not known."""
-    head, items = _split(text)
-    special = dict(items)
+    head, rest = text.strip(), ""
+    match = re.fullmatch(r"\s*((?:family\s*:\s*)?[^:]*?)\s*(?::(.*))?", text, re.DOTALL)
+    if match is not None:
+        head, rest = re.sub(r"\s+", "", match[1]), match[2] or ""
+    special: dict[str, tuple[str, ...]] = {}
+    for word in rest.split():
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"{text}: {word!r} is not KEY=VALUE")
+        if key in special:
+            raise UsageError(f"{text}: {key} is given twice; separate several values by commas")
+        special[key] = tuple(_written_out(value, f"{text}: {key}"))
     lenient = head == "all" or head.startswith("family:")
     usual = None if usual_direction is None else (usual_direction,)
     direction = special.pop("direction", usual)
@@ -213,7 +223,7 @@ def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
     spec = Spec(
         text=text,
         chains=chains,
-        items=tuple((key, texts) for key, texts in items if key in special),
+        items=tuple(special.items()),
         shapes=None if classes is None else _shape_classes(",".join(classes), text),
         lenient=lenient,
     )
@@ -225,22 +235,6 @@ def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
             name = "+".join(recipe.name for recipe in lacking)
             raise UsageError(f"{text}: {name} has no parameter {key!r}; choose from {keys}")
     return spec
-
-
-def _split(text: str) -> tuple[str, list[Item]]:
-    head, rest = text.strip(), ""
-    match = re.fullmatch(r"\s*((?:family\s*:\s*)?[^:]*?)\s*(?::(.*))?", text, re.DOTALL)
-    if match is not None:
-        head, rest = re.sub(r"\s+", "", match[1]), match[2] or ""
-    items: list[Item] = []
-    for word in rest.split():
-        key, equals, value = word.partition("=")
-        if not (key and equals and value):
-            raise UsageError(f"{text}: {word!r} is not KEY=VALUE")
-        if key in dict(items):
-            raise UsageError(f"{text}: {key} is given twice; separate several values by commas")
-        items.append((key, tuple(_written_out(value, f"{text}: {key}"))))
-    return head, items
 
 
 def _written_out(text: str, where: str) -> Iterator[str]:
@@ -262,7 +256,10 @@ def _written_out(text: str, where: str) -> Iterator[str]:
 
 
 def _chains(head: str, text: str, directions: tuple[str, ...] | None) -> tuple[Chain, ...]:
-    wanted = _directions(directions, text)
+    for name in directions or ():
+        if name not in DIRECTIONS:
+            raise UsageError(f"{text}: direction={name}: choose from {', '.join(DIRECTIONS)}")
+    wanted = None if directions is None else {w for name in directions for w in DIRECTIONS[name]}
     names = tuple(name for name, recipe in OPS.items() if not recipe.only_after)
     if head.startswith("family:"):
         names = family(head.removeprefix("family:"), text)
@@ -273,7 +270,7 @@ def _chains(head: str, text: str, directions: tuple[str, ...] | None) -> tuple[C
     return tuple(turned for chain in chains for turned in _turned(chain, wanted, text))
 
 
-def _turned(chain: Chain, wanted: tuple[str, ...] | None, text: str) -> Iterator[Chain]:
+def _turned(chain: Chain, wanted: Container[str] | None, text: str) -> Iterator[Chain]:
     """The chain itself, its gradients, or both."""
     check_chain(chain, text)
     if wanted is None:
@@ -286,15 +283,6 @@ def _turned(chain: Chain, wanted: tuple[str, ...] | None, text: str) -> Iterator
         raise UsageError(f"{text}: {'+'.join(r.name for r in chain)} has no backward operation")
     if "bwd" in wanted:
         yield from ((OPS[name],) for name in first.backward or (first.name,))
-
-
-def _directions(texts: tuple[str, ...] | None, text: str) -> tuple[str, ...] | None:
-    if texts is None:
-        return None
-    for name in texts:
-        if name not in DIRECTIONS:
-            raise UsageError(f"{text}: direction={name}: choose from {', '.join(DIRECTIONS)}")
-    return tuple(way for name in texts for way in DIRECTIONS[name])
 
 
 def _shape_classes(text: str, where: str) -> tuple[str, ...]:

@@ -50,29 +50,24 @@ def check_forward(view: View) -> None:
         raise view.parameter_error(
             "mode", "is scatter, which needs token_ks and a top_k of 1 or more"
         )
-    _check_index(view)
+    # Indices stand in one row: of any length where rows are gathered, one for each row of token
+    # where they are scattered.
+    rows = view["token"].dims[1]
+    for port in ("token_index", "token_ks"):
+        indices = view.get(port)
+        if indices is not None and max(indices.dims) != indices.elements:
+            what = f"has dims {list(indices.dims)}, expected one row of numbers"
+            raise view.port_error(port, what)
+        if indices is not None and mode == "scatter" and indices.elements != rows:
+            what = f"has {indices.elements} elements, expected one for each of the {rows} rows"
+            raise view.port_error(port, what)
     expect_rank(view, "output", 3, 3)
     output, columns = view["output"].dims, view["weight"].dims[2]
     expect_dims(view, "output", (1, output[1], columns), "columns of weight")
     if mode == "none":
-        expect_dims(view, "output", (1, view["token"].dims[1], columns), "rows of token")
+        expect_dims(view, "output", (1, rows, columns), "rows of token")
     if mode == "gather" and index is not None:
         expect_dims(view, "output", (1, index.elements, columns), "an index for each row")
-
-
-def _check_index(view: View) -> None:
-    """Indices stand in one row: of any length where rows are gathered, one for each row of token
-    where they are scattered."""
-    rows = view["token"].dims[1]
-    for port in ("token_index", "token_ks"):
-        index = view.get(port)
-        if index is None:
-            continue
-        if max(index.dims) != index.elements:
-            raise view.port_error(port, f"has dims {list(index.dims)}, expected one row of numbers")
-        if view.attribute("mode") == "scatter" and index.elements != rows:
-            what = f"has {index.elements} elements, expected one for each of the {rows} rows"
-            raise view.port_error(port, what)
 
 
 def check_backward(view: View) -> None:

@@ -80,17 +80,11 @@ def _check_rms(view: View) -> None:
     for port in ("bias", "dscale", "dbias"):
         expect_dims(view, port, scale_dims, "those of scale")
     expect_scalar(view, "epsilon")
-    _check_inv_rms(view)
-
-
-def _check_inv_rms(view: View) -> None:
-    inv_rms, x_dims = view.get("inv_rms"), view["x"].dims
-    if inv_rms is None:
-        return
-    fits = len(inv_rms.dims) == len(x_dims) and all(
-        have in (1, want) for have, want in zip(inv_rms.dims, x_dims, strict=True)
-    )
-    if not fits:
+    inv_rms = view.get("inv_rms")
+    if inv_rms is not None and (
+        len(inv_rms.dims) != len(x_dims)
+        or any(have not in (1, want) for have, want in zip(inv_rms.dims, x_dims, strict=True))
+    ):
         what = f"has dims {list(inv_rms.dims)}, expected those of x {list(x_dims)} or 1 in each"
         raise view.port_error("inv_rms", what)
 

@@ -114,16 +114,6 @@ def broadcast_dims(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
     return tuple(result)
 
 
-def _operands(view: View, mode: PointwiseMode) -> list[Tensor]:
-    operands = [view.get(port) for port in OPERANDS]
-    for index, (port, operand) in enumerate(zip(OPERANDS, operands, strict=True)):
-        if (operand is None) == (index < mode.arity):
-            state = "is missing" if operand is None else "is one too many"
-            name = view.attribute("operation")
-            raise view.port_error(port, f"{state}: {name} takes {mode.arity}")
-    return [operand for operand in operands if operand is not None]
-
-
 def _check_clips(view: View) -> None:
     lower, upper = view.attribute("relu_lower_clip"), view.attribute("relu_upper_clip")
     if upper is not None and (0.0 if lower is None else lower) > upper:
@@ -137,7 +127,14 @@ def check(view: View) -> None:
     mode = POINTWISE_MODES.get(name)
     if mode is None:
         raise view.parameter_error("operation", f"is {name}, expected an operation")
-    operands = _operands(view, mode)
+    operands: list[Tensor] = []
+    for index, port in enumerate(OPERANDS):
+        operand = view.get(port)
+        if (operand is None) == (index < mode.arity):
+            state = "is missing" if operand is None else "is one too many"
+            raise view.port_error(port, f"{state}: {name} takes {mode.arity}")
+        if operand is not None:
+            operands.append(operand)
     dims = broadcast_dims(*(tensor.dims for tensor in operands))
     if dims is None:
         shapes = ", ".join(str(list(tensor.dims)) for tensor in operands)

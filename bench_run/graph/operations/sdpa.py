@@ -45,7 +45,8 @@ class Band:
 
 def band(attributes: Mapping[str, Any]) -> Band:
     """The masks of a node as one band: causal flags are right bounds of 0, -1 is no bound."""
-    left, right = (_bound(attributes.get(name)) for name in ("left_bound", "right_bound"))
+    bounds = (attributes.get(name) for name in ("left_bound", "right_bound"))
+    left, right = (None if bound is None or bound < 0 else bound for bound in bounds)
     if any(attributes.get(name) for name in _MASKS) and right is None:
         right = 0
     bottom = attributes.get("diagonal_alignment") == "bottom_right"
@@ -55,10 +56,6 @@ def band(attributes: Mapping[str, Any]) -> Band:
 def has_scale(node: Node) -> bool:
     """Whether the graph says how scores are scaled, by a tensor or a number."""
     return "scale" in node.inputs or node.attributes.get("attn_scale_value") is not None
-
-
-def _bound(value: int | None) -> int | None:
-    return None if value is None or value < 0 else value
 
 
 def _meaning(attributes: Mapping[str, Any]) -> Mapping[str, Any]:

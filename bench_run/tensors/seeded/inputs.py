@@ -51,7 +51,10 @@ def make_inputs(
     made: dict[int, Storage] = {}
     derived: list[Role] = []
     by_uid = roles(graph)
-    for tensor in _needed(graph, by_uid, wanted):
+    needed = graph.inputs
+    if wanted is not None and not any(by_uid[t.uid].hint in DERIVED_HINTS for t in needed):
+        needed = tuple(tensor for tensor in needed if tensor.uid in wanted)
+    for tensor in needed:
         role, named = by_uid[tensor.uid], plan.named(tensor)
         if named is not None:
             made[tensor.uid] = _initialise(tensor, named, seed)
@@ -64,16 +67,6 @@ def make_inputs(
             results = derive(graph, role.node, made)
             made.update({uid: value for uid, value in results.items() if uid not in made})
     return made
-
-
-def _needed(
-    graph: Graph, by_uid: dict[int, Role], wanted: frozenset[int] | None
-) -> tuple[Tensor, ...]:
-    """All inputs where one that is wanted is computed from others."""
-    derived = any(by_uid[t.uid].hint in DERIVED_HINTS for t in graph.inputs)
-    if wanted is None or derived:
-        return graph.inputs
-    return tuple(tensor for tensor in graph.inputs if tensor.uid in wanted)
 
 
 def _by_role(graph: Graph, tensor: Tensor, role: Role, default: Init | None, seed: int) -> Storage:

@@ -103,7 +103,11 @@ def complete(params: Params) -> Params:
     for key in ("wlayout", "ylayout"):
         given = out["layout"] if out[key] is None else out[key]
         out[key] = checked_layout(op, key, given, rank)
-    _check(op, out)
+    for key in ("c", "k"):
+        if out[key] % out["groups"]:
+            raise UsageError(f"{op}: groups={out['groups']} does not divide {key}={out[key]}")
+    if min(output_lengths(out)) < 1:
+        raise UsageError(f"{op}: the filter is larger than the padded input")
     return out
 
 
@@ -143,14 +147,6 @@ def shapes(params: Params) -> Shapes:
             "dilation": params["dilation"],
         },
     )
-
-
-def _check(op: str, params: Params) -> None:
-    for key in ("c", "k"):
-        if params[key] % params["groups"]:
-            raise UsageError(f"{op}: groups={params['groups']} does not divide {key}={params[key]}")
-    if min(output_lengths(params)) < 1:
-        raise UsageError(f"{op}: the filter is larger than the padded input")
 
 
 def build_forward(builder: Builder, params: Params, _: Value | None) -> Value:

@@ -91,7 +91,13 @@ def complete(op: str, params: Params) -> Params:
         params = {**params, "n": None, "c": None}
     else:
         params = complete_image(op, params, 28)
-    _check_broadcast(op, params)
+    rhs = params.get("rhs_dims")
+    if rhs is not None:
+        dims = tensor_dims(params)
+        aligned = zip(reversed(rhs), reversed(dims), strict=False)
+        if len(rhs) > len(dims) or any(r not in (1, d) for r, d in aligned):
+            shown = "x".join(map(str, rhs))
+            raise UsageError(f"{op}: rhs_dims={shown} do not broadcast to the first")
     return params
 
 
@@ -111,30 +117,15 @@ def start(builder: Builder, params: Params, chained: Value | None, name: str = "
     return Value(uid, dims, order, channel)
 
 
-def _check_broadcast(op: str, params: Params) -> None:
-    rhs = params.get("rhs_dims")
-    if rhs is None:
-        return
-    dims = tensor_dims(params)
-    fits = len(rhs) <= len(dims) and all(
-        r in (1, d) for r, d in zip(rhs, dims[len(dims) - len(rhs) :], strict=True)
-    )
-    if not fits:
-        raise UsageError(f"{op}: rhs_dims={'x'.join(map(str, rhs))} do not broadcast to the first")
-
-
-def _second_dims(params: Params, first: Value) -> Dims:
-    if params.get("rhs_dims") is not None:
-        return tuple(params["rhs_dims"])
-    kind = params.get("rhs", "same")
-    if kind == "same":
-        return first.dims
-    axes = range(len(first.dims))
-    return tuple(first.dims[a] if kind == "channel" and a == first.channel else 1 for a in axes)
-
-
 def _add_second(builder: Builder, params: Params, first: Value, name: str) -> int:
-    dims = _second_dims(params, first)
+    rhs, kind = params.get("rhs_dims"), params.get("rhs", "same")
+    if rhs is not None:
+        dims: Dims = tuple(rhs)
+    elif kind == "same":
+        dims = first.dims
+    else:
+        kept = first.channel if kind == "channel" else None
+        dims = tuple(n if axis == kept else 1 for axis, n in enumerate(first.dims))
     order = first.order if len(dims) == len(first.dims) else tuple(range(len(dims)))
     return builder.operand(name, dims, order)
 
