@@ -82,8 +82,7 @@ def _check_scalar(tensor: Tensor, where: str) -> None:
         raise GraphError(f"{where}.value", f"is {tensor.value}, expected a finite number")
     if tensor.value is not None and _is_integer(tensor):
         row = DTYPES[tensor.data_type]
-        least = 0 if row.name.startswith("u") else -(2 ** (row.bits - 1))
-        if not least <= tensor.value < least + 2**row.bits:
+        if not row.lowest <= tensor.value < row.lowest + 2**row.bits:
             raise GraphError(f"{where}.value", f"is {tensor.value}, which {row.name} cannot hold")
 
 

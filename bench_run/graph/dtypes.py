@@ -33,6 +33,15 @@ class DataType:
         """Bytes of one element in memory."""
         return self.bits // 8
 
+    @property
+    def lowest(self) -> float:
+        """Least value: of scales, which have no sign, the smallest."""
+        if self.kind == "scale":
+            return self.smallest
+        if self.kind == "float":
+            return -self.largest
+        return 0.0 if self.name in ("uint8", "boolean") else -self.largest - 1
+
 
 def _row(
     name: str, bits: int, kind: Kind, array_type: str | None, *limits: float

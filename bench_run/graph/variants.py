@@ -82,6 +82,17 @@ def with_fusion(graph: Graph, fusion: str) -> Graph | None:
     if fusion == "on" or len(graph.nodes) < 2 or isinstance(graph, ChainGraph):
         return None
     places = tuple(_place(graph, index) for index in range(len(graph.nodes)))
+    # What a place reads that another one wrote, or read before, lies in that one's memory.
+    homes: dict[int, int] = {}
+    aliases: dict[int, Alias] = {}
+    for place in places:
+        for tensor in place.graph.inputs:
+            own = place.uids[tensor.uid]
+            if tensor.uid in homes and not tensor.runtime_scalar:
+                aliases[own] = Alias(homes[tensor.uid], 0)
+            homes.setdefault(tensor.uid, own)
+        for tensor in place.graph.outputs:
+            homes[tensor.uid] = place.uids[tensor.uid]
     return ChainGraph(
         name=graph.name,
         io_data_type=graph.io_data_type,
@@ -90,7 +101,7 @@ def with_fusion(graph: Graph, fusion: str) -> Graph | None:
         tensors=tuple(tensor for place in places for tensor in place.placed.tensors),
         nodes=tuple(node for place in places for node in place.placed.nodes),
         places=places,
-        aliases=_aliases(places),
+        aliases=aliases,
     )
 
 
@@ -112,18 +123,3 @@ def _place(graph: Graph, index: int) -> Place:
     )
     step = 1 + max(graph.by_uid)
     return Place(str(index), single, {uid: uid + index * step for uid in uids})
-
-
-def _aliases(places: tuple[Place, ...]) -> dict[int, Alias]:
-    """What a place reads that another one wrote, or read before, lies in that one's memory."""
-    homes: dict[int, int] = {}
-    aliases = {}
-    for place in places:
-        for tensor in place.graph.inputs:
-            own = place.uids[tensor.uid]
-            if tensor.uid in homes and not tensor.runtime_scalar:
-                aliases[own] = Alias(homes[tensor.uid], 0)
-            homes.setdefault(tensor.uid, own)
-        for tensor in place.graph.outputs:
-            homes[tensor.uid] = place.uids[tensor.uid]
-    return aliases

@@ -190,8 +190,7 @@ def tuned_cases(
     left: dict[str, int] = {}
     for case in cases:
         entry = find_entry(record, case)
-        problem = outer or _entry_problem(record, entry, here)
-        tuned = problem if problem is not None else _winner(case, entry, engines)
+        tuned = outer or _winner(record, entry, case, engines, here)
         if isinstance(tuned, str):
             left[tuned] = left.get(tuned, 0) + 1
             tuned = with_note(case, f"not tuned: {tuned}")
@@ -245,16 +244,6 @@ def environment_problem(record: TunedRecord, here: Here) -> str | None:
     return None
 
 
-def _entry_problem(record: TunedRecord, entry: Entry | None, here: Here) -> str | None:
-    if entry is None:
-        return "the record has no entry for this graph"
-    winner = entry.candidates[entry.winner]
-    known = {engine.key: engine for engine in record.environment.engines}
-    if winner.engine not in known:
-        return f"the record does not describe the engine {winner.engine}"
-    return engine_problem(known[winner.engine], here.facts.get(winner.engine))
-
-
 def engine_problem(known: TunedEngine, facts: EngineFacts | None) -> str | None:
     """What of an engine differs from the record."""
     if facts is None:
@@ -273,10 +262,22 @@ def engine_problem(known: TunedEngine, facts: EngineFacts | None) -> str | None:
 
 
 def _winner(
-    case: PlannedCase, entry: Entry | None, engines: Mapping[str, PlannedEngine]
+    record: TunedRecord,
+    entry: Entry | None,
+    case: PlannedCase,
+    engines: Mapping[str, PlannedEngine],
+    here: Here,
 ) -> PlannedCase | str:
-    assert entry is not None, "a case without an entry has a problem"
+    """The case as its entry has it, or why it stays as it is."""
+    if entry is None:
+        return "the record has no entry for this graph"
     winner = entry.candidates[entry.winner]
+    known = {engine.key: engine for engine in record.environment.engines}
+    if winner.engine not in known:
+        return f"the record does not describe the engine {winner.engine}"
+    problem = engine_problem(known[winner.engine], here.facts.get(winner.engine))
+    if problem is not None:
+        return problem
     graph = rewritten(case.graph, winner.variant)
     if isinstance(graph, str):
         return graph

@@ -88,12 +88,12 @@ def difference(actual: Array, expected: Array, bound: Bound, keep: int) -> Array
     with np.errstate(all="ignore"):  # infinities and NaN are answered, not warned about
         for start in range(0, actual.size, CHUNK):
             stop = start + CHUNK
-            _add(found, actual[start:stop], expected[start:stop], bound, (start, keep))
+            _add(found, actual[start:stop], expected[start:stop], bound, start, keep)
     return found
 
 
 def _add(
-    found: ArrayDifference, actual: Array, expected: Array, bound: Bound, place: tuple[int, int]
+    found: ArrayDifference, actual: Array, expected: Array, bound: Bound, start: int, keep: int
 ) -> None:
     wide, wanted = actual.astype(np.float64), expected.astype(np.float64)
     signed = wide - wanted
@@ -130,29 +130,22 @@ def _add(
     found.projected_up += float(np.dot(signed, size))
     found.peak = max(found.peak, float(size.max()), float(np.abs(wide).max()))
     count = int(np.count_nonzero(outside))
-    if count:
-        found.outside += count
-        _keep_worst(found, np.flatnonzero(outside), (error, allowed), place)
-
-
-def _larger(one: float, two: float) -> float:
-    return math.nan if math.isnan(one) or math.isnan(two) else max(one, two)
-
-
-def _keep_worst(
-    found: ArrayDifference, indices: Array, amounts: tuple[Array, Array], place: tuple[int, int]
-) -> None:
-    start, keep = place
-    error, allowed = (amount[indices] for amount in amounts)
-    severity = error / allowed
+    found.outside += count
+    if not (count and keep):
+        return
+    indices = np.flatnonzero(outside)
+    severity = error[indices] / allowed[indices]
     severity[~(severity >= 0)] = math.inf  # NaN met a number, or 0 is allowed
-    full = len(found.worst) == keep
-    if keep == 0 or (full and severity.max() <= -found.worst[-1][0]):
+    if len(found.worst) == keep and severity.max() <= -found.worst[-1][0]:
         return  # the earlier of equals is kept
-    if indices.size > keep:
+    if count > keep:
         top = np.argpartition(-severity, keep - 1)[:keep]
         indices, severity = indices[top], severity[top]
     rows: Iterable[tuple[float, int]] = zip(
         (-severity).tolist(), (indices + start).tolist(), strict=True
     )
     found.worst = heapq.nsmallest(keep, [*found.worst, *rows])
+
+
+def _larger(one: float, two: float) -> float:
+    return math.nan if math.isnan(one) or math.isnan(two) else max(one, two)

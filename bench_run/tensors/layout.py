@@ -85,19 +85,12 @@ def to_storage(array: npt.ArrayLike, tensor: Tensor) -> Storage:
     if values.shape != tensor.dims:
         raise ValueError(f"{describe(tensor)}: expected dims {tensor.dims}, got {values.shape}")
     storage = np.zeros(storage_size(tensor), storage_type(tensor))
-    logical_view(storage, tensor)[...] = _narrow(values, tensor.data_type)
-    return storage
-
-
-def _narrow(values: Array, data_type: str) -> Array:
-    row = DTYPES[data_type]
-    wanted = array_type(data_type)
-    if values.dtype == wanted:
-        return values
-    if row.kind == "float" and row.bits == 8:
+    row, narrow = DTYPES[tensor.data_type], array_type(tensor.data_type)
+    if values.dtype != narrow and row.kind == "float" and row.bits == 8:
         values = np.clip(values.astype(np.float32), -row.largest, row.largest)
     with np.errstate(over="ignore"):  # an infinity is what a value too large rounds to
-        return values.astype(wanted)
+        logical_view(storage, tensor)[...] = values.astype(narrow, copy=False)
+    return storage
 
 
 def memory_order(strides: Sequence[int]) -> tuple[int, ...]:

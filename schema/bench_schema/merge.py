@@ -89,7 +89,9 @@ def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
     got."""
     rounds = [round_ for part in parts for round_ in part.rounds]
     if {"gated events", "events"} <= {round_.device_timing for round_ in rounds}:
-        parts = [_without(part, _is_gated) for part in parts]
+        parts = [
+            _without(part, lambda each: each.device_timing == "gated events") for part in parts
+        ]
     alone = {round_.index for round_ in rounds if not has_companions(round_)}
     # a note says that devices that measure at the same time change the case's times
     is_changed = any(MEASURED_ALONE.fullmatch(note) for part in parts for note in part.notes)
@@ -100,10 +102,6 @@ def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
             for part in parts
         ]
     return parts
-
-
-def _is_gated(measured: Round) -> bool:
-    return measured.device_timing == "gated events"
 
 
 def has_companions(measured: Round) -> bool:
@@ -184,6 +182,8 @@ def merge_validations(
     known = [part for part in parts if part is not None]
     if not known:
         return None
+    poisoned = [n for part in known if (n := part.iterations_poisoned) is not None]
+    unchanged = [same for part in known if (same := part.inputs_unchanged) is not None]
     by_status = {part.status: part for part in reversed(known)}
     sources = {part.reference_source for part in known}
     read: Literal["read"] | None = "read" if "read" in sources else None
@@ -196,8 +196,8 @@ def merge_validations(
         iterations_checked=sum(part.iterations_checked for part in known),
         iterations_mismatched=sum(part.iterations_mismatched for part in known),
         deterministic=merge_deterministic([part.deterministic for part in known], rounds),
-        iterations_poisoned=_sum([part.iterations_poisoned for part in known]),
-        inputs_unchanged=_all([part.inputs_unchanged for part in known]),
+        iterations_poisoned=sum(poisoned) if poisoned else None,
+        inputs_unchanged=all(unchanged) if unchanged else None,
         reference_source="computed" if "computed" in sources else read,
     )
 
@@ -232,18 +232,6 @@ def _badness(error: Real) -> tuple[bool, float]:
     """Errors in order: NaN is worse than infinity."""
     value = unspell(error)
     return (True, 0.0) if math.isnan(value) else (False, value)
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    """Of what is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _all(values: Iterable[bool | None]) -> bool | None:
-    """Of what is known: a single False decides."""
-    known = [value for value in values if value is not None]
-    return all(known) if known else None
 
 
 def _largest(values: Iterable[int | None]) -> int | None:

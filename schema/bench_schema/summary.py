@@ -151,7 +151,15 @@ def implausible(
     if not medians:
         return None
     series, median_ns = min(medians.items(), key=lambda item: item[1])
-    tflops, gbps = _limits(device, cpu, data_type)
+    tflops = gbps = None  # what cannot be exceeded, where it is known
+    if device is not None:
+        peak, copy = device.ceiling_tflops.get(data_type), device.ceiling_gbps
+        tflops = None if peak is None else RATE_MARGIN * peak
+        gbps = None if copy is None else CACHE_MARGIN * copy
+    elif cpu is not None:
+        cycles, flops = (cpu.cores or CPU_CORES) * CPU_HZ, CPU_FLOPS_A_CYCLE.get(data_type)
+        tflops = None if flops is None else cycles * flops / 1e12
+        gbps = cycles * CPU_BYTES_A_CYCLE / 1e9
     took = f"{series} of {median_ns:.0f} ns"
     if tflops is not None and work.flops and work.flops / median_ns / 1e3 > tflops:
         rate = work.flops / median_ns / 1e3
@@ -160,21 +168,3 @@ def implausible(
         rate = work.moved_bytes / median_ns
         return f"{took} would be {rate:.3g} GB/s; this machine reaches at most {gbps:.3g}"
     return None
-
-
-def _limits(
-    device: Device | None, cpu: Cpu | None, data_type: str
-) -> tuple[float | None, float | None]:
-    """TFLOP/s and GB/s that cannot be exceeded; None where nothing is known."""
-    if device is not None:
-        peak = device.ceiling_tflops.get(data_type)
-        copy = device.ceiling_gbps
-        return (
-            None if peak is None else RATE_MARGIN * peak,
-            None if copy is None else CACHE_MARGIN * copy,
-        )
-    if cpu is None:
-        return None, None
-    cycles = (cpu.cores or CPU_CORES) * CPU_HZ
-    flops = CPU_FLOPS_A_CYCLE.get(data_type)
-    return None if flops is None else cycles * flops / 1e12, cycles * CPU_BYTES_A_CYCLE / 1e9

@@ -72,23 +72,21 @@ def read_flags(words: Words, table: Sequence[Flag], where: str) -> tuple[dict[st
         name = tokens.pop(0)
         if name in _HELP:
             raise GraphError(where, f"{name} asks {words.base} for help and describes no shape")
+        if not name.startswith("-"):
+            raise GraphError(where, f"{name!r} is found where {words.base} expects a flag")
+        if name not in by_name and name[:2] in by_name and re.match(r"-[^-].", name):
+            letter, rest = name[:2], name[2:]
+            what = f"{name}: the driver drops what follows {letter}; write {letter} {rest}"
+            raise GraphError(where, what)
         if name not in by_name:
-            raise GraphError(where, _no_flag(name, words.base, table))
+            known = ", ".join(f"-{flag.short} --{flag.long}" for flag in table)
+            raise GraphError(where, f"{words.base} has no flag {name}; it knows {known}")
         if not tokens:
             raise GraphError(where, f"{name} has no value")
         flag = by_name[name]
         values[flag.long] = _value(flag, name, tokens.pop(0), where)
         given.add(flag.long)
     return values, given
-
-
-def _no_flag(name: str, base: str, table: Sequence[Flag]) -> str:
-    if not name.startswith("-"):
-        return f"{name!r} is found where {base} expects a flag"
-    if re.match(r"-[^-].", name) and name[1] in {flag.short for flag in table}:
-        return f"{name}: the driver drops what follows -{name[1]}; write -{name[1]} {name[2:]}"
-    known = ", ".join(f"-{flag.short} --{flag.long}" for flag in table)
-    return f"{base} has no flag {name}; it knows {known}"
 
 
 def _value(flag: Flag, name: str, text: str, where: str) -> Any:

@@ -249,14 +249,24 @@ _MOST = 20
 
 
 def graph_notes(graph: Graph) -> tuple[str, ...]:
-    unknown = _first(_unknown_keys(graph), "keys are not known and have no effect")
+    places: list[tuple[str, Mapping[str, Any]]] = [("", graph.extras)]
+    places += [(f"tensors[{i}].", tensor.extras) for i, tensor in enumerate(graph.tensors)]
+    places += [(f"nodes[{i}].", node.extras) for i, node in enumerate(graph.nodes)]
+    unknown = (
+        f"{key} is not known and has no effect"
+        for place, extras in places
+        for key in _unknown(extras, place)
+    )
     used = {*graph.produced, *graph.consumed, *(t.ragged_offset_uid for t in graph.tensors)}
     unconnected = (
         f"tensors[{index}] (uid {tensor.uid} {tensor.name!r}) is used by no node"
         for index, tensor in enumerate(graph.tensors)
         if tensor.uid not in used
     )
-    return (*unknown, *_first(unconnected, "tensors are used by no node"))
+    return (
+        *_first(unknown, "keys are not known and have no effect"),
+        *_first(unconnected, "tensors are used by no node"),
+    )
 
 
 def _first(notes: Iterator[str], rest: str) -> Iterator[str]:
@@ -264,15 +274,6 @@ def _first(notes: Iterator[str], rest: str) -> Iterator[str]:
     more = sum(1 for _ in notes)
     if more:
         yield f"{more:,} more {rest}"
-
-
-def _unknown_keys(graph: Graph) -> Iterator[str]:
-    places: list[tuple[str, Mapping[str, Any]]] = [("", graph.extras)]
-    places += [(f"tensors[{i}].", tensor.extras) for i, tensor in enumerate(graph.tensors)]
-    places += [(f"nodes[{i}].", node.extras) for i, node in enumerate(graph.nodes)]
-    for place, extras in places:
-        for key in _unknown(extras, place):
-            yield f"{key} is not known and has no effect"
 
 
 def _unknown(extras: Mapping[str, Any], place: str) -> Iterator[str]:

@@ -253,7 +253,11 @@ def read_graph_object(value: Any, where: str) -> Graph:
     for key in ("tensors", "nodes"):
         if key not in data:
             raise GraphError(where, f"is not an operation graph: it has no {key}")
-    types = {key: _default_type(data, key, f"{where}:") for key in _TYPE_KEYS}
+    types: dict[str, str] = {}
+    for key, former in _TYPE_KEYS.items():
+        old, new = data.pop(former, None), data.pop(key, None)
+        stated = old if new is None else new
+        types[key] = "unset" if stated is None else fields.as_type(stated, f"{where}:", key)
     nodes = fields.as_list(data.pop("nodes"), f"{where}:", "nodes")
     tensors = fields.as_list(data.pop("tensors"), f"{where}:", "tensors")
     name, engine = data.pop("name", None), data.pop("preferred_engine_id", None)
@@ -274,15 +278,6 @@ def read_graph_object(value: Any, where: str) -> Graph:
         extras=data,
     )
     return check(graph, where)
-
-
-def _default_type(data: dict[str, Any], key: str, where: str) -> str:
-    """A graph-wide type; ``unset`` where no file of either age gives one."""
-    old = data.pop(_TYPE_KEYS[key], None)
-    value = data.pop(key, None)
-    if value is None:
-        value = old
-    return "unset" if value is None else fields.as_type(value, where, key)
 
 
 def _read_tensor(value: Any, where: str, types: dict[str, str]) -> Tensor:

@@ -325,26 +325,19 @@ def _assignments(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator
     types = tuple(t for t in chain[0].dtypes if all(t in r.dtypes for r in chain))
     rows = rows | {"dtype": replace(rows["dtype"], choices=types)}
     items = [(key, texts) for key, texts in spec.items if key in rows]
-    values = [_typed(spec, rows[key], texts) for key, texts in items]
+    values: list[list[Any]] = []
+    for key, texts in items:
+        row, fitting = rows[key], texts
+        if spec.lenient and row.choices:
+            plain = (dtypes.ALIASES.get(t, t) if row.kind == "dtype" else t for t in texts)
+            fitting = tuple(name for name in plain if name in row.choices)
+        values.append([parse_value(row, text, spec.text) for text in fitting])
     if math.prod(map(len, values)) > MOST_GRAPHS:
         raise UsageError(f"{spec.text}: more than {MOST_GRAPHS} graphs")
-    own = _has_own_shape(spec, chain)
-    bases = ({},) if own else tuple(_default_shapes(chain, rows, classes))
+    usual = [text for name in classes for text in chain[0].shapes[name]]
+    bases: list[dict[str, Any]] = []
+    for text in [""] if _has_own_shape(spec, chain) else usual:
+        pairs = (word.partition("=") for word in text.split())
+        bases.append({key: parse_value(rows[key], value, text) for key, _, value in pairs})
     for base, combination in itertools.product(bases, itertools.product(*values)):
         yield {**base, **dict(zip((key for key, _ in items), combination, strict=True))}
-
-
-def _typed(spec: Spec, row: SpecParameter, texts: tuple[str, ...]) -> list[Any]:
-    if spec.lenient and row.choices:
-        names = (dtypes.ALIASES.get(text, text) if row.kind == "dtype" else text for text in texts)
-        texts = tuple(name for name in names if name in row.choices)
-    return [parse_value(row, text, spec.text) for text in texts]
-
-
-def _default_shapes(
-    chain: Chain, rows: Mapping[str, SpecParameter], classes: tuple[str, ...]
-) -> Iterator[dict[str, Any]]:
-    for name in classes:
-        for text in chain[0].shapes[name]:
-            items = (word.partition("=") for word in text.split())
-            yield {key: parse_value(rows[key], value, text) for key, _, value in items}

@@ -114,15 +114,11 @@ def broadcast_dims(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
     return tuple(result)
 
 
-def _check_clips(view: View) -> None:
-    lower, upper = view.attribute("relu_lower_clip"), view.attribute("relu_upper_clip")
-    if upper is not None and (0.0 if lower is None else lower) > upper:
-        what = f"is {upper}, below the lower clip, {0 if lower is None else lower}"
-        raise view.parameter_error("relu_upper_clip", what)
-
-
 def check(view: View) -> None:
-    _check_clips(view)
+    lower, upper = view.attribute("relu_lower_clip"), view.attribute("relu_upper_clip")
+    lower = 0 if lower is None else lower
+    if upper is not None and lower > upper:
+        raise view.parameter_error("relu_upper_clip", f"is {upper}, below the lower clip, {lower}")
     name = view.attribute("operation")
     mode = POINTWISE_MODES.get(name)
     if mode is None:

@@ -367,17 +367,14 @@ def _matches(pattern: str) -> Iterator[Found]:
         folder, name = os.path.split(path)
         if folder not in trees:
             trees[folder] = _flat_tree(folder, os.listdir(folder or "."))
-        if path.endswith(".json") and not _belongs(name, folder, matched):
+        # The case list of a template that is matched as well belongs to that one.
+        template = name.removesuffix("sweep.json") + "template.json"
+        templates = (template, "graph.template.json" if name == "sweep.json" else template)
+        belongs = files.kind(name) == files.SWEEP and any(
+            os.path.join(folder, each) in matched for each in templates
+        )
+        if path.endswith(".json") and not belongs:
             yield _task(trees[folder], name, named=False)
-
-
-def _belongs(name: str, folder: str, matched: set[str]) -> bool:
-    """Whether a file is the case list of a template that is matched as well."""
-    template = name.removesuffix("sweep.json") + "template.json"
-    templates = (template, "graph.template.json" if name == "sweep.json" else template)
-    return files.kind(name) == files.SWEEP and any(
-        os.path.join(folder, t) in matched for t in templates
-    )
 
 
 def _all_of(tree: Tree) -> Iterator[Found]:

@@ -277,7 +277,13 @@ def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
             raise _NoGraphError("a sweep template, not a graph: its values are placeholders")
         graph = read_graph_object(value, task.path)
         load_ns = time.perf_counter_ns() - begin_ns
-        metadata = _metadata(task)
+        metadata: Any = {}
+        name = task.name.removesuffix(".json") + ".meta.json"
+        if name in task.tree.names:
+            place = source.show(name)
+            metadata = parse_json(source.read(name), place)
+            if not isinstance(metadata, dict):
+                raise GraphError(place, "is not an object")
     except GraphError as error:
         return LoadFailure(task.path, digest, error)
     return LoadedGraph(
@@ -309,17 +315,6 @@ def _other_kind(value: Any) -> str | None:
         return None
     known = (what for what, is_kind in _OTHER_KINDS if is_kind(value))
     return next(known, f"not an operation graph: it has no {' and no '.join(missing)}")
-
-
-def _metadata(task: Task) -> Mapping[str, Any]:
-    name = task.name.removesuffix(".json") + ".meta.json"
-    if name not in task.tree.names:
-        return {}
-    place = task.tree.source.show(name)
-    value = parse_json(task.tree.source.read(name), place)
-    if not isinstance(value, dict):
-        raise GraphError(place, "is not an object")
-    return value
 
 
 def _load_sweep(task: Task, case_list: str) -> Iterator[_Loaded]:

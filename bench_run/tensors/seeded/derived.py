@@ -71,14 +71,6 @@ FORWARDS: dict[str, Forward] = {
 
 def derive(graph: Graph, node: Node, made: Storages) -> dict[int, Storage]:
     """Storages of all results of the forward pass of `node` that are inputs of it, by uid."""
-    question = _forward_graph(graph, node)
-    given = {tensor.uid: logical_view(made[tensor.uid], tensor) for tensor in question.inputs}
-    answers = evaluate(question, given)
-    return {t.uid: to_storage(answers[t.uid], t) for t in question.outputs}
-
-
-def _forward_graph(graph: Graph, node: Node) -> Graph:
-    """The nodes that the shared operands come from, and the forward node behind them."""
     row = FORWARDS[node.type]
     shared = {port: node.inputs[port] for port in row.shared if port in node.inputs}
     constants: dict[str, Tensor] = {}
@@ -96,16 +88,15 @@ def _forward_graph(graph: Graph, node: Node) -> Graph:
         outputs=results,
         attributes={**node.attributes, **row.attributes},
     )
-    nodes = (*_ancestors(graph, set(shared.values())), forward)
-    asked = set(results.values())  # everything else is an intermediate of the question
-    tensors = tuple(t if t.uid in asked else replace(t, virtual=True) for t in graph.tensors)
-    return replace(graph, tensors=(*tensors, *constants.values()), nodes=nodes)
-
-
-def _ancestors(graph: Graph, wanted: set[int]) -> list[Node]:
-    nodes = []
-    for node in reversed(graph.nodes):
-        if not wanted.isdisjoint(node.outputs.values()):
-            nodes.append(node)
-            wanted |= set(node.inputs.values())
-    return nodes[::-1]
+    # The nodes that the shared operands come from, and the forward node behind them.
+    nodes, wanted = [forward], set(shared.values())
+    for earlier in reversed(graph.nodes):
+        if not wanted.isdisjoint(earlier.outputs.values()):
+            nodes.insert(0, earlier)
+            wanted |= set(earlier.inputs.values())
+    stored = set(results.values())
+    tensors = [t if t.uid in stored else replace(t, virtual=True) for t in graph.tensors]
+    whole = replace(graph, tensors=(*tensors, *constants.values()), nodes=tuple(nodes))
+    given = {tensor.uid: logical_view(made[tensor.uid], tensor) for tensor in whole.inputs}
+    answers = evaluate(whole, given)
+    return {tensor.uid: to_storage(answers[tensor.uid], tensor) for tensor in whole.outputs}

@@ -54,7 +54,7 @@ def draw_of(init: Init, row: DataType) -> Draw:
     elif init.kind == "normal":
         low, high = low - NORMAL_REACH * high, low + NORMAL_REACH * high
     whole = row.kind in ("integer", "boolean")
-    inside = _lowest(row) <= low and high <= row.largest and not (whole and high >= 2**63)
+    inside = row.lowest <= low and high <= row.largest and not (whole and high >= 2**63)
     fits = inside if whole else inside or not math.isfinite(low)
     if init.kind == "constant" and whole:
         fits = fits and low.is_integer()
@@ -77,14 +77,6 @@ def whole_numbers(stream: np.random.BitGenerator, count: int, choices: int) -> V
     """Integers in [0, choices), for up to 2^32 choices, in int64."""
     words = raw_words(stream, count).view(np.uint32).astype(np.uint64)
     return ((words * np.uint64(choices)) >> np.uint64(32)).astype(np.int64)
-
-
-def _lowest(row: DataType) -> float:
-    if row.kind == "scale":
-        return row.smallest
-    if row.kind == "float":
-        return -row.largest
-    return 0.0 if row.name in ("uint8", "boolean") else -row.largest - 1
 
 
 def _unit(stream: np.random.BitGenerator, count: int, bits: int) -> Values:
