@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bench_schema.document import Device, Document, Engine
+    from bench_schema.document import Device, Document, EngineRecord
 
     from bench_compare.compose.against import MeasuredChain
     from bench_compare.compose.forms import FormConversion
@@ -53,7 +53,7 @@ SETTINGS = tuple(
     if row.agree == "must" and name not in OWN_ROWS
 )
 """Fields of ``run.settings`` that change what a time means."""
-ENGINE_FACTS: Mapping[str, Callable[[Engine], object]] = {
+ENGINE_FACTS: Mapping[str, Callable[[EngineRecord], object]] = {
     "libraries": lambda e: dict(e.libraries),
     "plugin_sha256": lambda e: e.plugin_sha256,
     "knobs": lambda e: dict(e.knobs),
@@ -103,7 +103,7 @@ def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, st
     yield "environment", "machine.environment", dict(document.machine.environment)
 
 
-def _engine_facts(document: Document, engine: Engine) -> Iterator[tuple[str, str, object]]:
+def _engine_facts(document: Document, engine: EngineRecord) -> Iterator[tuple[str, str, object]]:
     where = f"engines.{engine.key}"
     yield "device kind", f"{where}.device_kind", engine.device_kind
     yield "device", f"{where}.device", engine.device
@@ -117,7 +117,7 @@ def _engine_facts(document: Document, engine: Engine) -> Iterator[tuple[str, str
             yield name, f"machine.devices.{name}", get(device)
 
 
-def device_of(document: Document, engine: Engine) -> Device | None:
+def device_of(document: Document, engine: EngineRecord) -> Device | None:
     """What the engine ran on, where the machine lists it."""
     devices = document.machine.devices
     return next((d for d in devices if engine.device in (d.uuid, str(d.index))), None)

@@ -30,7 +30,7 @@ from bench_compare.statistics.samples import section_variance
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_schema.document import Case, Device, Document, Engine
+    from bench_schema.document import Case, Device, Document, EngineRecord
 
     from bench_compare.statistics.arrays import Array
 
@@ -140,7 +140,7 @@ def digest(document: Document) -> Digest:
     )
 
 
-def _case(document: Document, case: Case, engine: Engine, name: str) -> CaseRow:
+def _case(document: Document, case: Case, engine: EngineRecord, name: str) -> CaseRow:
     """`name`: what the user calls the engine."""
     variant = json.dumps({} if is_tuned(case) else dict(case.variant), sort_keys=True)
     settings = document.run.settings

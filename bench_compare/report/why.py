@@ -13,7 +13,7 @@ from bench_compare.rounds.lazy import columns_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from bench_schema.document import Case, Engine, Telemetry
+    from bench_schema.document import Case, EngineRecord, Telemetry
 
     from bench_compare.model import CaseComparison, Comparison
 
@@ -119,7 +119,7 @@ def clock_mhz(telemetry: Telemetry | None) -> float | None:
     return telemetry.sm_clock_mhz if probed is None else probed
 
 
-FACTS: dict[str, Callable[[Engine], str]] = {
+FACTS: dict[str, Callable[[EngineRecord], str]] = {
     "device": lambda e: e.device,
     "libraries": lambda e: ", ".join(f"{name} {e.libraries[name]}" for name in sorted(e.libraries)),
     "plugin": lambda e: e.plugin_path or "",

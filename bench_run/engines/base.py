@@ -82,7 +82,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """What the document says of an engine (see `bench_schema.document.Engine`)."""
+    """What the document says of an engine (see `bench_schema.document.EngineRecord`)."""
 
     id: str | None
     libraries: Mapping[str, str]

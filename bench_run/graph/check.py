@@ -19,7 +19,7 @@ from bench_run.graph.operations.base import INTEGER_HINTS, view
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Node, Tensor
-    from bench_run.graph.operations import Operation, Port, View
+    from bench_run.graph.operations import NodeView, Operation, Port
 
 LARGEST_BYTES = 2**46
 """64 TiB: more than this in one graph is a mistake in its file, on any machine."""
@@ -125,7 +125,7 @@ def _check_node(graph: Graph, node: Node, where: str) -> None:
     _check_attributes(seen, row)
 
 
-def _check_ports(seen: View, ports: tuple[Port, ...], used: object, place: str) -> None:
+def _check_ports(seen: NodeView, ports: tuple[Port, ...], used: object, place: str) -> None:
     names = set(used) if isinstance(used, dict) else set()
     for port in ports:
         names.discard(port.name)
@@ -150,7 +150,7 @@ def _is_integer(tensor: Tensor) -> bool:
     return DTYPES[tensor.data_type].kind == "integer"
 
 
-def _check_attributes(seen: View, row: Operation) -> None:
+def _check_attributes(seen: NodeView, row: Operation) -> None:
     attributes = seen.node.attributes
     for parameter in row.parameters:
         value = attributes.get(parameter.name)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bench_schema.document import Device
-    from bench_schema.tuning import Entry, TunedEngine, TunedRecord
+    from bench_schema.tuning import TunedEngine, TunedEntry, TunedRecord
 
     from bench_run.engines.base import EngineFacts
     from bench_run.graph.model import Graph
@@ -143,7 +143,7 @@ def record_graphs(path: str, options: Options) -> tuple[TunedRecord, dict[str, G
     return record, {graph.id.fingerprint: graph.loaded.graph for graph in graphs}
 
 
-def files_of(path: str, entries: Iterable[Entry]) -> tuple[str, ...]:
+def files_of(path: str, entries: Iterable[TunedEntry]) -> tuple[str, ...]:
     """The graphs of these entries. Those of ``--op`` and of a driver's lines were no files: raises
     `UsageError`."""
     files = tuple(entry.path for entry in entries)
@@ -204,7 +204,7 @@ def tuned_cases(
     return tuple(made), (*notes, *remarks(record, here))
 
 
-def find_entry(record: TunedRecord, case: PlannedCase) -> Entry | None:
+def find_entry(record: TunedRecord, case: PlannedCase) -> TunedEntry | None:
     """That of the graph's meaning; of several the one with its name, else the first."""
     graph = case.graph.id
     same = [entry for entry in record.entries if entry.fingerprint == graph.fingerprint]
@@ -263,7 +263,7 @@ def engine_problem(known: TunedEngine, facts: EngineFacts | None) -> str | None:
 
 def _winner(
     record: TunedRecord,
-    entry: Entry | None,
+    entry: TunedEntry | None,
     case: PlannedCase,
     engines: Mapping[str, PlannedEngine],
     here: Here,

@@ -12,7 +12,7 @@ from bench_run.text import one_line, shorten, size_text, time_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_schema.tuning import Candidate, Entry, Ratio, TunedRecord
+    from bench_schema.tuning import Candidate, Ratio, TunedEntry, TunedRecord
 
 NAME_WIDTH = 40
 VARIANT_WIDTH = 48
@@ -103,7 +103,7 @@ def _whole(record: TunedRecord) -> Iterator[str]:
         yield tabulate(rows, ("for all graphs", "total", "", "", ""), disable_numparse=True)
 
 
-def _front(entry: Entry) -> Iterator[str]:
+def _front(entry: TunedEntry) -> Iterator[str]:
     if len(entry.pareto) < 2:
         return
     yield f"  {one_line(entry.name)}"

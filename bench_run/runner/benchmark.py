@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from bench_schema.document import SCHEMA_VERSION, Document, Engine, Run, Settings, Tool
+from bench_schema.document import SCHEMA_VERSION, Document, EngineRecord, Run, Settings, Tool
 from bench_schema.settings import RecordedSettings, rows_of
 
 from bench_run.errors import IncompleteRunError, OutputError, UsageError
@@ -142,7 +142,7 @@ def finish_record(record: Record, order: Sequence[str]) -> tuple[Document, tuple
 class OpenedEngines:
     """What is known of the engines of a run, and of what they run on, once they are open."""
 
-    engines: tuple[Engine, ...]
+    engines: tuple[EngineRecord, ...]
     timer: str
     devices: tuple[Device, ...] = ()
     worker_start: Literal["exec", "fork"] = "exec"
@@ -163,7 +163,7 @@ def describe_engines(
         used = add_ceilings(devices(), keys, options.math, lambda key: pool.ceilings(by_key[key]))
     pool.keep_fresh(engines)
     rows = tuple(
-        Engine(key=engine.key, name=engine.spec.name, **asdict(facts[engine.key]))
+        EngineRecord(key=engine.key, name=engine.spec.name, **asdict(facts[engine.key]))
         for engine in engines
     )
     timer = min(clocks, default="host")

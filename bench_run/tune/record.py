@@ -17,15 +17,15 @@ from bench_schema.tuning import (
     TUNING_VERSION,
     Candidate,
     Cost,
-    Entry,
     Environment,
-    Evidence,
     Ratio,
     Stage,
     TunedEngine,
+    TunedEntry,
+    TunedEvidence,
     TunedRecord,
+    TunedWhole,
     TuneSettings,
-    Whole,
 )
 
 from bench_run.runner.output import now
@@ -149,8 +149,8 @@ def make_record(tuned: TuneResult) -> TunedRecord:
     )
 
 
-def evidence(path: str) -> Evidence:
-    return Evidence(path, hashlib.sha256(Path(path).read_bytes()).hexdigest())
+def evidence(path: str) -> TunedEvidence:
+    return TunedEvidence(path, hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
 def confirmed_cases(document: Document) -> dict[str, Confirmed]:
@@ -208,7 +208,7 @@ def with_reason(each: Raced, decision: Decision, finalists: Sequence[Finalist]) 
     return replace(decision, gain=gain, reason=reason)
 
 
-def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) -> Entry:
+def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) -> TunedEntry:
     behind: dict[int, Ratio] = {}
     if each.state is not None and decision.winner in each.entered:
         against = intervals(each.state, each.entered.index(decision.winner))
@@ -227,7 +227,7 @@ def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) 
         if c.case is not None and c.status == "ok"
     ]
     graph = each.graph.id
-    return Entry(
+    return TunedEntry(
         name=graph.name,
         path=graph.path,
         fingerprint=graph.fingerprint,
@@ -294,13 +294,13 @@ def with_confirmed_times(raced: Candidate, confirmed: Confirmed) -> Candidate:
     )
 
 
-def _whole(suite: Suite, decisions: Sequence[Decision], tuned: TuneResult) -> Whole:
+def _whole(suite: Suite, decisions: Sequence[Decision], tuned: TuneResult) -> TunedWhole:
     winners = {number: decision.winner for number, decision in enumerate(decisions)}
     found = total_gain(suite, winners, look_count(tuned.document.run.settings))
     combined = totals(suite, decisions) if tuned.tuning.scope == "global" else ()
     if found is None:
-        return Whole(None, None, None, combined)
-    return Whole(found.default_ns, found.tuned_ns, found.ratio, combined)
+        return TunedWhole(None, None, None, combined)
+    return TunedWhole(found.default_ns, found.tuned_ns, found.ratio, combined)
 
 
 def environment_of(tuned: TuneResult) -> Environment:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bench_schema.provenance import (
     Cpu,
     Device,
-    Engine,
+    EngineRecord,
     Machine,
     Part,
     Revision,
@@ -42,7 +42,7 @@ __all__ = [
     "Device",
     "DeviceTiming",
     "Document",
-    "Engine",
+    "EngineRecord",
     "GraphId",
     "Kernel",
     "Machine",
@@ -360,7 +360,7 @@ class Document:
     schema_version: int
     run: Run
     machine: Machine
-    engines: tuple[Engine, ...]
+    engines: tuple[EngineRecord, ...]
     cases: tuple[Case, ...]
     parts: tuple[Part, ...] = ()
     """The runs that were merged into this one; empty where it is a run of its own."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from bench_schema.document import Case, Engine
+    from bench_schema.document import Case, EngineRecord
 
 Variant: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -134,7 +134,7 @@ class CaseIdentity(NamedTuple):
         return () if self.is_tuned else self.variant
 
 
-def identify(case: Case, engine: Engine) -> CaseIdentity:
+def identify(case: Case, engine: EngineRecord) -> CaseIdentity:
     graph = case.graph
     index = engine_name(case.engine).device if engine.device_index is None else engine.device_index
     return CaseIdentity(

@@ -37,7 +37,7 @@ from bench_schema.codec import (
     parse,
     whole_numbers,
 )
-from bench_schema.document import SCHEMA_VERSION, Case, Document, Engine, Machine
+from bench_schema.document import SCHEMA_VERSION, Case, Document, EngineRecord, Machine
 from bench_schema.errors import SchemaError, UnreadableError, UnwritableError
 from bench_schema.merge import find_device, merge_cases, with_rates
 from bench_schema.packing import read_bytes, write_bytes
@@ -193,7 +193,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 LINES = {
     "journal": ("", Document),
     "case": ("Case", Case),
-    "engine": ("Engine", Engine),
+    "engine": ("Engine", EngineRecord),
     "machine": ("Machine", Machine),
 }
 """Field of a line → definition of the schema that its value follows, and its class."""
@@ -265,7 +265,7 @@ class Journal:
             raise SchemaError(str(self.path), f"new case: no engine {case.engine!r} was added")
         self._write(_line("case", case, str(self.path)))
 
-    def append_engine(self, engine: Engine) -> None:
+    def append_engine(self, engine: EngineRecord) -> None:
         """Add an engine, or replace the one with the same key."""
         self._write(_line("engine", engine, str(self.path)))
         self._engines.add(engine.key)
@@ -309,7 +309,7 @@ class Journal:
                 self._copy = b""
 
 
-def _line(field: str, value: Case | Engine | Machine | Document, where: str) -> bytes:
+def _line(field: str, value: Case | EngineRecord | Machine | Document, where: str) -> bytes:
     """One line, sure to be readable: it is checked as it will be on reading."""
     data = encode(value)
     read_value(field, data, f"{where}: new {field}")
@@ -357,7 +357,7 @@ def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list
         value = read_value(each.field, each.text, each.place)
         if isinstance(value, Case):
             parts.append(value)
-        elif isinstance(value, Engine):
+        elif isinstance(value, EngineRecord):
             engines[value.key] = value
         else:
             machine = value
@@ -365,7 +365,9 @@ def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list
     return replace(header, engines=known, machine=machine), *_of_engines(known, parts)
 
 
-def _of_engines(engines: Sequence[Engine], parts: Sequence[Case]) -> tuple[list[Case], list[str]]:
+def _of_engines(
+    engines: Sequence[EngineRecord], parts: Sequence[Case]
+) -> tuple[list[Case], list[str]]:
     """The parts of known engines, and a sentence on the others: their engine's line is damaged."""
     keys = {engine.key for engine in engines}
     lost = Counter(part.engine for part in parts if part.engine not in keys)

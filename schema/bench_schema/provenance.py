@@ -120,7 +120,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineRecord:
     key: str
     """As asked for on the command line; unique in the document; cases refer to it."""
     name: str

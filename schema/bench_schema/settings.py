@@ -338,7 +338,7 @@ class RecordedSettings(Generic[Unknown]):
         tune=True,
         resume="same if known",
     )
-    """As asked for; `Engine.knobs` has those that an engine took."""
+    """As asked for; `EngineRecord.knobs` has those that an engine took."""
     threads: int | None = setting(
         None,
         flag="--threads N",

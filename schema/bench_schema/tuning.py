@@ -95,7 +95,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TunedEntry:
     """A graph, its candidates, and which of them won."""
 
     name: str
@@ -184,7 +184,7 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class TunedWhole:
     """All graphs, each as often as it occurs."""
 
     default_ns: float | None
@@ -202,7 +202,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TunedEvidence:
     """The result document that the times come from."""
 
     path: str
@@ -219,10 +219,10 @@ class TunedRecord:
     command: tuple[str, ...]
     settings: TuneSettings
     environment: Environment
-    entries: tuple[Entry, ...]
-    whole: Whole
+    entries: tuple[TunedEntry, ...]
+    whole: TunedWhole
     cost: Cost
-    document: Evidence
+    document: TunedEvidence
     notes: tuple[str, ...] = ()
 
 

@@ -15,7 +15,7 @@ from bench_schema.document import (
     Cpu,
     Device,
     Document,
-    Engine,
+    EngineRecord,
     GraphId,
     Kernel,
     Machine,
@@ -68,7 +68,7 @@ def settings(**changes: Any) -> Settings:
     return Settings(**{**dict.fromkeys(rows_of(Settings)), **values, **changes})
 
 
-def engine(key: str = "numpy", **changes: Any) -> Engine:
+def engine(key: str = "numpy", **changes: Any) -> EngineRecord:
     values: dict[str, Any] = {
         "key": key,
         "name": key.split(":")[0].split("@")[0],
@@ -80,7 +80,7 @@ def engine(key: str = "numpy", **changes: Any) -> Engine:
         "device_kind": "cpu",
         "knobs": {},
     }
-    return Engine(**{**values, **changes})
+    return EngineRecord(**{**values, **changes})
 
 
 def machine(host: str = "host") -> Machine:

@@ -13,7 +13,7 @@ from bench_compare.model import SettingDifference
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bench_schema.document import Engine
+    from bench_schema.document import EngineRecord
 
     from bench_compare.input.align import Pair
     from bench_compare.model import CaseSide, Side
@@ -66,7 +66,7 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
             yield SettingDifference(name, first, second + cases, other.label, must_agree)
 
 
-def _last(side: CaseSide, engines: Sequence[Mapping[str, Engine]]) -> CaseIdentity:
+def _last(side: CaseSide, engines: Sequence[Mapping[str, EngineRecord]]) -> CaseIdentity:
     """Of the last document that holds the case, but for its graph."""
     case = side.cases[-1]
     found = identify(case, engines[side.sources[-1]][case.engine])

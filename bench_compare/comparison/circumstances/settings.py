@@ -17,7 +17,7 @@ from bench_compare.rounds.lazy import facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from bench_schema.document import Device, Document, Engine
+    from bench_schema.document import Device, Document, EngineRecord
     from bench_schema.settings import Setting
 
     from bench_compare.model import Side
@@ -70,7 +70,7 @@ SHOULD_AGREE: dict[str, Callable[[Document], str | None]] = {
 }
 """Worth knowing, and often the very thing that is compared."""
 
-ENGINE_FACTS: dict[str, Callable[[Engine], str]] = {
+ENGINE_FACTS: dict[str, Callable[[EngineRecord], str]] = {
     "libraries": lambda e: _table(e.libraries),
     "plugin": lambda e: _text(e.plugin_path),
     "plugin sha256": lambda e: _text(e.plugin_sha256),
@@ -103,7 +103,7 @@ def _joined(values: Iterable[str | None]) -> str:
     return " and ".join(sorted({value for value in values if value is not None}))
 
 
-def _engines(side: Side) -> list[Engine]:
+def _engines(side: Side) -> list[EngineRecord]:
     wanted = set(side.engines)
     return [e for source in side.sources for e in source.document.engines if e.key in wanted]
 

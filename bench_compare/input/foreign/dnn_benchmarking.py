@@ -12,7 +12,7 @@ from bench_schema.document import (
     Achieved,
     Case,
     Document,
-    Engine,
+    EngineRecord,
     GraphId,
     Memory,
     Outcome,
@@ -64,7 +64,7 @@ def read(tree: Any, layout: str, path: Path) -> Document:
     run = parts.table(tree.get("run"))
     config = parts.table(run.get("config"))
     kind = parts.text(facts.get("gpu_model")) or parts.UNKNOWN
-    engines: dict[str, Engine] = {}
+    engines: dict[str, EngineRecord] = {}
     cases: list[Case] = []
     for graph in parts.rows(tree.get("graphs")):
         for case, engine in _graph_cases(graph, kind):
@@ -122,7 +122,7 @@ def _timer(tree: Table) -> str:
     return parts.UNKNOWN
 
 
-def _graph_cases(graph: Table, kind: str) -> Iterator[tuple[Case, Engine]]:
+def _graph_cases(graph: Table, kind: str) -> Iterator[tuple[Case, EngineRecord]]:
     identity = _graph_id(graph)
     results = parts.rows(graph.get("results"))
     if not results and graph.get("status") in ("no_engines", "error"):
@@ -148,7 +148,7 @@ def _graph_id(graph: Table) -> GraphId:
     )
 
 
-def _engine(row: Table, kind: str) -> Engine:
+def _engine(row: Table, kind: str) -> EngineRecord:
     """The engine of a row: v1 has flat keys and calls its name the provider."""
     found = parts.table(row.get("engine"))
     runtime = parts.text(row.get("runtime")) or parts.text(row.get("provider"))
@@ -160,7 +160,7 @@ def _engine(row: Table, kind: str) -> Engine:
     )
     version = parts.text(found.get("version")) or parts.text(row.get("engine_version"))
     known = found.get("id", row.get("engine_id"))
-    return Engine(
+    return EngineRecord(
         key=name,
         name=name,
         id=None if known is None else str(known),

@@ -24,7 +24,7 @@ from bench_schema.settings import rows_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_schema.document import Case, Engine, Samples
+    from bench_schema.document import Case, EngineRecord, Samples
 
 NS_PER_MS = 1e6
 UNKNOWN = "unknown"
@@ -199,7 +199,7 @@ def settings(config: Mapping[str, Any], timer: str) -> Settings:
 
 
 def document(
-    run: Run, machine: Machine, engines: Mapping[str, Engine], cases: Sequence[Case]
+    run: Run, machine: Machine, engines: Mapping[str, EngineRecord], cases: Sequence[Case]
 ) -> Document:
     return Document(SCHEMA_VERSION, run, machine, tuple(engines.values()), tuple(cases))
 

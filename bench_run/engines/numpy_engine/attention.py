@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench_run.engines.numpy_engine.common import Array
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 Place: TypeAlias = tuple[int, int, slice]
 """Batch, head and rows in an array of [B, H, S, …]."""
@@ -39,7 +39,7 @@ FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale
 DROPOUT = {"dropout_mask", "dropout_scale", "dropout_scale_inv", "rng_dump"}
 
 
-def refuse(node: View) -> None:
+def refuse(node: NodeView) -> None:
     if node.attribute("alibi_mask"):
         raise refusal(node, "the slopes of alibi_mask are not documented")
     if node.attribute("dropout_probability") or DROPOUT & node.tensors.keys():
@@ -63,7 +63,7 @@ def refuse(node: View) -> None:
             raise refusal(node, f"{lengths.elements} sequence lengths for {count} sequences")
 
 
-def _refuse_pages(node: View, count: int) -> None:
+def _refuse_pages(node: NodeView, count: int) -> None:
     if "seq_len_kv" not in node.tensors:
         raise refusal(node, "pages need page_table_k, page_table_v and seq_len_kv")
     room = node["page_table_k"].elements // count * node["k"].dims[2]
@@ -75,7 +75,7 @@ def _refuse_pages(node: View, count: int) -> None:
 
 
 def attention(
-    node: View,
+    node: NodeView,
     q: Array,
     k: Array,
     v: Array,
@@ -115,7 +115,7 @@ def attention(
 
 
 def attention_backward(
-    node: View, q: Array, k: Array, v: Array, o: Array, do: Array, stats: Array, **inputs: Array
+    node: NodeView, q: Array, k: Array, v: Array, o: Array, do: Array, stats: Array, **inputs: Array
 ) -> dict[str, Array]:
     """P = exp(s − stats), Δ = Σ_d dO·O, dS = P∘(dO·Vᵀ − Δ); dQ = scale·dS·K, dK = scale·dSᵀ·Q and
     dV = Pᵀ·dO, summed over the query heads that share a head of k or v; dbias = dS summed to its
@@ -141,14 +141,14 @@ def attention_backward(
     return {"dq": dq, "dk": dk, "dv": dv, "dbias": dbias}
 
 
-def _scale(node: View, inputs: dict[str, Array]) -> float:
+def _scale(node: NodeView, inputs: dict[str, Array]) -> float:
     if "scale" in inputs:
         return float(inputs["scale"].item())
     value = node.attribute("attn_scale_value")
     return 1.0 / math.sqrt(node["q"].dims[3]) if value is None else float(value)
 
 
-def _scaled(node: View, q: Array, inputs: dict[str, Array]) -> Array:
+def _scaled(node: NodeView, q: Array, inputs: dict[str, Array]) -> Array:
     scaled = q * _scale(node, inputs)
     for port in ("descale_q", "descale_k"):
         if port in inputs:
@@ -185,7 +185,9 @@ class Block:
     """[rows, keys]: scale·(q·kᵀ) + bias, −∞ where out of sight."""
 
 
-def _blocks(node: View, q: Array, k: Array, v: Array, inputs: dict[str, Array]) -> Iterator[Block]:
+def _blocks(
+    node: NodeView, q: Array, k: Array, v: Array, inputs: dict[str, Array]
+) -> Iterator[Block]:
     """`q` is scaled already."""
     bias, mask, heads = inputs.get("attn_mask"), band(node.node.attributes), q.shape[1]
     left, right = (math.inf if bound is None else bound for bound in (mask.left, mask.right))

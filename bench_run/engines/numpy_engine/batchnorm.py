@@ -11,19 +11,19 @@ from bench_run.engines.numpy_engine.common import refusal, total
 
 if TYPE_CHECKING:
     from bench_run.engines.numpy_engine.common import Array, Axes
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 BACKWARD_EPSILON = 1e-5
 """For the backward pass without saved statistics, as hipDNN's own reference has it."""
 
 
-def refuse(node: View) -> None:
+def refuse(node: NodeView) -> None:
     if node.node.input_lists.get("peer_stats"):
         raise refusal(node, "statistics of other devices (peer_stats)")
 
 
 def inference(
-    node: View,  # noqa: ARG001 - every kernel takes it
+    node: NodeView,  # noqa: ARG001 - every kernel takes it
     x: Array,
     mean: Array,
     inv_variance: Array,
@@ -36,14 +36,20 @@ def inference(
 
 
 def inference_variance(
-    node: View, x: Array, mean: Array, variance: Array, scale: Array, bias: Array, epsilon: Array
+    node: NodeView,
+    x: Array,
+    mean: Array,
+    variance: Array,
+    scale: Array,
+    bias: Array,
+    epsilon: Array,
 ) -> dict[str, Array]:
     """y = scale·(x − mean)/√(variance + ε) + bias."""
     return inference(node, x, mean, 1.0 / np.sqrt(variance + epsilon.item()), scale, bias)
 
 
 def training(
-    node: View,  # noqa: ARG001
+    node: NodeView,  # noqa: ARG001
     x: Array,
     scale: Array,
     bias: Array,
@@ -69,7 +75,7 @@ def training(
 
 
 def backward(
-    node: View,  # noqa: ARG001
+    node: NodeView,  # noqa: ARG001
     dy: Array,
     x: Array,
     scale: Array,

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_run.engines.numpy_engine.common import Array
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 
-def refuse(node: View) -> None:
+def refuse(node: NodeView) -> None:
     """Of `quantize`."""
     if node.attribute("transpose"):
         raise refusal(node, "what transpose does is not documented")
@@ -28,12 +28,12 @@ def refuse(node: View) -> None:
         raise refusal(node, f"scales of type {kind}")
 
 
-def _axis(node: View) -> int:
+def _axis(node: NodeView) -> int:
     axis: int | None = node.attribute("axis")
     return len(node["x"].dims) - 1 if axis is None else axis
 
 
-def dequantize(node: View, x: Array, scale: Array) -> dict[str, Array]:
+def dequantize(node: NodeView, x: Array, scale: Array) -> dict[str, Array]:
     """y = x·scale[index // block]; `block_size` belongs to the trailing axes."""
     if node.attribute("is_negative_scale"):
         scale = np.exp2(-scale)
@@ -41,7 +41,7 @@ def dequantize(node: View, x: Array, scale: Array) -> dict[str, Array]:
     return {"y": x * _expanded(scale, (*(1,) * (x.ndim - len(sizes)), *sizes), x.shape)}
 
 
-def quantize(node: View, x: Array) -> dict[str, Array]:
+def quantize(node: NodeView, x: Array) -> dict[str, Array]:
     """scale = max |x| over the block / largest of y's type, rounded up to a power of two where its
     type is one; y = x / scale, and 0 where the scale is."""
     size, axis = node.attribute("block_size"), _axis(node)

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from bench_run.errors import UnsupportedGraphError
 
 if TYPE_CHECKING:
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 Array: TypeAlias = npt.NDArray[Any]
 Axes: TypeAlias = tuple[int, ...]
 
 
-def refusal(node: View, reason: str) -> UnsupportedGraphError:
+def refusal(node: NodeView, reason: str) -> UnsupportedGraphError:
     return UnsupportedGraphError(f"numpy: {node.node.label}: {reason}")
 
 

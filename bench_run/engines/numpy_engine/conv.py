@@ -13,10 +13,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 if TYPE_CHECKING:
     from bench_run.engines.numpy_engine.common import Array
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 
-def convolution_forward(node: View, x: Array, w: Array) -> dict[str, Array]:
+def convolution_forward(node: NodeView, x: Array, w: Array) -> dict[str, Array]:
     weights = _matrices(_flipped(node, w), x.shape[1] // w.shape[1])
     y = np.empty(node["y"].dims, x.dtype)
     for image, out in zip(windows(node, padded(node, x), w.shape[2:]), y, strict=True):
@@ -25,7 +25,7 @@ def convolution_forward(node: View, x: Array, w: Array) -> dict[str, Array]:
     return {"y": y}
 
 
-def convolution_backward_data(node: View, dy: Array, w: Array) -> dict[str, Array]:
+def convolution_backward_data(node: NodeView, dy: Array, w: Array) -> dict[str, Array]:
     dims = node["dx"].dims
     weights = _matrices(_flipped(node, w), dims[1] // w.shape[1])
     buffer = padded(node, np.zeros(dims, dy.dtype))
@@ -37,7 +37,7 @@ def convolution_backward_data(node: View, dy: Array, w: Array) -> dict[str, Arra
     return {"dx": interior(node, buffer, dims)}
 
 
-def convolution_backward_weights(node: View, x: Array, dy: Array) -> dict[str, Array]:
+def convolution_backward_weights(node: NodeView, x: Array, dy: Array) -> dict[str, Array]:
     dims = node["dw"].dims
     dw = np.zeros(dims, x.dtype)
     weights = _matrices(dw, x.shape[1] // dims[1])
@@ -47,7 +47,7 @@ def convolution_backward_weights(node: View, x: Array, dy: Array) -> dict[str, A
     return {"dw": _flipped(node, dw)}
 
 
-def _flipped(node: View, w: Array) -> Array:
+def _flipped(node: NodeView, w: Array) -> Array:
     """Mathematical convolution is cross-correlation with the taps in reverse order."""
     flips = node.attribute("conv_mode") == "convolution"
     return np.flip(w, tuple(range(2, w.ndim))) if flips else w
@@ -58,7 +58,7 @@ def _matrices(w: Array, groups: int) -> Array:
     return w.reshape(groups, len(w) // groups, -1)
 
 
-def padded(node: View, images: Array, value: float = 0.0) -> Array:
+def padded(node: NodeView, images: Array, value: float = 0.0) -> Array:
     """The images themselves where there is no padding."""
     pads = list(zip(node.attribute("pre_padding"), node.attribute("post_padding"), strict=True))
     if not any(map(any, pads)):
@@ -66,7 +66,7 @@ def padded(node: View, images: Array, value: float = 0.0) -> Array:
     return np.pad(images, ((0, 0), (0, 0), *pads), constant_values=value)
 
 
-def interior(node: View, images: Array, dims: tuple[int, ...]) -> Array:
+def interior(node: NodeView, images: Array, dims: tuple[int, ...]) -> Array:
     """Padded images without their padding."""
     pads = zip(node.attribute("pre_padding"), dims[2:], strict=True)
     return images[
@@ -74,7 +74,7 @@ def interior(node: View, images: Array, dims: tuple[int, ...]) -> Array:
     ]
 
 
-def windows(node: View, images: Array, kernel: tuple[int, ...]) -> Array:
+def windows(node: NodeView, images: Array, kernel: tuple[int, ...]) -> Array:
     """A view of padded images as (n, c, taps…, positions…)."""
     stride, rank = node.attribute("stride"), len(kernel)
     dilation = node.attribute("dilation") or (1,) * rank

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from bench_run.engines.numpy_engine.common import Array
     from bench_run.engines.numpy_engine.kernels import Kernel
     from bench_run.graph.model import Node, Tensor
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
     from bench_run.streams.base import Stream
     from bench_run.tensors.layout import Storage, Storages
 
@@ -65,7 +65,7 @@ class Computation:
     """One node, ready to be computed."""
 
     kernel: Kernel
-    node: View
+    node: NodeView
     inputs: tuple[tuple[str, int, np.dtype[Any]], ...]
     """Port, uid, and the type in which the kernel takes it."""
 

@@ -1,9 +1,9 @@
 """Which function computes which node type, and which one refuses what is not computed.
 
-A kernel takes a node (`View`: attributes and tensors by port) and its inputs as keyword arguments
-by port, with the tensor's dims, in the node's compute type (`INDICES` in int64). It returns the
-outputs by port, in any order of the axes in memory; the engine rounds them. Outputs that the node
-does not have may be among them.
+A kernel takes a node (`NodeView`: attributes and tensors by port) and its inputs as keyword
+arguments by port, with the tensor's dims, in the node's compute type (`INDICES` in int64). It
+returns the outputs by port, in any order of the axes in memory; the engine rounds them. Outputs
+that the node does not have may be among them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench_run.engines.numpy_engine import (
 from bench_run.engines.numpy_engine.common import Array
 
 if TYPE_CHECKING:
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 Kernel = Callable[..., dict[str, Array]]
 
@@ -55,7 +55,7 @@ KERNELS: Mapping[str, Kernel] = {
     "SdpaBackwardAttributes": attention.attention_backward,
 }
 
-REFUSALS: Mapping[str, Callable[[View], None]] = {
+REFUSALS: Mapping[str, Callable[[NodeView], None]] = {
     "BatchnormAttributes": batchnorm.refuse,
     "BatchnormBackwardAttributes": batchnorm.refuse,
     "BlockScaleQuantizeAttributes": block_scale.refuse,

@@ -8,10 +8,10 @@ import numpy as np
 
 if TYPE_CHECKING:
     from bench_run.engines.numpy_engine.common import Array
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 
-def matmul(node: View, a: Array, b: Array) -> dict[str, Array]:
+def matmul(node: NodeView, a: Array, b: Array) -> dict[str, Array]:
     """C = A·B; a batch dim of A or B divides C's, each of its matrices serving as many in a row."""
     batch = node["c"].dims[:-2]
     return {"c": _served(a, batch) @ _served(b, batch)}

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench_run.engines.numpy_engine.common import Array
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 
-def refuse(node: View) -> None:
+def refuse(node: NodeView) -> None:
     if node.attribute("mode") not in (None, "none", "gather", "scatter"):
         raise refusal(node, f"mode {node.attribute('mode')!r} is not one of none, gather, scatter")
 
 
 def forward(
-    node: View,
+    node: NodeView,
     token: Array,
     weight: Array,
     first_token_offset: Array,
@@ -45,7 +45,7 @@ def forward(
 
 
 def weight_gradient(
-    node: View, token: Array, doutput: Array, first_token_offset: Array
+    node: NodeView, token: Array, doutput: Array, first_token_offset: Array
 ) -> dict[str, Array]:
     """dweight[e] = Σ token[r]ᵀ·doutput[r] over the rows of the expert's groups."""
     dweight = np.zeros(node["dweight"].dims, token.dtype)

@@ -12,17 +12,19 @@ from bench_run.graph.operations.norms import rmsnorm_axes
 
 if TYPE_CHECKING:
     from bench_run.engines.numpy_engine.common import Array, Axes
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 
-def refuse(node: View) -> None:
+def refuse(node: NodeView) -> None:
     """Of `layernorm_backward`."""
     saved = [port in node.tensors for port in ("mean", "inv_variance")]
     if not all(saved) and (any(saved) or "epsilon" not in node.tensors):
         raise refusal(node, "it needs mean and inv_variance, or epsilon to compute both")
 
 
-def layernorm(node: View, x: Array, scale: Array, bias: Array, epsilon: Array) -> dict[str, Array]:
+def layernorm(
+    node: NodeView, x: Array, scale: Array, bias: Array, epsilon: Array
+) -> dict[str, Array]:
     """y = (x − mean)·inv·scale + bias over the trailing axes, inv = 1/√(variance + ε)."""
     axes = _trailing(node)
     mean = average(x, axes)
@@ -32,7 +34,7 @@ def layernorm(node: View, x: Array, scale: Array, bias: Array, epsilon: Array) -
 
 
 def layernorm_backward(
-    node: View,
+    node: NodeView,
     dy: Array,
     x: Array,
     scale: Array,
@@ -52,7 +54,7 @@ def layernorm_backward(
 
 
 def rmsnorm(
-    node: View, x: Array, scale: Array, epsilon: Array, bias: Array | None = None
+    node: NodeView, x: Array, scale: Array, epsilon: Array, bias: Array | None = None
 ) -> dict[str, Array]:
     """inv_rms = 1/√(mean(x²) + ε), y = x·inv_rms·scale [+ bias]."""
     inv_rms = 1.0 / np.sqrt(average(np.square(x), _rms_axes(node)) + epsilon.item())
@@ -61,7 +63,7 @@ def rmsnorm(
 
 
 def rmsnorm_backward(
-    node: View, dy: Array, x: Array, scale: Array, inv_rms: Array
+    node: NodeView, dy: Array, x: Array, scale: Array, inv_rms: Array
 ) -> dict[str, Array]:
     """dx = r·(g − x̂·mean(g·x̂)) with g = dy·scale, r = inv_rms, x̂ = x·r."""
     normal, g = x * inv_rms, dy * scale
@@ -69,17 +71,17 @@ def rmsnorm_backward(
     return _gradients(node, dx, dy, normal)
 
 
-def _trailing(node: View) -> Axes:
+def _trailing(node: NodeView) -> Axes:
     rank, count = len(node["x"].dims), node.attribute("normalized_dim_count")
     return tuple(range(rank - count, rank))
 
 
-def _rms_axes(node: View) -> Axes:
+def _rms_axes(node: NodeView) -> Axes:
     saved = node.get("inv_rms")
     return rmsnorm_axes(node["x"].dims, node["scale"].dims, None if saved is None else saved.dims)
 
 
-def _gradients(node: View, dx: Array, dy: Array, normal: Array) -> dict[str, Array]:
+def _gradients(node: NodeView, dx: Array, dy: Array, normal: Array) -> dict[str, Array]:
     """All of a backward pass: those of scale and bias are sums over the other axes."""
     gradients = {"dx": dx, "dscale": total_to(dy * normal, node["dscale"].dims)}
     if "dbias" in node.tensors:

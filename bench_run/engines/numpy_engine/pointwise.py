@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bench_run.engines.numpy_engine.common import Array
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 CUBE = 0.044715
 
 
-def refuse(node: View) -> None:
+def refuse(node: NodeView) -> None:
     mode = node.attribute("operation")
     if mode not in MODES:
         raise refusal(node, f"no pointwise mode {mode!r}; known are {', '.join(sorted(MODES))}")
 
 
 def pointwise(
-    node: View, in_0: Array, in_1: Array | None = None, in_2: Array | None = None
+    node: NodeView, in_0: Array, in_1: Array | None = None, in_2: Array | None = None
 ) -> dict[str, Array]:
     mode = node.attribute("operation")
     numbers = {name: node.attribute(name) for name in POINTWISE_MODES[mode].attributes}

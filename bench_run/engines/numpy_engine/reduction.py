@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bench_run.engines.numpy_engine.common import Array, Axes
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 
-def refuse(node: View) -> None:
+def refuse(node: NodeView) -> None:
     mode = node.attribute("mode")
     if mode not in MODES:
         raise refusal(node, f"no reduction mode {mode!r}; known are {', '.join(MODES)}")
 
 
-def reduction(node: View, **inputs: Array) -> dict[str, Array]:
+def reduction(node: NodeView, **inputs: Array) -> dict[str, Array]:
     """`in` is no name for an argument."""
     axes = reduced_axes(node["in"].dims, node["out"].dims)
     return {"out": MODES[node.attribute("mode")](inputs["in"], axes)}

@@ -17,12 +17,12 @@ from bench_run.engines.numpy_engine.conv import interior, padded, windows
 
 if TYPE_CHECKING:
     from bench_run.engines.numpy_engine.common import Array
-    from bench_run.graph.operations import View
+    from bench_run.graph.operations import NodeView
 
 MODES = ("maxpool", "avgpool_exclude_padding", "avgpool_include_padding")
 
 
-def refuse(node: View) -> None:
+def refuse(node: NodeView) -> None:
     mode, backward = node.attribute("resample_mode"), "dy" in node.tensors
     if mode not in MODES:
         raise refusal(node, f"no resample mode {mode!r}; known are {', '.join(MODES)}")
@@ -32,7 +32,7 @@ def refuse(node: View) -> None:
         raise refusal(node, "max pooling backward without the forward's index")
 
 
-def resample(node: View, x: Array) -> dict[str, Array]:
+def resample(node: NodeView, x: Array) -> dict[str, Array]:
     if node.attribute("resample_mode") != "maxpool":
         return {"y": reduce(np.add, _taps(node, padded(node, x))) * _shares(node, x)}
     taps = _taps(node, padded(node, x, -math.inf))
@@ -48,7 +48,7 @@ def resample(node: View, x: Array) -> dict[str, Array]:
     return {"y": y, "index": index}
 
 
-def resample_backward(node: View, dy: Array, index: Array | None = None) -> dict[str, Array]:
+def resample_backward(node: NodeView, dy: Array, index: Array | None = None) -> dict[str, Array]:
     """The adjoint: averages spread dy, maxima add it where the index points."""
     dims = node["dx"].dims
     if node.attribute("resample_mode") == "maxpool":
@@ -65,14 +65,14 @@ def resample_backward(node: View, dy: Array, index: Array | None = None) -> dict
     return {"dx": interior(node, buffer, dims)}
 
 
-def _taps(node: View, images: Array) -> list[Array]:
+def _taps(node: NodeView, images: Array) -> list[Array]:
     """For each element of the window what all windows see there, by (n, c, positions…)."""
     window = node.attribute("window")
     seen = windows(node, images, window)
     return [seen[(slice(None), slice(None), *tap)] for tap in np.ndindex(*window)]
 
 
-def _shares(node: View, x: Array) -> Array | float:
+def _shares(node: NodeView, x: Array) -> Array | float:
     """1 over the number of elements that each window counts, by positions."""
     if node.attribute("resample_mode") == "avgpool_include_padding":
         return float(1.0 / math.prod(node.attribute("window")))

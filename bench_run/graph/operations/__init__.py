@@ -18,7 +18,7 @@ from bench_run.graph.operations import (
     resample,
     sdpa,
 )
-from bench_run.graph.operations.base import HINTS, Operation, Parameter, Port, View, view
+from bench_run.graph.operations.base import HINTS, NodeView, Operation, Parameter, Port, view
 from bench_run.graph.operations.pointwise import POINTWISE_MODES, PointwiseMode
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ BY_NAME: dict[str, Operation] = {row.name: row for row in OPERATIONS.values()}
 """By our short name."""
 
 
-def node_view(graph: Graph, index: int, where: str = "graph") -> View:
+def node_view(graph: Graph, index: int, where: str = "graph") -> NodeView:
     """Node `index` of the graph with its tensors and its row; `where` names the graph."""
     node = graph.nodes[index]
     return view(graph, node, OPERATIONS[node.type], f"{where}: nodes[{index}]")
@@ -71,11 +71,11 @@ __all__ = [
     "HINTS",
     "OPERATIONS",
     "POINTWISE_MODES",
+    "NodeView",
     "Operation",
     "Parameter",
     "PointwiseMode",
     "Port",
-    "View",
     "make_node",
     "node_view",
 ]

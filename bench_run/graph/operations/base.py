@@ -92,7 +92,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class View:
+class NodeView:
     """One node with its tensors by port: what rules and figures are computed from."""
 
     node: Node
@@ -122,7 +122,7 @@ class View:
 _FORMS: Mapping[str, Callable[[Any], Any]] = {"float": float, "ints": tuple, "bytes": tuple}
 
 
-def no_rule(view: View) -> None:
+def no_rule(view: NodeView) -> None:
     """An operation whose shapes only its plugin knows."""
 
 
@@ -142,9 +142,9 @@ class Operation:
     inputs: tuple[Port, ...]
     """The first one is the main operand."""
     outputs: tuple[Port, ...]
-    check: Callable[[View], None]
+    check: Callable[[NodeView], None]
     """Raises `GraphError` where shapes or parameters do not fit."""
-    flops: Callable[[View], int | None]
+    flops: Callable[[NodeView], int | None]
     """Floating-point operations; None where they are not known from the graph."""
     parameters: tuple[Parameter, ...] = ()
     place: Place = "flat"
@@ -175,40 +175,40 @@ class Operation:
         return filled
 
 
-def view(graph: Graph, node: Node, operation: Operation, where: str) -> View:
+def view(graph: Graph, node: Node, operation: Operation, where: str) -> NodeView:
     tensors = {port: graph.by_uid[uid] for port, uid in {**node.inputs, **node.outputs}.items()}
-    return View(node, tensors, where, operation)
+    return NodeView(node, tensors, where, operation)
 
 
 # Rules that many operations share.
 
 
-def expect_dims(view: View, port: str, dims: tuple[int, ...], why: str) -> None:
+def expect_dims(view: NodeView, port: str, dims: tuple[int, ...], why: str) -> None:
     """The tensor at `port`, if it is there, has these dims."""
     tensor = view.get(port)
     if tensor is not None and tensor.dims != dims:
         raise view.port_error(port, f"has dims {list(tensor.dims)}, expected {list(dims)} ({why})")
 
 
-def expect_like(view: View, port: str, model: str) -> None:
+def expect_like(view: NodeView, port: str, model: str) -> None:
     expect_dims(view, port, view[model].dims, f"those of {model}")
 
 
-def expect_scalar(view: View, *ports: str) -> None:
+def expect_scalar(view: NodeView, *ports: str) -> None:
     for port in ports:
         tensor = view.get(port)
         if tensor is not None and tensor.elements != 1:
             raise view.port_error(port, f"has dims {list(tensor.dims)}, expected one element")
 
 
-def expect_rank(view: View, port: str, lowest: int, highest: int) -> None:
+def expect_rank(view: NodeView, port: str, lowest: int, highest: int) -> None:
     rank = len(view[port].dims)
     if not lowest <= rank <= highest:
         wanted = str(lowest) if lowest == highest else f"{lowest} to {highest}"
         raise view.port_error(port, f"has {rank} dims, expected {wanted}")
 
 
-def expect_length(view: View, name: str, length: int, lowest: int) -> None:
+def expect_length(view: NodeView, name: str, length: int, lowest: int) -> None:
     """The list parameter `name` has `length` entries, none below `lowest`."""
     values = view.attribute(name)
     if len(values) != length:
@@ -218,14 +218,14 @@ def expect_length(view: View, name: str, length: int, lowest: int) -> None:
         raise view.parameter_error(name, f"is {list(values)}, expected {lowest} or more in each")
 
 
-def expect_together(view: View, *ports: str) -> None:
+def expect_together(view: NodeView, *ports: str) -> None:
     """All of these optional ports are used, or none."""
     missing = [port for port in ports if view.get(port) is None]
     if missing and len(missing) < len(ports):
         raise view.port_error(missing[0], f"is missing: {', '.join(ports)} go together")
 
 
-def expect_broadcast(view: View, port: str, dims: tuple[int, ...]) -> None:
+def expect_broadcast(view: NodeView, port: str, dims: tuple[int, ...]) -> None:
     """The tensor at `port`, if it is there, spreads over `dims` by lengths 1, aligned right."""
     tensor = view.get(port)
     if tensor is None:

@@ -9,9 +9,9 @@ backward 10 (x̂ 2, Σdy 1, Σdy·x̂ 2, dx 5); 3 more where the statistics are 
 from __future__ import annotations
 
 from bench_run.graph.operations.base import (
+    NodeView,
     Operation,
     Port,
-    View,
     expect_dims,
     expect_like,
     expect_rank,
@@ -35,7 +35,7 @@ _PER_CHANNEL = (
 _RUNNING = ("prev_running_mean", "prev_running_variance", "momentum")
 
 
-def _check(view: View) -> None:
+def _check(view: NodeView) -> None:
     expect_rank(view, "x", 2, 5)
     x_dims = view["x"].dims
     for port in ("y", "dy", "dx"):
@@ -46,7 +46,7 @@ def _check(view: View) -> None:
     expect_scalar(view, "epsilon", "momentum")
 
 
-def check_training(view: View) -> None:
+def check_training(view: NodeView) -> None:
     _check(view)
     expect_together(view, *_RUNNING)
     for port in ("next_running_mean", "next_running_variance"):
@@ -54,13 +54,13 @@ def check_training(view: View) -> None:
             raise view.port_error(port, f"needs the inputs {', '.join(_RUNNING)}")
 
 
-def check_backward(view: View) -> None:
+def check_backward(view: NodeView) -> None:
     _check(view)
     expect_like(view, "dy", "x")
     expect_together(view, "mean", "inv_variance")
 
 
-def flops_backward(view: View) -> int:
+def flops_backward(view: NodeView) -> int:
     return view["x"].elements * (10 if view.get("mean") is not None else 13)
 
 

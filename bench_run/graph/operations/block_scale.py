@@ -6,10 +6,10 @@ Flops per element of x: 1 product to dequantise; 3 to quantise (magnitude, maxim
 from __future__ import annotations
 
 from bench_run.graph.operations.base import (
+    NodeView,
     Operation,
     Parameter,
     Port,
-    View,
     expect_dims,
     expect_like,
 )
@@ -21,7 +21,7 @@ def blocks(dims: tuple[int, ...], block_size: tuple[int, ...]) -> tuple[int, ...
     return tuple(-(-length // size) for length, size in zip(dims, sizes, strict=True))
 
 
-def check_dequantize(view: View) -> None:
+def check_dequantize(view: NodeView) -> None:
     expect_like(view, "y", "x")
     dims, sizes = view["x"].dims, view.attribute("block_size")
     if not 1 <= len(sizes) <= len(dims) or min(sizes) < 1:
@@ -30,7 +30,7 @@ def check_dequantize(view: View) -> None:
     expect_dims(view, "scale", blocks(dims, sizes), "one scale for each block of x")
 
 
-def check_quantize(view: View) -> None:
+def check_quantize(view: NodeView) -> None:
     dims, size = view["x"].dims, view.attribute("block_size")
     if size < 1:
         raise view.parameter_error("block_size", f"is {size}, expected 1 or more")

@@ -10,10 +10,10 @@ import math
 from functools import partial
 
 from bench_run.graph.operations.base import (
+    NodeView,
     Operation,
     Parameter,
     Port,
-    View,
     expect_dims,
     expect_length,
     expect_rank,
@@ -47,7 +47,7 @@ def groups(x_dims: tuple[int, ...], w_dims: tuple[int, ...]) -> int:
     return x_dims[1] // w_dims[1]
 
 
-def check(view: View, x: str, w: str, y: str) -> None:
+def check(view: NodeView, x: str, w: str, y: str) -> None:
     expect_rank(view, x, 3, 5)
     rank = len(view[x].dims)
     for port in (w, y):
@@ -73,7 +73,7 @@ def check(view: View, x: str, w: str, y: str) -> None:
     expect_dims(view, y, (x_dims[0], w_dims[0], *spatial), f"the convolution of {x} and {w}")
 
 
-def count_flops(view: View, w: str, y: str) -> int:
+def count_flops(view: NodeView, w: str, y: str) -> int:
     return 2 * view[y].elements * math.prod(view[w].dims[1:])
 
 

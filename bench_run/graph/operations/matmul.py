@@ -6,10 +6,10 @@ Flops: 2·batch·M·N·K.
 
 from __future__ import annotations
 
-from bench_run.graph.operations.base import Operation, Port, View, expect_dims, expect_rank
+from bench_run.graph.operations.base import NodeView, Operation, Port, expect_dims, expect_rank
 
 
-def check(view: View) -> None:
+def check(view: NodeView) -> None:
     rank = len(view["a"].dims)
     expect_rank(view, "a", 2, 8)
     for port in ("b", "c"):

@@ -10,10 +10,10 @@ import math
 from typing import TYPE_CHECKING
 
 from bench_run.graph.operations.base import (
+    NodeView,
     Operation,
     Parameter,
     Port,
-    View,
     expect_dims,
     expect_rank,
 )
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOE_MODES = ("none", "gather", "scatter", "not_set")
 
 
-def _check_groups(view: View, weight: str) -> None:
+def _check_groups(view: NodeView, weight: str) -> None:
     for port in ("token", weight, "first_token_offset"):
         expect_rank(view, port, 3, 3)
     token, experts = view["token"], view[weight]
@@ -40,7 +40,7 @@ def _check_groups(view: View, weight: str) -> None:
         raise view.port_error("first_token_offset", what)
 
 
-def check_forward(view: View) -> None:
+def check_forward(view: NodeView) -> None:
     _check_groups(view, "weight")
     mode, index = view.attribute("mode"), view.get("token_index")
     if mode != "not_set" and (index is None) != (mode == "none"):
@@ -70,13 +70,13 @@ def check_forward(view: View) -> None:
         expect_dims(view, "output", (1, index.elements, columns), "an index for each row")
 
 
-def check_backward(view: View) -> None:
+def check_backward(view: NodeView) -> None:
     _check_groups(view, "dweight")
     columns = view["dweight"].dims[2]
     expect_dims(view, "doutput", (1, view["token"].dims[1], columns), "rows of token")
 
 
-def _flops(view: View, weight: str) -> int:
+def _flops(view: NodeView, weight: str) -> int:
     index: Tensor | None = view.get("token_index")
     rows = view["token"].dims[1] if index is None else index.elements
     return 2 * rows * math.prod(view[weight].dims[1:])

@@ -8,10 +8,10 @@ and 1 for a bias; backward 14 and 11, of which the sums for dscale and dbias are
 from __future__ import annotations
 
 from bench_run.graph.operations.base import (
+    NodeView,
     Operation,
     Parameter,
     Port,
-    View,
     expect_dims,
     expect_like,
     expect_scalar,
@@ -28,7 +28,7 @@ _RMS_PHASE = Parameter(
 )
 
 
-def _check_layer(view: View) -> None:
+def _check_layer(view: NodeView) -> None:
     for port in ("y", "dy", "dx"):
         if view.get(port) is not None:
             expect_like(view, port, "x")
@@ -68,7 +68,7 @@ def rmsnorm_axes(
     return tuple(range(first, rank))
 
 
-def _check_rms(view: View) -> None:
+def _check_rms(view: NodeView) -> None:
     for port in ("y", "dy", "dx"):
         if view.get(port) is not None:
             expect_like(view, port, "x")
@@ -89,7 +89,7 @@ def _check_rms(view: View) -> None:
         raise view.port_error("inv_rms", what)
 
 
-def rms_flops(view: View) -> int:
+def rms_flops(view: NodeView) -> int:
     return view["x"].elements * (4 if view.get("bias") is None else 5)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench_run.graph.operations.base import Operation, Parameter, Port, View, expect_dims
+from bench_run.graph.operations.base import NodeView, Operation, Parameter, Port, expect_dims
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Tensor
@@ -114,7 +114,7 @@ def broadcast_dims(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
     return tuple(result)
 
 
-def check(view: View) -> None:
+def check(view: NodeView) -> None:
     lower, upper = view.attribute("relu_lower_clip"), view.attribute("relu_upper_clip")
     lower = 0 if lower is None else lower
     if upper is not None and lower > upper:
@@ -142,7 +142,7 @@ def check(view: View) -> None:
         raise view.parameter_error("axis_tensor_uid", what)
 
 
-def count_flops(view: View) -> int:
+def count_flops(view: NodeView) -> int:
     return POINTWISE_MODES[view.attribute("operation")].flops * view["out_0"].elements
 
 

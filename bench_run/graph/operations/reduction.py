@@ -5,7 +5,7 @@ Flops per element of the input: one step to combine, one more to square or test 
 
 from __future__ import annotations
 
-from bench_run.graph.operations.base import Operation, Parameter, Port, View, expect_rank
+from bench_run.graph.operations.base import NodeView, Operation, Parameter, Port, expect_rank
 
 REDUCTION_MODES = {
     "add": 1,
@@ -40,7 +40,7 @@ def reduced_axes(in_dims: tuple[int, ...], out_dims: tuple[int, ...]) -> tuple[i
     return tuple(i for i, (a, b) in enumerate(zip(in_dims, out_dims, strict=True)) if a != b)
 
 
-def check(view: View) -> None:
+def check(view: NodeView) -> None:
     if view.attribute("mode") not in REDUCTION_MODES:
         choices = ", ".join(REDUCTION_MODES)
         raise view.parameter_error("mode", f"is {view.attribute('mode')}, expected {choices}")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 from bench_run.graph.operations.base import (
+    NodeView,
     Operation,
     Parameter,
     Port,
-    View,
     expect_dims,
     expect_length,
     expect_rank,
@@ -37,7 +37,7 @@ PARAMETERS = (
 )
 
 
-def _check(view: View, x: str, y: str) -> None:
+def _check(view: NodeView, x: str, y: str) -> None:
     expect_rank(view, x, 3, 5)
     x_dims = view[x].dims
     for name, lowest in _LOWEST.items():
@@ -57,7 +57,7 @@ def _check(view: View, x: str, y: str) -> None:
         raise view.port_error("index", "has no meaning: only maxpool has winners")
 
 
-def _flops(view: View, y: str) -> int:
+def _flops(view: NodeView, y: str) -> int:
     division = 0 if view.attribute("resample_mode") == "maxpool" else 1
     window: tuple[int, ...] = view.attribute("window")
     return view[y].elements * (math.prod(window) + division)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench_run.graph.operations.base import (
+    NodeView,
     Operation,
     Parameter,
     Port,
-    View,
     expect_broadcast,
     expect_dims,
     expect_like,
@@ -86,7 +86,7 @@ def _clamped_sum(rows: int, start: int, limit: int) -> int:
     return ramp * (first + start) + ramp * (ramp - 1) // 2 + (rows - full) * limit
 
 
-def _check(view: View) -> None:
+def _check(view: NodeView) -> None:
     for port in ("q", "k", "v"):
         expect_rank(view, port, 4, 4)
     q, k, v = (view[port].dims for port in ("q", "k", "v"))
@@ -104,7 +104,7 @@ def _check(view: View) -> None:
     _check_extras(view, q)
 
 
-def _check_dense(view: View, q: tuple[int, ...], k: tuple[int, ...]) -> None:
+def _check_dense(view: NodeView, q: tuple[int, ...], k: tuple[int, ...]) -> None:
     for port in ("k", "v"):
         dims = view[port].dims
         if dims[0] != q[0]:
@@ -114,7 +114,7 @@ def _check_dense(view: View, q: tuple[int, ...], k: tuple[int, ...]) -> None:
     expect_broadcast(view, "attn_mask", (*q[:3], k[2]))
 
 
-def _check_results(view: View, o_dims: tuple[int, ...]) -> None:
+def _check_results(view: NodeView, o_dims: tuple[int, ...]) -> None:
     expect_dims(view, "o", o_dims, "rows of q, columns of v")
     for port in ("do", "dq", "dk", "dv"):
         if view.get(port) is not None:
@@ -125,7 +125,7 @@ def _check_results(view: View, o_dims: tuple[int, ...]) -> None:
             expect_dims(view, port, (*o_dims[:3], 1), "one value for each row of q")
 
 
-def _sequences(view: View, q: tuple[int, ...]) -> int:
+def _sequences(view: NodeView, q: tuple[int, ...]) -> int:
     """How many there are: the batch, or the rows of the page tables, since a batch of one may hold
     several sequences one after another."""
     expect_together(view, "page_table_k", "page_table_v")
@@ -143,7 +143,7 @@ def _sequences(view: View, q: tuple[int, ...]) -> int:
     return keys[0]
 
 
-def _check_extras(view: View, q: tuple[int, ...]) -> None:
+def _check_extras(view: NodeView, q: tuple[int, ...]) -> None:
     sequences = _sequences(view, q)
     for port in ("seq_len_q", "seq_len_kv"):
         lengths = view.get(port)
@@ -163,7 +163,7 @@ def _check_extras(view: View, q: tuple[int, ...]) -> None:
         raise view.parameter_error("dropout_probability", f"is {rate}, expected 0 up to 1")
 
 
-def _flops_forward(view: View) -> int | None:
+def _flops_forward(view: NodeView) -> int | None:
     run_time_data = ("seq_len_q", "seq_len_kv", "page_table_k", "block_mask")
     if any(view.get(port) is not None for port in run_time_data):
         return None
@@ -173,7 +173,7 @@ def _flops_forward(view: View) -> int | None:
     return 2 * batch * heads * pairs * (head_size + value_size)
 
 
-def flops_backward(view: View) -> int | None:
+def flops_backward(view: NodeView) -> int | None:
     forward = _flops_forward(view)
     return None if forward is None else forward * 5 // 2
 
