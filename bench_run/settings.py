@@ -407,6 +407,12 @@ class Options(RecordedSettings[NoReturn]):
         return "fresh" if self.cache_dir is None else "shared"
 
     @property
+    def worker_start(self) -> str:
+        """``fork`` or ``exec``: how workers start, where their engine allows it. A template is not
+        worth its start for a single round."""
+        return self.fresh if self.rounds > 1 else "exec"
+
+    @property
     def adds_rounds(self) -> bool:
         """Whether a rule adds rounds to those asked for."""
         return self.until is not None or self.precision_ratio is not None

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from bench_run.fleet.cluster import Cluster, Slot
     from bench_run.fleet.unit import News, UnitFacts
     from bench_run.options import Options
-    from bench_run.runner.planning import Outline, Planned
+    from bench_run.plan.engines import PlannedEngine
+    from bench_run.runner.planning import Planned
 
 
 # The units of a fleet that can run its engines: started, asked what they are, chosen by kind.
@@ -70,15 +71,17 @@ class Member:
         return f"{self.slot.host}/{self.slot.key[:6]}{self.slot.key[-2:]}"
 
 
-def open_units(cluster: Cluster, outline: Outline, talk: Progress) -> list[Member]:
+def open_units(
+    cluster: Cluster, options: Options, engines: Sequence[PlannedEngine], talk: Progress
+) -> list[Member]:
     """The units that can run the engines, of the kind that there is most of. Raises
     `EngineUnavailableError` where there is none."""
     members = [Member(slot) for slot in cluster.slots()]
     problems = []
     for member in members:
-        cluster.start(member.slot, outline.options)
-        member.promise = cluster.ask(member.slot, "open", outline.engines)
-    until = time.monotonic() + START_S + outline.options.timeout_s
+        cluster.start(member.slot, options)
+        member.promise = cluster.ask(member.slot, "open", engines)
+    until = time.monotonic() + START_S + options.timeout_s
     for member in members:
         problem = _opened(cluster, member, until)
         if problem is not None:
@@ -176,7 +179,7 @@ def run_fleet(options: Options, command: Sequence[str] = (), unit: type[Unit] = 
             talk.say(f"note: {note}")
         if outline.reason is not None:
             talk.say(f"engine {outline.reason}")
-        members = open_units(cluster, outline, talk)
+        members = open_units(cluster, options, outline.engines, talk)
         variants = {}
         if any(engine.spec.id == EVERY for engine in outline.engines):
             variants = cluster.answer(cluster.ask(members[0].slot, "variants", outline))
@@ -201,7 +204,7 @@ def run_fleet(options: Options, command: Sequence[str] = (), unit: type[Unit] = 
         header = replace(
             header, run=replace(header.run, settings=settings), machine=machine, parts=parts
         )
-        record = Record.begin(options, header, planned.cases)
+        record = Record.begin(options.output, header, planned.cases, resume=options.resume)
         total = len(planned.cases) * options.rounds
         with Progress(total, quiet=options.quiet) as progress, record:
             return Fleet(cluster, options, planned, members, record, progress).run()

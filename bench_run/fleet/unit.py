@@ -125,8 +125,7 @@ class Unit:
             pool.kill()
 
     def _pool(self) -> WorkerPool:
-        fresh = self._options.fresh if self._options.rounds > 1 else "exec"
-        return WorkerPool(self._options.timeout_s, {}, fresh=fresh)
+        return WorkerPool(self._options.timeout_s, {}, fresh=self._options.worker_start)
 
     def start(self, block: CaseBlock) -> None:
         """Begin a block; `poll` tells what comes of it."""

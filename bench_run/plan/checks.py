@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from bench_run.plan.engines import PlannedEngine
 
 
-def check_options(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
+def check_data(
+    init: Sequence[str], golden: str | None, graphs: Sequence[LoadedGraph]
+) -> tuple[str, ...]:
     """A note for each graph that has no part in what was asked for.
 
     Raises `UsageError` for a tensor that no graph has, `GraphError` where no graph has golden
     tensors.
     """
-    plan = parse_init(options.init)
+    plan = parse_init(init)
     unused = [set(unused_names(plan, loaded.graph)) for loaded in graphs]
     for name in plan.by_tensor:
         if all(name in names for names in unused):
             inputs = (t.name or str(t.uid) for loaded in graphs for t in loaded.graph.inputs)
             known = ", ".join(dict.fromkeys(inputs))
             raise UsageError(f"--init: no input {name!r} in these graphs; choose from {known}")
-    golden = () if options.golden is None else _without_golden(options.golden, graphs)
-    return (*_without_choice(options, graphs), *golden)
+    fixed = () if plan.default is None else _without_choice(graphs)
+    return (*fixed, *(() if golden is None else _without_golden(golden, graphs)))
 
 
-def _without_choice(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
+def _without_choice(graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
     """Notes on graphs none of whose inputs an ``--init`` without a tensor's name holds for."""
-    if parse_init(options.init).default is None:
-        return ()
     fixed = []
     for loaded in graphs:
         by_uid = roles(loaded.graph)

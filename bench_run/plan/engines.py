@@ -61,7 +61,7 @@ def engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
 def engine_options(options: Options) -> EngineOptions:
     return EngineOptions(
         device=0 if options.devices is None else options.devices[0],
-        near_device=asks_several(options) or options.ray is not None,
+        near_device=asks_several(options.devices) or options.ray is not None,
         threads=options.threads,
         math=options.math,
         cache=options.cache,
@@ -113,32 +113,35 @@ def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
     return replace(options, device=device, threads=threads, knobs=knobs)
 
 
-def asks_several(options: Options) -> bool:
-    """Whether ``--device`` may multiply engines: then they have to be opened to plan the run."""
-    return options.devices is None or len(options.devices) > 1
+def asks_several(devices: Sequence[int] | None) -> bool:
+    """Whether ``--device`` may multiply engines: then they have to be opened to plan the run.
+    `devices`: those asked for; None for every one."""
+    return devices is None or len(devices) > 1
 
 
 def on_devices(
-    options: Options, engines: Sequence[PlannedEngine], visible: Mapping[str, int | None]
+    devices: Sequence[int] | None,
+    engines: Sequence[PlannedEngine],
+    visible: Mapping[str, int | None],
 ) -> tuple[PlannedEngine, ...]:
-    """Each engine once for each device asked for. `visible`: how many devices an engine can choose
-    from, by key; None leaves it alone, as does a device in its spec."""
+    """Each engine once for each of the `devices`, None for every one. `visible`: how many devices
+    an engine can choose from, by key; None leaves it alone, as does a device in its spec."""
     for engine in engines:
         if engine.spec.device is not None and visible[engine.key] is None:
             raise UsageError(f"engine {engine.key}: it has no choice of devices")
-    named = options.devices != (0,)
+    named = devices != (0,)
     if named and all(count is None for count in visible.values()):
         names = ", ".join(engine.key for engine in engines)
-        wanted = "all" if options.devices is None else ",".join(map(str, options.devices))
+        wanted = "all" if devices is None else ",".join(map(str, devices))
         raise UsageError(
             f"--device {wanted}: none of these engines has a choice of devices ({names})"
         )
-    if not asks_several(options):
+    if not asks_several(devices):
         return tuple(engines)
     copies: list[PlannedEngine] = []
     for engine in engines:
         count = visible[engine.key]
-        indices = range(count or 0) if options.devices is None else options.devices
+        indices = range(count or 0) if devices is None else devices
         if count is None or engine.spec.device is not None or len(indices) == 1:
             copies.append(engine)
             continue

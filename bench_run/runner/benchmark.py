@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,17 +15,18 @@ from bench_run.machine.devices import device_names, devices, refuse_busy, users_
 from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.profilers import ncu
 from bench_run.progress import Progress
-from bench_run.runner.early import templates_of
-from bench_run.runner.extra_passes import check_extra, extra_passes
+from bench_run.runner.extra_passes import extra_passes
 from bench_run.runner.output import Record, check_destinations, now
 from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
 from bench_run.runner.planning import likely_engines, outline_run, plan_opened
 from bench_run.runner.references import check_cache, check_references
 from bench_run.runner.rounds import Rounds
-from bench_run.runner.stopping import Referee, check_until, until_decided
+from bench_run.runner.stopping import Referee, check_until_decided, until_decided
 from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.pool import WorkerPool
+from bench_run.worker.parent.start import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from bench_run.runner.planning import Planned
     from bench_run.runner.references import ReferenceStore
     from bench_run.runner.stopping import Rule
-    from bench_run.worker.parent.start import Templates
 
 VERSION = "0.1.0"
 
@@ -53,7 +53,8 @@ def run_benchmark(
     holds what was measured and says that it is not complete. Raises `IncompleteRunError` at the end
     of a run that could not write or check all that was asked for.
     """
-    check_extra(options)
+    if options.counters is not None:
+        ncu.check_set(options.counters)
     check_destinations(options)
     breakdown = TimeBreakdown()
     outline = outline_run(options)
@@ -64,14 +65,16 @@ def run_benchmark(
             talk.say(f"note: {note}")
         if outline.reason is not None:
             talk.say(f"engine {outline.reason}")
-    launcher = Launcher(templates or templates_of(options), options.timeout_s)
+    if templates is None:
+        templates = Templates(options.worker_start, options.timeout_s, {})
+    launcher = Launcher(templates, options.timeout_s)
     pool = WorkerPool(options.timeout_s, {}, breakdown, launcher=launcher)
     try:
         before = users_of(device_names()) if options.require_idle else {}
         likely = likely_engines(outline)
         lanes = likely_lanes(options, max(1, len(likely)))
         pool.start_ahead(likely, lanes if lanes > 1 else 0)
-        planned = plan_opened(outline, pool)
+        planned = plan_opened(options, outline, pool)
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}
             refuse_busy(sorted(used - {"cpu"}), before)
@@ -93,15 +96,18 @@ def run_planned(
     """Run these cases and return the document; raises as `run_benchmark` does. `Rounds` says what
     `references` and `rule` are for."""
     opened = describe_engines(planned.engines, options, pool)
-    check_until(options, planned.engines)
+    if options.until == "decided":
+        check_until_decided(options.against, len(planned.engines))
     header = make_header(options, planned, opened, command)
-    record = Record.begin(options, header, planned.cases)
+    record = Record.begin(options.output, header, planned.cases, resume=options.resume)
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
         if options.until == "decided":
-            referee = Referee(options, record.so_far)
-            rule = partial(until_decided, options=options, referee=referee)
+            referee = Referee(options.against, options.threshold_ratio, record.so_far)
+            rule = partial(
+                until_decided, referee=referee, fewest=options.rounds, most=options.max_rounds
+            )
         rounds = Rounds(
             options, planned.cases, record.add, progress, pool, opened.sharing, references, rule
         )
@@ -174,7 +180,22 @@ def describe_engines(
 def make_header(
     options: Options, planned: Planned, opened: OpenedEngines, command: Sequence[str]
 ) -> Document:
-    """The document of a run that has measured nothing yet."""
+    """The document of a run that has measured nothing yet. Its settings are those of the options,
+    without what belongs to a rule that is not used, and what was found out since."""
+    given: dict[str, Any] = {name: vars(options)[name] for name in rows_of(RecordedSettings)}
+    given["timer"] = opened.timer
+    if not options.adds_rounds:
+        given["max_rounds"] = None
+    if options.until is None:
+        given["threshold_ratio"] = None
+    settings = Settings(
+        **given,
+        vendor_caches=options.vendor_caches,
+        worker_start=opened.worker_start,
+        round_preparation="side by side" if opened.sharing.lanes > 1 else "alone",
+        device_parallelism=opened.sharing.together,
+        pass_bytes=next((each.options.pass_bytes for each in planned.engines), None),
+    )
     run = Run(
         id=str(uuid.uuid4()),
         label=options.label,
@@ -184,27 +205,9 @@ def make_header(
         complete=False,
         command=tuple(command),
         tool=Tool("bench-run", VERSION),
-        settings=replace(
-            settings_of(options, opened.timer, opened.worker_start),
-            round_preparation="side by side" if opened.sharing.lanes > 1 else "alone",
-            device_parallelism=opened.sharing.together,
-            pass_bytes=next((each.options.pass_bytes for each in planned.engines), None),
-        ),
+        settings=settings,
         shard=options.shard,
         whole=planned.whole,
     )
     paths = [case.graph.id.path for case in planned.cases[:1]]
     return Document(SCHEMA_VERSION, run, machine(paths, opened.devices), opened.engines, ())
-
-
-def settings_of(
-    options: Options, timer: str, worker_start: Literal["exec", "fork"] = "exec"
-) -> Settings:
-    """The settings that a document keeps of these options; what a rule did not use is not known."""
-    given: dict[str, Any] = {name: vars(options)[name] for name in rows_of(RecordedSettings)}
-    given["timer"] = timer
-    if not options.adds_rounds:
-        given["max_rounds"] = None
-    if options.until is None:
-        given["threshold_ratio"] = None
-    return Settings(**given, vendor_caches=options.vendor_caches, worker_start=worker_start)

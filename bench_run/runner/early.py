@@ -20,16 +20,10 @@ if TYPE_CHECKING:
     from bench_run.options import Options
 
 
-def templates_of(options: Options) -> Templates:
-    """Of a run: a single round starts its workers afresh."""
-    fresh = options.fresh if options.rounds > 1 else "exec"
-    return Templates(fresh, options.timeout_s, {})
-
-
 @contextmanager
 def early_templates(options: Options) -> Iterator[Templates]:
     """Those of the engines that the options name are started; all of them end with the context."""
-    templates = templates_of(options)
+    templates = Templates(options.worker_start, options.timeout_s, {})
     try:
         with suppress(BenchRunError):
             texts, _ = engine_texts(options)

@@ -11,7 +11,6 @@ from bench_schema.document import Case
 
 from bench_run.errors import EngineError, EngineUnavailableError, OutputError
 from bench_run.files import write_text_file
-from bench_run.profilers import ncu
 from bench_run.profilers.base import Profiled
 from bench_run.profilers.table import profiler_of
 from bench_run.profilers.trace import join_parts, leave_events
@@ -28,12 +27,6 @@ if TYPE_CHECKING:
     from bench_run.runner.rounds import Rounds
 
 
-def check_extra(options: Options) -> None:
-    """Raises `UsageError` for a set of counters that there is none of."""
-    if options.counters is not None:
-        ncu.check_set(options.counters)
-
-
 def extra_passes(
     options: Options, rounds: Rounds, save: Callable[[Case], None], progress: Progress
 ) -> tuple[str, ...]:
@@ -42,15 +35,15 @@ def extra_passes(
     unwritten: list[str] = []
     if options.trace is not None:
         try:
-            _trace(options, options.trace, rounds, progress)
+            _trace(options.trace, options.timeout_s, rounds, progress)
         except OutputError as error:
             unwritten.append(f"--trace: {error}")
     if options.counters is not None:
-        _count(options, options.counters, rounds, save, progress)
+        _count(options.counters, options.timeout_s, rounds, save, progress)
     return tuple(unwritten)
 
 
-def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> None:
+def _trace(path: str, timeout_s: float, rounds: Rounds, progress: Progress) -> None:
     unseen: dict[str, list[str]] = {}
     for name in dict.fromkeys(case.engine.spec.name for case in rounds.completed()):
         profiler = profiler_of(name)
@@ -60,11 +53,11 @@ def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> N
     for reason, engines in unseen.items():
         names = ", ".join(engines)
         progress.say(f"--trace: {reason}; of {names} the trace holds the host side only")
-    pool = WorkerPool(options.timeout_s, {})
+    pool = WorkerPool(timeout_s, {})
     with tempfile.TemporaryDirectory() as folder:
         try:
             for case in rounds.completed():
-                problem = _trace_case(options, rounds, case, pool, folder)
+                problem = _trace_case(rounds, case, pool, timeout_s, folder)
                 if problem is not None:
                     progress.say(f"--trace: {case.id}: {problem}")
         finally:
@@ -73,7 +66,7 @@ def _trace(options: Options, path: str, rounds: Rounds, progress: Progress) -> N
 
 
 def _trace_case(
-    options: Options, rounds: Rounds, case: PlannedCase, pool: WorkerPool, folder: str
+    rounds: Rounds, case: PlannedCase, pool: WorkerPool, timeout_s: float, folder: str
 ) -> str | None:
     """Leave the events of the case in `folder`; what went wrong, else None."""
     profiler = profiler_of(case.engine.spec.name)
@@ -84,7 +77,7 @@ def _trace_case(
         return None if problem is None else str(problem)
     profiled, environment = _profiled(rounds, case)
     try:
-        leave_events(profiler.trace(profiled, environment, options.timeout_s), case.id, folder)
+        leave_events(profiler.trace(profiled, environment, timeout_s), case.id, folder)
     except (EngineError, EngineUnavailableError) as error:
         return str(error)
     return None
@@ -99,8 +92,8 @@ def _profiled(rounds: Rounds, case: PlannedCase) -> tuple[Profiled, dict[str, st
 
 
 def _count(
-    options: Options,
     counters: str,
+    timeout_s: float,
     rounds: Rounds,
     save: Callable[[Case], None],
     progress: Progress,
@@ -118,7 +111,7 @@ def _count(
         if missing[profiler.tool] is None:
             profiled, environment = _profiled(rounds, case)
             try:
-                counted = profiler.count(profiled, counters, environment, options.timeout_s)
+                counted = profiler.count(profiled, counters, environment, timeout_s)
             except (EngineError, EngineUnavailableError) as error:
                 progress.say(f"--counters: {case.id}: {error}")
             else:

@@ -207,11 +207,13 @@ class Record:
         """What should be known of the run that this one goes on with."""
 
     @classmethod
-    def begin(cls, options: Options, header: Document, cases: Sequence[PlannedCase]) -> Record:
-        """A fresh record, or the one that ``--resume`` goes on with."""
-        if options.output in (None, STDOUT):
+    def begin(
+        cls, target: str | None, header: Document, cases: Sequence[PlannedCase], *, resume: bool
+    ) -> Record:
+        """A fresh record, or the one that ``--resume`` goes on with. `target`: the output file."""
+        if target is None or target == STDOUT:
             return cls(header)
-        output = Path(str(options.output))
+        output = Path(target)
         if output.is_dir():
             raise OutputError(f"cannot write {output}: it is a directory")
         with contextlib.ExitStack() as undo, writing(output):
@@ -221,9 +223,9 @@ class Record:
             for each in (output, path):
                 remove_unfinished(each)
             unfinished, earlier = path.exists(), None
-            if options.resume and unfinished:
+            if resume and unfinished:
                 earlier = read_journal(path)
-            elif options.resume and output.exists():  # sealed by an interrupted run
+            elif resume and output.exists():  # sealed by an interrupted run
                 earlier = read(output)
             elif unfinished:
                 raise UsageError(

@@ -23,7 +23,7 @@ from bench_run.plan.cases import (
     plan_graph,
     with_oracles,
 )
-from bench_run.plan.checks import check_options, partly_taken
+from bench_run.plan.checks import check_data, partly_taken
 from bench_run.plan.engines import (
     EVERY,
     PlannedEngine,
@@ -67,7 +67,8 @@ if TYPE_CHECKING:
 class Outline:
     """What the options ask for, before any engine is open."""
 
-    options: Options
+    devices: tuple[int, ...] | None
+    """None for every one that an engine sees."""
     engines: tuple[PlannedEngine, ...]
     graphs: tuple[PlannedGraph, ...]
     gathered: Gathered
@@ -97,7 +98,7 @@ def outline_run(options: Options) -> Outline:
     if wanted is not None:
         options = narrow_options(options, wanted)
     gathered = note_missing_weights(gather(options), options.cache)
-    notes = check_options(options, gathered.graphs)
+    notes = check_data(options.init, options.golden, gathered.graphs)
     gathered = replace(gathered, notes=(*gathered.notes, *notes))
     texts: tuple[str, ...]
     reason: str | None
@@ -120,7 +121,7 @@ def outline_run(options: Options) -> Outline:
         graphs, gathered = take_shard(options.shard, graphs, gathered, engines)
         note = f"shard {options.shard}: {len(graphs)} of {whole.graphs} graphs"
         gathered = replace(gathered, notes=(*gathered.notes, note))
-    return Outline(options, engines, graphs, gathered, reason, wanted, whole)
+    return Outline(options.devices, engines, graphs, gathered, reason, wanted, whole)
 
 
 def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:
@@ -135,7 +136,7 @@ def plan_closed(options: Options) -> Planned:
     """A run as far as it is known without asking for variants; engines are opened only to count
     devices."""
     outline = outline_run(options)
-    if not asks_several(options):
+    if not asks_several(outline.devices):
         return plan_run(outline, outline.engines, {})
     pool = WorkerPool(options.timeout_s, {})
     try:
@@ -144,11 +145,11 @@ def plan_closed(options: Options) -> Planned:
         pool.close()
 
 
-def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
+def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned:
     """A run whose engines are open: each engine once before anything is measured, so that one which
     is not there ends the run. Raises `EngineUnavailableError`."""
     engines = open_engines(outline, pool)
-    timer = outline.options.timer
+    timer = options.timer
     if timer in ("events", "cupti"):  # they need an engine with a device
         names = [engine.key for engine in outline.engines]
         if {pool.opened[name].clock for name in names} == {"host"}:
@@ -156,13 +157,13 @@ def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
             raise UsageError(
                 f"--timer {timer}: no engine of this run has a device clock ({listed})"
             )
-    check_threads(outline.options.threads, [(e, pool.facts(e).device) for e in engines])
+    check_threads(options.threads, [(e, pool.facts(e).device) for e in engines])
     planned = plan_run(outline, engines, list_variants(outline, engines, pool))
-    if outline.options.tuned is not None:
-        planned = _with_winners(planned, read_record(outline.options.tuned), outline.options, pool)
+    if options.tuned is not None:
+        planned = _with_winners(planned, read_record(options.tuned), options, pool)
     devices = {key: opened.devices for key, opened in pool.opened.items()}
     clocks = {key: opened.clock for key, opened in pool.opened.items()}
-    notes = partly_taken(outline.options, engines, devices, clocks)
+    notes = partly_taken(options, engines, devices, clocks)
     return replace(planned, notes=(*planned.notes, *notes))
 
 
@@ -198,12 +199,12 @@ def check_threads(wanted: int | None, engines: Sequence[tuple[PlannedEngine, str
 
 def likely_engines(outline: Outline) -> tuple[PlannedEngine, ...]:
     """What `open_engines` will most likely give, as far as this process sees the devices."""
-    if not asks_several(outline.options):
+    if not asks_several(outline.devices):
         return outline.engines
     count = accelerator_count()
     if count < 2:
         return ()
-    return on_devices(outline.options, outline.engines, {e.key: count for e in outline.engines})
+    return on_devices(outline.devices, outline.engines, {e.key: count for e in outline.engines})
 
 
 def open_engines(outline: Outline, pool: WorkerPool) -> tuple[PlannedEngine, ...]:
@@ -212,7 +213,7 @@ def open_engines(outline: Outline, pool: WorkerPool) -> tuple[PlannedEngine, ...
     for engine in outline.engines:
         _open(engine, pool)
     visible = {engine.key: pool.opened[engine.key].devices for engine in outline.engines}
-    engines = on_devices(outline.options, outline.engines, visible)
+    engines = on_devices(outline.devices, outline.engines, visible)
     for engine in outline.engines:
         copy = next((c for c in engines if c.is_copy_of(engine)), None)
         if copy is not None:

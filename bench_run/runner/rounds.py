@@ -153,14 +153,15 @@ class Rounds:
     def run(self) -> None:
         """All rounds; then more where a rule adds some."""
         try:
-            self.measure(self._options.rounds, self.completed())
+            fewest, most = self._options.rounds, self._options.max_rounds
+            self.measure(fewest, self.completed())
             if self._options.precision_ratio is not None:
-                until_precise(self, self._options)
+                until_precise(self, self._options.precision_ratio, fewest, most)
             if self._rule is not None:
                 self._rule(self, self._progress)
             if self._trials is not None:
                 self._progress.say(self._trials.sentence())
-            if self._shares and self._lanes.are_side_by_side(self._options.rounds):
+            if self._shares and self._lanes.are_side_by_side(fewest):
                 for device, time in self._baton.times.items():
                     self._progress.say(f"{device}: {time.listed()}")
         finally:

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Samples
 
-    from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase
-    from bench_run.plan.engines import PlannedEngine
     from bench_run.progress import Progress
 
 
@@ -66,28 +64,30 @@ class Decisions:
         return ", ".join(parts)
 
 
-def check_until(options: Options, engines: Sequence[PlannedEngine]) -> None:
-    """Raises `UsageError` or `DocumentError` where nothing could be decided."""
-    if options.until == "decided" and options.against is None and len(engines) < 2:
-        raise UsageError(
-            "--until decided compares engines: give --a and --b, several --engine, "
-            "or --against FILE"
-        )
-    if options.against is not None:
-        path = Path(options.against)
-        if path.is_file():
-            files.read(path)
-        elif not path.is_dir() and not glob.glob(options.against, recursive=True):
-            raise UsageError(f"--against: {options.against}: no such file")
+def check_until_decided(against: str | None, engines: int) -> None:
+    """Raises `UsageError` or `DocumentError` where nothing could be decided. `against`: documents
+    of an earlier run; None: the engines of this run against each other."""
+    if against is None:
+        if engines < 2:
+            raise UsageError(
+                "--until decided compares engines: give --a and --b, several --engine, "
+                "or --against FILE"
+            )
+        return
+    path = Path(against)
+    if path.is_file():
+        files.read(path)
+    elif not path.is_dir() and not glob.glob(against, recursive=True):
+        raise UsageError(f"--against: {against}: no such file")
 
 
 class Referee:
     """Asks bench-compare. `save` writes the results so far to a file and returns its path."""
 
-    def __init__(self, options: Options, save: Callable[[Path], Path]) -> None:
-        self._against = options.against
-        self._threshold = options.threshold_ratio
-        self._save = save
+    def __init__(
+        self, against: str | None, threshold_ratio: float, save: Callable[[Path], Path]
+    ) -> None:
+        self._against, self._threshold_ratio, self._save = against, threshold_ratio, save
 
     @property
     def what(self) -> str:
@@ -103,7 +103,7 @@ class Referee:
                 if self._against is None
                 else ["--a", self._against, "--b", path]
             )
-            words = [*sides, "--threshold", repr(self._threshold), "--json", "-"]
+            words = [*sides, "--threshold", repr(self._threshold_ratio), "--json", "-"]
             done = subprocess.run(  # noqa: S603 - our own command, no shell
                 [sys.executable, "-m", "bench_compare", *words],
                 stdin=subprocess.DEVNULL,
@@ -150,7 +150,7 @@ MAX_ROUNDS = "max rounds"
 
 
 Rule: TypeAlias = "Callable[[Sampling, Progress], None]"
-"""Adds rounds to those that were asked for, after these."""
+"""Adds rounds after those that every case has (`fewest`), up to `most` of each case."""
 
 
 class Sampling(Protocol):
@@ -166,29 +166,29 @@ class Sampling(Protocol):
         """Put on record which rule ended the sampling of these cases."""
 
 
-def until_precise(rounds: Sampling, options: Options) -> None:
+def until_precise(rounds: Sampling, target_ratio: float, fewest: int, most: int) -> None:
     """More rounds for the cases whose median is not known well enough yet."""
-    target = options.precision_ratio
-    assert target is not None
     due = [state for state in rounds.open_states() if state.rounds]
-    for index in range(options.rounds, options.max_rounds):
-        precise = [state for state in due if state.is_precise(target)]
+    for index in range(fewest, most):
+        precise = [state for state in due if state.is_precise(target_ratio)]
         rounds.note_end(precise, "precision")
         due = [state for state in due if state not in precise and state.ended is None]
         rounds.measure(index + 1, [state.case for state in due])
-    precise = [state for state in due if state.is_precise(target)]
+    precise = [state for state in due if state.is_precise(target_ratio)]
     rounds.note_end(precise, "precision")
     rounds.note_end([state for state in due if state not in precise], MAX_ROUNDS)
 
 
-def until_decided(rounds: Sampling, progress: Progress, options: Options, referee: Referee) -> None:
+def until_decided(
+    rounds: Sampling, progress: Progress, referee: Referee, fewest: int, most: int
+) -> None:
     """More rounds for the cases that are in no decided pair, up to the next look at all of them. A
     case that was decided is judged again at each look, with the rounds that it has. Raises
     `UsageError` where nothing can be compared."""
     states = [state for state in rounds.open_states() if state.rounds]
     due = states
     decided: list[CaseState] = []
-    for until in looks(options.rounds, options.max_rounds):
+    for until in looks(fewest, most):
         rounds.measure(until, [state.case for state in due])
         found = referee.look()
         due = [state for state in states if state.case.id in found.open]
@@ -203,14 +203,15 @@ def until_decided(rounds: Sampling, progress: Progress, options: Options, refere
 def until_settled(
     rounds: Sampling,
     progress: Progress,
-    options: Options,
     find_open: Callable[[Mapping[str, CaseState]], frozenset[str]],
+    fewest: int,
+    most: int,
 ) -> None:
     """More rounds for the cases that `find_open` names by id, up to the next look. One that it does
     not name at a look is done."""
     states = {state.case.id: state for state in rounds.open_states() if state.rounds}
     due = list(states.values())
-    for until in looks(options.rounds, options.max_rounds):
+    for until in looks(fewest, most):
         rounds.measure(until, [state.case for state in due])
         found = find_open(states)
         due = [state for state in due if state.ended is None]

@@ -204,7 +204,12 @@ class Stages:
         if options.until is None:
             return None
         confirmation = Confirmation(raced, self._tuning, options, self._clock.is_over)
-        return partial(until_settled, options=options, find_open=confirmation.find_open)
+        return partial(
+            until_settled,
+            find_open=confirmation.find_open,
+            fewest=options.rounds,
+            most=options.max_rounds,
+        )
 
 
 class Confirmation:

@@ -153,7 +153,7 @@ def main():
     ops = read_ops(given["--specs"])
     options = Options(op=ops, engine=(given["--engine"],), device=None, reference="none")
     pool = WorkerPool(options.timeout_s, {}, None, "fork")
-    planned = plan_opened(outline_run(options), pool)
+    planned = plan_opened(options, outline_run(options), pool)
     engines = planned.engines[:2]
     references = ReferenceStore(options, {engine.key: engine for engine in engines})
     pools = [pool.beside(TimeBreakdown()) for _ in engines]

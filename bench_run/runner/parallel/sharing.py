@@ -67,7 +67,7 @@ def share_devices(options: Options, by_engine: Mapping[str, str]) -> Sharing:
     apart = by_engine if options.parallel == "measure" and options.rounds > 1 else {}
     lanes = options.prepare
     if lanes is None:
-        lanes = _most_lanes(options, len(devices))
+        lanes = _most_lanes(options.rounds, len(devices))
         for device in accelerators:
             free = free_memory_bytes(device)
             if free is not None:
@@ -81,16 +81,16 @@ def likely_lanes(options: Options, engines: int) -> int:
     accelerators."""
     if options.rounds < 2:
         return 1
-    most = options.prepare or _most_lanes(options, engines)
+    most = options.prepare or _most_lanes(options.rounds, engines)
     first = options.devices[0] if options.devices else 0
     free = free_memory_bytes(str(first))
     return most if free is None else max(1, min(most, free // (DEVICE_BYTES_EACH * engines)))
 
 
-def _most_lanes(options: Options, beside: int) -> int:
+def _most_lanes(rounds: int, beside: int) -> int:
     """As cores and rounds allow, for each of so many engines."""
     most = int(available_cpus() * CORES_SHARE) // beside
-    return max(1, min(most, round(WORKERS_PER_ROUND * options.rounds / math.sqrt(beside))))
+    return max(1, min(most, round(WORKERS_PER_ROUND * rounds / math.sqrt(beside))))
 
 
 HOST_SHARE, DEVICE_SHARE = 0.5, 0.8

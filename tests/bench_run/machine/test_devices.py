@@ -48,7 +48,7 @@ def test_two_sides_are_held_against_each_other_on_one_device(device):
 def planned(texts, device, visible):
     options = Options(device=device)
     engines = plan_engines(options, [parse_spec(text) for text in texts])
-    return on_devices(options, engines, dict(zip(texts, visible, strict=True)))
+    return on_devices(options.devices, engines, dict(zip(texts, visible, strict=True)))
 
 
 @pytest.mark.parametrize(
