@@ -4,6 +4,9 @@ Rows of one graph on one engine have the same neighbours' costs, so only the bes
 chosen: they are one option, or several where one takes less time and another less energy or error.
 A tensor that several layers read is converted once for all that want one form: a node of its own
 says in which forms it is there.
+
+A seam that was measured below zero counts nothing here: it is the difference of three
+measurements, times how often the layer repeats, and no layer is chosen for what that seems to save.
 """
 
 from __future__ import annotations
@@ -187,7 +190,7 @@ class _Maker:
             weights = {} if found is None else found.weights
             energy = self._prices.energy(weights, is_gap=True)
             joules = 0.0 if math.isnan(energy) else energy
-            self._seams[key] = (self._prices.time(weights), joules)
+            self._seams[key] = max(0.0, self._prices.time(weights)), max(0.0, joules)
         time, energy = self._seams[key]
         return station.layer.repeat * time, station.layer.repeat * energy
 
