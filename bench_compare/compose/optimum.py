@@ -15,22 +15,28 @@ with both, at a corner of the lower left side, which are the very points that so
 prefers to all others. Between two neighbouring corners no choice lies below their line, which is
 known when the program for that line finds nothing below.
 
+Before a program is solved, options that another one of their node beats are left out: one that
+costs no more whatever the neighbours take, and no more of any limit. Where one is left of each node
+there is nothing to solve.
+
 Of equals, the answer is the one that HiGHS comes to, which starts from the same seed each time: the
 same problem has the same answer, and which of the equals that is means nothing.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
+import os
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scipy.optimize import OptimizeResult
+    from collections.abc import Iterator, Sequence
 
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
@@ -101,6 +107,47 @@ class Best:
 NOTHING = Best((), math.inf, math.inf, optimal=True)
 
 
+@dataclass(frozen=True, eq=False)
+class _Neighbour:
+    """A node that another one has terms with."""
+
+    node: int
+    own: Ints
+    """Kind of each option."""
+    others: Ints
+    """Kind of each option of the neighbour."""
+    kinds: Array
+    """Time and energy of each two kinds."""
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Drops what C code prints: HiGHS 1.12, which is in SciPy 1.17, prints a line of its own now
+    and then, whatever it is told, and stdout carries the answer."""
+    try:
+        kept = os.dup(1)
+    except OSError:  # it is closed
+        yield
+        return
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        try:
+            yield
+        finally:
+            ctypes.CDLL(None).fflush(None)
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _weighted(times: Array, energies: Array, weights: tuple[float, float]) -> Array:
+    """Infinite where it is not possible or not known. A weight of zero asks nothing of what it
+    multiplies: it may be unknown."""
+    time_weight, energy_weight = weights
+    costs = time_weight * times if time_weight else np.where(np.isfinite(times), 0.0, np.inf)
+    costs = costs + energy_weight * energies if energy_weight else costs
+    return np.where(np.isfinite(costs), costs, np.inf)
+
+
 class _Program:
     """The variables of `milp`, options first, then those of pairs, and its rows. They come in
     blocks, one for each node and each pair, of which each adds up to 1."""
@@ -120,6 +167,8 @@ class _Program:
         self._bounds: list[tuple[float, float]] = []
         self._fits = True
         """Each pair of nodes has options that go together."""
+        self._pairs: list[list[_Neighbour]] = [[] for _ in problem.sizes]
+        """By node."""
         for node, size in enumerate(problem.sizes):
             self._add(self._of(node), np.ones(size), 1.0, 1.0)
         for term in problem.terms:
@@ -151,6 +200,9 @@ class _Program:
         second = np.unique(np.concatenate(both, axis=0), axis=1, return_inverse=True)[1].ravel()
         kinds = np.empty((2, first.max() + 1, second.max() + 1))
         kinds[:, first[:, None], second] = both
+        one, other = term.nodes
+        self._pairs[one].append(_Neighbour(other, first, second, kinds))
+        self._pairs[other].append(_Neighbour(one, second, first, kinds.swapaxes(1, 2)))
         here, there = np.nonzero(np.isfinite(kinds[0]))
         own = self._count + np.arange(here.size)
         if not here.size:
@@ -166,29 +218,73 @@ class _Program:
             self._rows.append((rows, np.concatenate((own, self._of(node))), factors))
             self._bounds += [(0.0, 0.0)] * (kind.max() + 1)
 
+    def _beaten(self, alone: Array, weights: tuple[float, float], possible: Mask) -> Mask:
+        """Options that another one of their node beats, whatever the neighbours take."""
+        left = [possible[self._of(node)] for node in range(len(self._first))]
+        uses = [[limit.costs[node] for limit in self._problem.limits] for node in range(len(left))]
+        pairs = [
+            [(n, _weighted(n.kinds[0], n.kinds[1], weights)) for n in near] for near in self._pairs
+        ]
+        due = set(range(len(left)))
+        while due:
+            node = due.pop()
+            here = np.flatnonzero(left[node])
+            if here.size < 2:
+                continue
+            own = alone[self._of(node)][here]
+            more = own[:, None] - own  # of each option than each other one, at most
+            for near, costs in pairs[node]:
+                known = costs[:, np.unique(near.others[left[near.node]])]
+                kinds = near.own[here]
+                with np.errstate(invalid="ignore"):  # neither goes with a kind: it says nothing
+                    apart = known[:, None] - known
+                    apart = np.where(np.isnan(apart), -np.inf, apart).max(axis=2)
+                    more = more + apart[np.ix_(kinds, kinds)]
+            beats = more <= 0
+            for used in uses[node]:
+                beats &= used[here][:, None] <= used[here]
+            np.fill_diagonal(beats, val=False)
+            for option in range(here.size):
+                if beats[:, option].any():
+                    beats[option] = False  # who is out beats nobody
+                    left[node][here[option]] = False
+                    due |= {near.node for near, _ in pairs[node]}
+        return np.concatenate([~one for one in left])
+
     def least(self, time_weight: float, energy_weight: float, nodes: int) -> Best:
-        times, energies = np.concatenate(self._times), np.concatenate(self._energies)
-        # A weight of zero asks nothing of what it multiplies: it may be unknown.
-        costs = time_weight * times if time_weight else np.where(np.isfinite(times), 0.0, np.inf)
-        costs = costs + energy_weight * energies if energy_weight else costs
+        weights = (time_weight, energy_weight)
+        costs = _weighted(np.concatenate(self._times), np.concatenate(self._energies), weights)
         possible = np.isfinite(costs)
         possible[: self._options] &= self._within
         lows = np.minimum.reduceat(np.where(possible, costs, np.inf), self._blocks)
         highs = np.maximum.reduceat(np.where(possible, costs, -np.inf), self._blocks)
         if not self._fits or np.isinf(lows).any():
             return NOTHING
+        alone = costs[: self._options]
+        possible[: self._options] &= ~self._beaten(alone, weights, possible[: self._options])
+        choice = self._choice(possible)
+        if possible[: self._options].sum() == len(choice) and self._holds(choice, weights):
+            return Best(choice, *self._problem.takes(choice), optimal=True)  # without SciPy
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import csr_array
+
         span = float((highs - lows).sum()) or 1.0
         widths = np.diff([*self._blocks, self._count])
         scaled = np.where(possible, costs - np.repeat(lows, widths), 0.0) * (COST_SPAN / span)
-        if self._count == len(self._blocks) and not self._problem.limits:
-            choice = (0,) * len(self._first)  # there is one, so SciPy need not be loaded
-            return Best(choice, *self._problem.takes(choice), optimal=True)
         while True:
-            found = self._solve(scaled, possible, nodes)
+            rows, variables, factors = map(np.concatenate, zip(*self._rows, strict=True))
+            matrix = csr_array((factors, (rows, variables)), shape=(len(self._bounds), self._count))
+            with muted():
+                found = milp(
+                    scaled,
+                    integrality=np.arange(self._count) < self._options,
+                    bounds=Bounds(0.0, possible.astype(float)),
+                    constraints=LinearConstraint(matrix, *np.array(self._bounds).T),
+                    options={"node_limit": nodes, "mip_rel_gap": 0.0},
+                )
             if found.x is None:
                 return replace(NOTHING, optimal=found.status == INFEASIBLE)
-            edges = zip(self._first, self._problem.sizes, strict=True)
-            choice = tuple(int(np.argmax(found.x[a : a + size])) for a, size in edges)
+            choice = self._choice(found.x)
             if all(limit.admits(limit.of(choice)) for limit in self._problem.limits):
                 break
             # It is beyond a limit by less than the tolerance of HiGHS: not all of these together.
@@ -201,19 +297,17 @@ class _Program:
         cost = float(lows.sum()) + float(found.fun) * span / COST_SPAN
         return replace(best, gap=1 - max(bound, 0.0) / cost if cost > 0 else 0.0)
 
-    def _solve(self, costs: Array, possible: Mask, nodes: int) -> OptimizeResult:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_array
+    def _choice(self, variables: Array | Mask) -> tuple[int, ...]:
+        """The option of each node whose variable is the largest."""
+        edges = zip(self._first, self._problem.sizes, strict=True)
+        return tuple(int(np.argmax(variables[a : a + size])) for a, size in edges)
 
-        rows, variables, factors = (np.concatenate(one) for one in zip(*self._rows, strict=True))
-        matrix = csr_array((factors, (rows, variables)), shape=(len(self._bounds), self._count))
-        return milp(
-            costs,
-            integrality=np.arange(self._count) < self._options,
-            bounds=Bounds(0.0, possible.astype(float)),
-            constraints=LinearConstraint(matrix, *np.array(self._bounds).T),
-            options={"node_limit": nodes, "mip_rel_gap": 0.0},
-        )
+    def _holds(self, choice: Sequence[int], weights: tuple[float, float]) -> bool:
+        """Whether all of it goes together, and keeps the limits."""
+        takes = np.array(self._problem.takes(choice))
+        limits = self._problem.limits
+        fits = math.isfinite(_weighted(takes[:1], takes[1:], weights)[0])
+        return fits and all(limit.admits(limit.of(choice)) for limit in limits)
 
 
 def minimise(

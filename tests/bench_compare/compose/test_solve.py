@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_compare.compose.optimum import Limit, Problem, Term, corners, least, minimise
+from bench_compare.compose.optimum import Limit, Problem, Term, corners, least, minimise, muted
 
 
 def costs(draw, shape, holes=True):
@@ -166,3 +167,10 @@ def test_one_option_that_is_far_worse_than_all_does_not_hide_the_least_product(s
     time, energy = np.array([1.0, 2.0, 9.0, 1.0]), np.array([9.0, 3.5, 0.1, 1e9])
     term = Term((0,), energy, time) if swapped else Term((0,), time, energy)
     assert (2,) == least(Problem((4,), (term,)), "edp").choice
+
+
+def test_what_the_solver_prints_by_itself_is_no_part_of_the_answer(capfd):
+    with muted():
+        ctypes.CDLL(None).puts(b"HighsMipSolverData")
+    print("answer")
+    assert "answer\n" == capfd.readouterr().out
