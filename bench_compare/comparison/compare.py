@@ -28,6 +28,7 @@ from bench_compare.comparison.judging.estimates import (
     comparison_inputs,
     measure,
 )
+from bench_compare.comparison.judging.left_out import with_left_out
 from bench_compare.comparison.judging.results import CaseMetrics, Tested, judged
 from bench_compare.comparison.judging.suite import (
     between_document_warnings,
@@ -89,9 +90,12 @@ def unit_warnings(
             counts.append((len(alone) if shared.size else 0, len(places)))
         left, total = max(counts)
         if left:
+            rest = f"{'does' if left == 1 else 'do'} not count"
+            if place == 1:
+                rest = "can only make a case slower: than all of base there, provisional"
             yield (
                 f"{sides[place].label}: {left} of {total} documents ran on no unit of hardware of "
-                f"{sides[1 - place].label} and {'does' if left == 1 else 'do'} not count"
+                f"{sides[1 - place].label} and {rest}"
             )
 
 
@@ -242,6 +246,8 @@ class Match:
     other: Side
     pairs: Sequence[Pair]
     measured: Mapping[str, MeasuredMetric | ExactMeasured]
+    judged: Mapping[str, MeasuredMetric | ExactMeasured]
+    """The same with documents that `measured` leaves out, for the verdicts of cases."""
     results: Mapping[str, Results]
 
 
@@ -377,7 +383,8 @@ def _measured(
         for name in chosen
         if (one := found[name]) is not None
     }
-    return Match(sides[1], pairs, measured, {})
+    whole = {name: with_left_out(one, inputs) for name, one in measured.items()}
+    return Match(sides[1], pairs, measured, whole, {})
 
 
 def _but_per_round(
@@ -386,7 +393,8 @@ def _but_per_round(
     """What has one number a round is measured elsewhere; gates are measured in any case, as rates
     rest on them."""
     found = {name: measure(METRICS[name], inputs, ()) for name in GATES}
-    gates = tuple(one for one in found.values() if isinstance(one, MeasuredMetric))
+    judged_gates = (with_left_out(one, inputs) for one in found.values() if one is not None)
+    gates = tuple(one for one in judged_gates if isinstance(one, MeasuredMetric))
     for name in chosen:
         row = METRICS[name]
         if not (row.gates or isinstance(row.reading, PerRound)):
@@ -397,8 +405,8 @@ def _but_per_round(
 def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
     """False discoveries of each metric are controlled over the cases of all matches together."""
     tested: dict[tuple[int, str], Tested] = {}
-    for name in {name for match in matches for name in match.measured}:
-        found = [match.measured.get(name) for match in matches]
+    for name in {name for match in matches for name in match.judged}:
+        found = [match.judged.get(name) for match in matches]
         p = [one.estimates.p if isinstance(one, MeasuredMetric) else np.empty(0) for one in found]
         q = false_discovery(np.concatenate(p))
         tests = int(np.isfinite(q).sum())
@@ -411,7 +419,7 @@ def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
             match,
             results={
                 name: judged(one, tested[number, name], names[number], policy)
-                for name, one in match.measured.items()
+                for name, one in match.judged.items()
             },
         )
         for number, match in enumerate(matches)

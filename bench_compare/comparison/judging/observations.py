@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from bench_schema.estimate import case_time
 
 from bench_compare.metrics import PerRound
+from bench_compare.rounds.lazy import facts
 from bench_compare.statistics.samples import RoundStatistics
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Samples
 
     from bench_compare.metrics import Metric
+    from bench_compare.model import CaseSide
     from bench_compare.rounds.lazy import SideRounds, Sides, TableCases
     from bench_compare.statistics.arrays import Array, Ints
 
@@ -54,9 +56,14 @@ def series_names(side: SideRounds) -> set[str]:
 
 
 def summary_names(sides: Sides) -> set[str]:
-    """Names of the series of cases that have nothing but a summary."""
+    """Names of the series of which a case has nothing but a summary."""
     cases = (case for side in sides if side is not None for case in side.cases)
-    return {name for case in cases if not case.rounds for name in case.summary}
+    return {
+        name
+        for case in cases
+        if case.summary
+        for name in case.summary.keys() - facts(case.rounds).sampled
+    }
 
 
 STATISTICS = tuple(field.name for field in fields(RoundStatistics))
@@ -174,13 +181,25 @@ def clocks(rounds: SeriesRounds, height: int) -> ObservationMatrix:
     return observation_matrix(rounds.case, rounds.source, rounds.index, logs, height)
 
 
+def summary_levels(side: CaseSide, name: str) -> dict[int, float]:
+    """Log median of each document, by its number, that has a summary of a series and not a single
+    sample."""
+    found = {}
+    for case, source in zip(side.cases, side.sources, strict=True):
+        if name in case.summary and name not in facts(case.rounds).sampled:
+            median = case.summary[name].median
+            if median > 0:
+                found[source] = math.log(median)
+    return found
+
+
 def summary_level(sides: Sides, name: str) -> Array:
-    """Log median that a summary tells, for cases without a single sample; else NaN."""
+    """Log median that summaries tell, for cases without a single sample; else NaN."""
     level = np.full(len(sides), np.nan)
     for row, side in enumerate(sides):
-        if side is not None and not any(case.rounds for case in side.cases):
-            times = (case_time(case, name) for case in side.cases)
-            known = np.log([time.ns for time in times if time is not None and time.ns > 0])
-            if known.size:
-                level[row] = known.mean()
+        if side is None or any(name in facts(case.rounds).sampled for case in side.cases):
+            continue
+        known = list(summary_levels(side, name).values())
+        if known:
+            level[row] = math.fsum(known) / len(known)
     return level

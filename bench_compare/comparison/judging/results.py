@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from bench_compare.comparison.judging.estimates import ExactMeasured, MeasuredMetric
+from bench_compare.comparison.judging.left_out import WithLeftOut
 from bench_compare.comparison.judging.verdict import (
     LEAST_UNITS,
     Evidence,
@@ -19,6 +20,7 @@ from bench_compare.comparison.judging.verdict import (
     exact_move,
     judge,
     percent,
+    raw_moves,
     reason,
     seen_shift,
     words,
@@ -271,12 +273,15 @@ def judged(
         low, high = measured.cycles
         with np.errstate(invalid="ignore"):
             clock = np.isin(moves, (Move.UP, Move.DOWN)) & (low >= -limit) & (high <= limit)
+    raw = measured.other_level - measured.base_level
     seen = np.full_like(limit, np.nan)
     if measured.metric.gates:
         seen = seen_shift(found, tested.tests, limit, policy.alpha_ratio, resolution)
+        seen = np.where(moves == Move.UNKNOWN, limit, seen)  # by the threshold alone
+    moves = np.where((moves == Move.UNKNOWN) & np.isfinite(raw), raw_moves(raw, limit), moves)
     told = _ScatteringMetric(measured, tested.q, limit, thresholds, moves.tolist(), clock.tolist())
     decides = told.decided.tolist()
-    by_move = words(measured.metric) | {Move.UNKNOWN: Verdict.UNCLEAR}  # a ratio of summaries
+    by_move = words(measured.metric)
     verdicts = [by_move[move] for move in told.moves]
     for row in np.flatnonzero(clock).tolist():
         verdicts[row] = Verdict.CLOCK
@@ -387,12 +392,12 @@ class _ScatteringMetric:
         ratio = ratios[row]
         assert ratio is not None, "it is decided"
         move = self.moves[row]
-        if move == Move.UNKNOWN:  # ratio of summaries
-            move = Move.UNCLEAR
         left, right, _, _, more = told.standings[row]
         lacks = told.needed_units[row]
         size = move, ratio, lows[row], highs[row], qs[row], self.thresholds[row]
         text = reason(Evidence(*size, (left, right), lacks, more, *self.flags[row]))
+        if isinstance(self.measured, WithLeftOut) and row in self.measured.where:
+            text = f"{self.measured.where[row]}: {text}"
         return f"{text}; cycles did not move, the clock did" if self.clock[row] else text
 
 

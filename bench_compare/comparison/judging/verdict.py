@@ -61,6 +61,14 @@ def _least(found: Estimates, limit: Array, resolution: Array | None) -> Array:
         return least if resolution is None else np.maximum(least, resolution)
 
 
+def raw_moves(shift: Array, limit: Array) -> npt.NDArray[np.int64]:
+    """A `Move` for each ratio (logarithm) that has no samples on some side: the threshold alone
+    decides, as there is nothing that says how the numbers scatter."""
+    beyond = np.abs(shift) > limit * (1 + ROUNDING)
+    return np.asarray(np.where(beyond, np.where(shift > 0, Move.UP, Move.DOWN), Move.SAME))
+
+
+ROUNDING = 1e-9
 POWER = 0.9
 """Probability with which a shift of `seen_shift` is called."""
 
@@ -177,8 +185,12 @@ def reason(evidence: Evidence) -> str:
     if evidence.low is None or evidence.high is None:
         why = "too few samples to know their spread"
         if evidence.lacks == "summary":
-            why = "a summary without samples cannot be tested"
-        return f"{change}, and no interval: {why}"
+            why = "summary only, no samples"
+        if evidence.move == Move.UNCLEAR:
+            return f"{change}, and no interval: {why}"
+        place = "within" if evidence.move == Move.SAME else "beyond"
+        threshold = f"{100 * evidence.threshold_ratio:.3g} %"
+        return f"{change} ({why}: the raw ratio counts): {place} the threshold of {threshold}"
     over = "" if evidence.looks == 1 else f" over {evidence.looks} looks"
     interval = f"95 % interval{over} {interval_text(evidence.low, evidence.high)}"
     threshold = f"{100 * evidence.threshold_ratio:.3g} %"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.model import Verdict
+from bench_compare.model import Verdict, exit_code
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, engine, round_, side, steady
 
@@ -69,26 +70,72 @@ def test_what_recurs_in_each_document_is_no_verdict():
     assert {Verdict.UNCLEAR} == {one.verdict for one in found.cases}
 
 
-def test_documents_of_units_that_one_side_lacks_are_left_out_and_that_is_said():
-    """Two of three documents were 15 % slower, on another unit: not a word, and all the same."""
-    random = np.random.default_rng(5)
+def on_units(label, *places):
+    """A document for each unit of hardware, whose cases take so long."""
+    random = np.random.default_rng(len(label))
+    made = [
+        document(
+            [case(f"g{n}", steady(random, level)) for n in range(CASES)],
+            run_id=f"{label}{number}",
+            engines=[engine(device=unit, device_kind="NVIDIA H200")],
+        )
+        for number, (unit, level) in enumerate(places)
+    ]
+    return side(label, *made)
 
-    def of(label, *places):
-        made = [
-            document(
-                [case(f"g{n}", steady(random, level)) for n in range(12)],
-                run_id=f"{label}{number}",
-                engines=[engine(device=unit, device_kind="NVIDIA H200")],
-            )
-            for number, (unit, level) in enumerate(places)
-        ]
-        return side(label, *made)
 
-    old = of("old", *[("GPU-1", 1e6)] * 3)
-    new = of("new", ("GPU-1", 1e6), *[("GPU-2", 1.15e6)] * 2)
+def test_a_document_of_a_unit_that_base_lacks_is_held_against_the_slowest_of_base():
+    old = on_units("old", *[("GPU-1", 1e6)] * 3)
+    new = on_units("new", ("GPU-1", 1e6), *[("GPU-2", 1.15e6)] * 2)
     found = compare(old, [new], Policy())
-    assert "new: 2 of 3 documents ran on no unit of hardware of old and do not count" in (
+    assert any(text.startswith("new: 2 of 3 documents ran on no unit") for text in found.warnings)
+    case_ = found.cases[0]
+    assert (Verdict.SLOWER, True) == (case_.verdict, case_.gate_metric.provisional)
+    assert "ran on a unit of hardware that base lacks" in case_.reason
+    assert 2 == exit_code(found)
+
+
+def test_a_unit_that_base_lacks_is_no_news_where_it_is_not_slower_than_all_of_base():
+    old = on_units("old", ("GPU-1", 1e6), ("GPU-2", 1.2e6))
+    new = on_units("new", ("GPU-1", 1e6), ("GPU-3", 1.1e6))
+    assert 0 == exit_code(compare(old, [new], Policy()))
+
+
+def test_a_unit_that_other_lacks_does_not_count_and_that_is_said():
+    old = on_units("old", ("GPU-1", 1e6), ("GPU-2", 1.2e6))
+    found = compare(old, [on_units("new", ("GPU-1", 1e6))], Policy())
+    assert "old: 1 of 2 documents ran on no unit of hardware of new and does not count" in (
         found.warnings
     )
-    metric = found.cases[0].gate_metric
-    assert (3, 1, True) == (metric.base_rounds, metric.other_rounds, metric.provisional)
+    assert 0 == exit_code(found)
+
+
+def only_summary(level):
+    return replace(case("g", [np.full(40, level)] * 5, summaries=True), rounds=())
+
+
+def sampled(level, seed=0):
+    return case("g", steady(np.random.default_rng(seed), level))
+
+
+def side_of(label, *cases):
+    return side(label, *(document([one], run_id=f"{label}{n}") for n, one in enumerate(cases)))
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "verdict", "code"),
+    [
+        ([only_summary(1e6)], [only_summary(1e7)], Verdict.SLOWER, 2),
+        ([only_summary(1e6)], [only_summary(1.005e6)], Verdict.SAME, 0),
+        ([only_summary(1e6)], [only_summary(5e5)], Verdict.FASTER, 0),
+        ([sampled(1e6)], [only_summary(1e7)], Verdict.SLOWER, 2),
+        ([only_summary(1e6)], [sampled(1e7)], Verdict.SLOWER, 2),
+        ([sampled(1e6)] * 2, [sampled(1e6, 1), only_summary(1e7)], Verdict.SLOWER, 2),
+        ([sampled(1e6), only_summary(1e7)], [sampled(1e6, 1), only_summary(1e7)], Verdict.SAME, 0),
+    ],
+)
+def test_a_summary_without_samples_is_judged_by_its_raw_ratio(base, other, verdict, code):
+    found = compare(side_of("base", *base), [side_of("other", *other)], Policy())
+    assert (verdict, code) == (found.cases[0].verdict, exit_code(found))
+    if any(not one.rounds for one in other) and verdict is Verdict.SLOWER:
+        assert "summary only, no samples: the raw ratio counts" in found.cases[0].reason

@@ -108,7 +108,11 @@ def evidence(move, **changes):
         (evidence(Move.UNCLEAR), "more rounds would hardly decide it"),
         (evidence(Move.UP, units=(1, 1)), "provisional, a single round"),
         (evidence(Move.UP, units=(2, 5)), "provisional, two rounds"),
-        (evidence(Move.UNCLEAR, low=None, high=None, lacks="summary"), "without samples"),
+        (
+            evidence(Move.UP, low=None, high=None, lacks="summary"),
+            "+5 % (summary only, no samples: the raw ratio counts): beyond the threshold of 1 %",
+        ),
+        (evidence(Move.UNCLEAR, low=None, high=None), "too few samples to know their spread"),
     ],
 )
 def test_the_reason_is_a_sentence_that_says_it(given_evidence, words_in_it):
