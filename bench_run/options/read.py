@@ -226,12 +226,17 @@ def _items(where: str, value: object) -> list[str]:
 
 def read_options(arguments: Mapping[str, Any]) -> Options:
     """Options from docopt's dictionary; raises `UsageError` that names the flag."""
+    return checked(replace(Options(), **given_values(arguments)))
+
+
+def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `Options` that the configuration file or the command line sets."""
     path = arguments.get("--config")
     values = {} if path is None else config_values(path)
     values |= flag_values(arguments, Options)
     if arguments.get("GRAPH"):
         values["graphs"] = tuple(arguments["GRAPH"])
-    return checked(replace(Options(), **values))
+    return values
 
 
 def read_tune_options(arguments: Mapping[str, Any]) -> TuneOptions:

@@ -92,10 +92,14 @@ def in_math(engine: PlannedEngine, math: str) -> PlannedEngine:
 def variant_case(
     graph: PlannedGraph, engine: PlannedEngine, variant: Mapping[str, str]
 ) -> PlannedCase:
-    extra = "".join(f" {key}={value}" for key, value in sorted(variant.items()))
     number = f" #{graph.namesake}" if graph.namesake > 1 else ""
-    name = f"{graph.id.name} on {engine.key}{extra}{number}"
-    return PlannedCase(name, graph, engine, dict(variant))
+    name = _case_name(graph.id.name, engine.key, variant)
+    return PlannedCase(f"{name}{number}", graph, engine, dict(variant))
+
+
+def _case_name(graph: str, engine: str, variant: Mapping[str, str]) -> str:
+    extra = "".join(f" {key}={value}" for key, value in sorted(variant.items()))
+    return f"{graph} on {engine}{extra}"
 
 
 DEFAULT, ERROR = "default", "error"
@@ -128,9 +132,20 @@ def _read(path: str, _changed_ns: int, _bytes: int) -> TunedRecord:
     from bench_schema.tuning import tuned_read
 
     try:
-        return tuned_read(path)
+        record = tuned_read(path)
     except DocumentError as error:
         raise UsageError(f"--tuned: {error}") from None
+    # A winner that was edited names an engine or a variant that was not measured as this case.
+    for entry in record.entries:
+        winner = entry.candidates[entry.winner]
+        name = _case_name(entry.name, winner.engine, winner.case_variant)
+        case = winner.case
+        if case is not None and case != name and not case.startswith(f"{name} #"):
+            raise UsageError(
+                f"--tuned: {path}: the winner of {entry.name} was measured as {case!r}, and "
+                f"the record has it as {name!r}: tune again"
+            )
+    return record
 
 
 def record_graphs(path: str, options: Options) -> tuple[TunedRecord, dict[str, Graph]]:
@@ -186,7 +201,9 @@ def tuned_cases(
     """The cases with winners in place of defaults, and what should be said of it. Raises
     `UsageError` where ``--tuned-mismatch error`` does not allow for what does not fit."""
     outer = environment_problem(record, here)
-    made, taken = [], 0
+    made: dict[str, PlannedCase] = {}
+    replaced: dict[str, PlannedCase] = {}
+    taken = 0
     left: dict[str, int] = {}
     for case in cases:
         entry = find_entry(record, case)
@@ -196,12 +213,18 @@ def tuned_cases(
             tuned = with_note(case, f"not tuned: {tuned}")
         else:
             taken += 1
-        made.append(tuned)
+            first = replaced.setdefault(tuned.id, case)
+            if first.engine.key != case.engine.key:
+                raise UsageError(
+                    f"--tuned: {first.id} and {case.id} would both run as {tuned.id}: "
+                    "give one engine, on one device"
+                )
+        made.setdefault(tuned.id, tuned)  # an engine's plans have one winner
     if left and here.options.tuned_mismatch == ERROR:
         raise UsageError(f"--tuned: {next(iter(left))}")
-    notes = [f"--tuned: {taken} of {len(made)} cases are as the record says"]
+    notes = [f"--tuned: {taken} of {len(cases)} cases are as the record says"]
     notes += [f"--tuned: {count} of them by default: {why}" for why, count in left.items()]
-    return tuple(made), (*notes, *remarks(record, here))
+    return tuple(made.values()), (*notes, *remarks(record, here))
 
 
 def find_entry(record: TunedRecord, case: PlannedCase) -> TunedEntry | None:

@@ -17,7 +17,7 @@ from bench_run.errors import UsageError
 from bench_run.graph.dtypes import ALIASES
 from bench_run.graph.variants import DATA_TYPES, LAYOUTS
 from bench_run.options import STDOUT, TuneOptions, read_tune_options
-from bench_run.options.read import read_number
+from bench_run.options.read import given_values, read_number
 from bench_run.tune.choosing import FEWEST, ROUNDS_AT_MOST
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     record = options.output or Tuning.record
     if record == STDOUT:
         raise UsageError("tune: -o - is not possible: the record is read again, name a file")
-    given = read_tune_options(arguments)
+    given, of_run = read_tune_options(arguments), given_values(arguments)
     space = parse_space(given.space, options.engine)
     if not space.axes and len(space.engines) < 2:
         raise UsageError("nothing to choose from: name an axis, such as --space plan=all")
@@ -153,8 +153,8 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
         margin_ratio=given.margin_ratio,
         record=record,
         document=given.document or default_document(record),
-        cache=arguments.get("--cache") or usual_cache(space.engines),
-        iterations=None if arguments.get("--iters") else usual_iterations(space.engines, options),
+        cache=options.cache if "cache" in of_run else usual_cache(space.engines),
+        iterations=None if "iterations" in of_run else usual_iterations(space.engines),
     )
     if tuning.scope == "global" and tuning.objective != "time":
         raise UsageError(
@@ -185,11 +185,10 @@ def usual_cache(engines: Sequence[str]) -> str:
     return "rotate" if _use_accelerator(engines) else "hot"
 
 
-def usual_iterations(engines: Sequence[str], options: Options) -> int | None:
-    """What a told time is known to is decided by samples of microseconds, and a round on an
-    accelerator takes a hundred times as long as its samples."""
-    as_usual = options.iterations == type(options).iterations
-    return ACCELERATOR_ITERATIONS if as_usual and _use_accelerator(engines) else None
+def usual_iterations(engines: Sequence[str]) -> int | None:
+    """How well a time is known depends on samples of microseconds, and a round on an accelerator
+    takes a hundred times as long as its samples."""
+    return ACCELERATOR_ITERATIONS if _use_accelerator(engines) else None
 
 
 def _use_accelerator(engines: Sequence[str]) -> bool:

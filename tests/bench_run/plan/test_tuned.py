@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +14,10 @@ from bench_schema.tuning import tuned_read
 
 from bench_run.engines.base import EngineFacts
 from bench_run.errors import UsageError
+from bench_run.graph.make import make_graphs
 from bench_run.options import Options
+from bench_run.plan.cases import plan_graph
+from bench_run.plan.load import make_graph
 from bench_run.plan.tuned import (
     Here,
     default_engine,
@@ -21,6 +26,8 @@ from bench_run.plan.tuned import (
     find_entry,
     read_record,
     remarks,
+    tuned_cases,
+    variant_case,
 )
 
 STORED = Path(__file__).resolve().parents[2] / "data" / "tuning" / "tuned_v1.json"
@@ -149,3 +156,55 @@ def test_the_default_engine_is_that_of_the_entries_defaults(record):
     key = entry.candidates[entry.default].engine
     specs = {engine.key: engine.spec for engine in record.environment.engines}
     assert specs[key] == default_engine(record)
+
+
+def edited(tmp_path, change):
+    """The path of the stored record with another winner of its first entry."""
+    tree = json.loads(STORED.read_bytes())
+    entry = tree["entries"][0]
+    change(entry["candidates"][entry["winner"]])
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(tree))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda winner: winner.update(engine="numpy"), lambda winner: winner["case_variant"].clear()],
+    ids=["engine", "variant"],
+)
+def test_a_winner_that_was_edited_to_another_one_is_refused_with_its_file(tmp_path, change):
+    path = edited(tmp_path, change)
+    said = f"--tuned: {path}: the winner of small_add was measured as 'small_add on "
+    with pytest.raises(UsageError, match=re.escape(said)):
+        read_record(path)
+
+
+def by_one_winner(record, *named):
+    """What becomes of cases of one graph, each on an engine in a variant, where the record has a
+    winner of it on the engine `known`."""
+    graph = plan_graph(make_graph(next(iter(make_graphs("add: n=2 c=3 h=4 w=4")))))
+    own = graph.id.fingerprint
+    engines = {key: SimpleNamespace(key=key, options=None) for key, _ in named}
+    entry = record.entries[0]
+    winner = replace(entry.candidates[entry.winner], fingerprint=own, variant={}, engine="known")
+    entry = replace(entry, fingerprint=own, candidates=(winner,), default=0, winner=0)
+    known = replace(record.environment.engines[0], key="known", libraries={}, device_kind="A")
+    environment = replace(record.environment, driver=None, arch=None, engines=(known,))
+    facts = EngineFacts(None, {}, "cpu", "A", plugin_sha256=None)
+    return tuned_cases(
+        replace(record, entries=(entry,), environment=environment),
+        [variant_case(graph, engines[key], variant) for key, variant in named],
+        engines,
+        Here({"known": facts}, (), Options()),
+    )[0]
+
+
+def test_two_engines_do_not_run_as_one_winner(record):
+    with pytest.raises(UsageError, match=r"would both run as .*: give one engine, on one device"):
+        by_one_winner(record, ("known", {}), ("numpy", {}))
+
+
+def test_all_plans_of_an_engine_are_one_case_of_their_winner(record):
+    (case,) = by_one_winner(record, ("known", {"plan": "one"}), ("known", {"plan": "other"}))
+    assert {"plan": "near"} == case.variant

@@ -7,11 +7,11 @@ import pytest
 from bench_run.errors import UsageError
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.make import make_graphs
-from bench_run.options.read import read_span
+from bench_run.options.read import read_options, read_span
 from bench_run.plan.cases import plan_graph
 from bench_run.plan.load import make_graph
 from bench_run.plan.tuned import rewritten
-from bench_run.tune.settings import parse_space, read_limits, read_size
+from bench_run.tune.settings import parse_space, read_limits, read_size, read_tuning
 
 CONV = "conv_fwd+bias+relu: n=2 c=4 h=8 w=8 k=4 r=3 s=3 pad=1"
 
@@ -130,3 +130,22 @@ def test_a_limit_of_no_known_form_is_refused(text):
 
 def test_a_size_without_unit_is_bytes():
     assert 4096 == read_size("--limit workspace", "4096")
+
+
+@pytest.mark.parametrize(
+    ("words", "cache"),
+    [({}, "cold"), ({"--cache": "rotate"}, "rotate")],
+    ids=["of the file", "of the flag"],
+)
+def test_the_cache_is_that_of_the_configuration_file_unless_a_flag_says_otherwise(
+    tmp_path, words, cache
+):
+    (tmp_path / "run.toml").write_text('cache = "cold"')
+    given = {"--config": str(tmp_path / "run.toml"), "--space": ["layout=nchw,nhwc"], **words}
+    assert cache == read_tuning(given, read_options(given)).cache
+
+
+def test_the_usual_cache_does_not_replace_the_one_of_the_configuration_file(tmp_path):
+    (tmp_path / "run.toml").write_text('cache = "hot"\nengine = ["cudnn"]')
+    given = {"--config": str(tmp_path / "run.toml"), "--space": ["plan=all"]}
+    assert "hot" == read_tuning(given, read_options(given)).cache
