@@ -288,81 +288,25 @@ def reduction(call: Call) -> Results:
     return {"out": call.make("reduction", input=call.operand("in"), mode=chosen)}
 
 
-def _no_peers(call: Call) -> None:
-    if call.node.input_lists.get("peer_stats"):
-        raise refuse(call.node, "peer_stats need several devices")
+def _normalisation(
+    method: str, operands: str, results: str, need: str = "", saved: str = ""
+) -> Callable[[Call], Results]:
+    """`operands`: arguments, each with the port's name where that is another one. Where a node
+    keeps none of the statistics in `saved`, cuDNN runs it for inference."""
+    ports = {name: port or name for name, _, port in (o.partition("=") for o in operands.split())}
+    statistics = saved.split()
 
+    def lower(call: Call) -> Results:
+        if call.node.input_lists.get("peer_stats"):
+            raise refuse(call.node, "peer_stats need several devices")
+        call.need(*need.split())
+        arguments = {name: call.operand(port) for name, port in ports.items()}
+        if statistics:
+            phases, trains = call.cudnn.norm_forward_phase, any(map(call.has, statistics))
+            arguments["norm_forward_phase"] = phases.TRAINING if trains else phases.INFERENCE
+        return dict(zip(results.split(), call.make(method, **arguments), strict=True))
 
-def batchnorm(call: Call) -> Results:
-    _no_peers(call)
-    names = ("y", "mean", "inv_variance", "next_running_mean", "next_running_variance")
-    made = call.make(
-        "batchnorm",
-        input=call.operand("x"),
-        scale=call.operand("scale"),
-        bias=call.operand("bias"),
-        in_running_mean=call.operand("prev_running_mean"),
-        in_running_var=call.operand("prev_running_variance"),
-        epsilon=call.operand("epsilon"),
-        momentum=call.operand("momentum"),
-    )
-    return dict(zip(names, made, strict=True))
-
-
-def batchnorm_backward(call: Call) -> Results:
-    _no_peers(call)
-    call.need("mean", "inv_variance")
-    made = call.make(
-        "batchnorm_backward",
-        grad=call.operand("dy"),
-        input=call.operand("x"),
-        scale=call.operand("scale"),
-        mean=call.operand("mean"),
-        inv_variance=call.operand("inv_variance"),
-    )
-    return dict(zip(("dx", "dscale", "dbias"), made, strict=True))
-
-
-def _phase(call: Call, *saved: str) -> Any:
-    phases = call.cudnn.norm_forward_phase
-    return phases.TRAINING if any(call.has(port) for port in saved) else phases.INFERENCE
-
-
-def layernorm(call: Call) -> Results:
-    made = call.make(
-        "layernorm",
-        norm_forward_phase=_phase(call, "mean", "inv_variance"),
-        input=call.operand("x"),
-        scale=call.operand("scale"),
-        bias=call.operand("bias"),
-        epsilon=call.operand("epsilon"),
-    )
-    return dict(zip(("y", "mean", "inv_variance"), made, strict=True))
-
-
-def layernorm_backward(call: Call) -> Results:
-    call.need("mean", "inv_variance")
-    made = call.make(
-        "layernorm_backward",
-        grad=call.operand("dy"),
-        input=call.operand("x"),
-        scale=call.operand("scale"),
-        mean=call.operand("mean"),
-        inv_variance=call.operand("inv_variance"),
-    )
-    return dict(zip(("dx", "dscale", "dbias"), made, strict=True))
-
-
-def rmsnorm(call: Call) -> Results:
-    made = call.make(
-        "rmsnorm",
-        norm_forward_phase=_phase(call, "inv_rms"),
-        input=call.operand("x"),
-        scale=call.operand("scale"),
-        bias=call.operand("bias"),
-        epsilon=call.operand("epsilon"),
-    )
-    return dict(zip(("y", "inv_rms"), made, strict=True))
+    return lower
 
 
 def rmsnorm_backward(call: Call) -> Results:
@@ -377,17 +321,31 @@ def rmsnorm_backward(call: Call) -> Results:
     return dict(zip(("dx", "dscale", "dbias"), made, strict=False))
 
 
+_GRADIENTS = ("grad=dy input=x scale mean inv_variance", "dx dscale dbias", "mean inv_variance")
+
 NODES: Mapping[str, Callable[[Call], Results]] = {
-    "BatchnormAttributes": batchnorm,
-    "BatchnormBackwardAttributes": batchnorm_backward,
+    "BatchnormAttributes": _normalisation(
+        "batchnorm",
+        "input=x scale bias epsilon momentum"
+        " in_running_mean=prev_running_mean in_running_var=prev_running_variance",
+        "y mean inv_variance next_running_mean next_running_variance",
+    ),
+    "BatchnormBackwardAttributes": _normalisation("batchnorm_backward", *_GRADIENTS),
     "ConvolutionBwdAttributes": _convolution("conv_dgrad", "dy", "w", "dx", "loss filter"),
     "ConvolutionFwdAttributes": _convolution("conv_fprop", "x", "w", "y", "image weight"),
     "ConvolutionWrwAttributes": _convolution("conv_wgrad", "x", "dy", "dw", "image loss"),
-    "LayernormAttributes": layernorm,
-    "LayernormBackwardAttributes": layernorm_backward,
+    "LayernormAttributes": _normalisation(
+        "layernorm",
+        "input=x scale bias epsilon",
+        "y mean inv_variance",
+        saved="mean inv_variance",
+    ),
+    "LayernormBackwardAttributes": _normalisation("layernorm_backward", *_GRADIENTS),
     "MatmulAttributes": matmul,
     "PointwiseAttributes": pointwise,
-    "RMSNormAttributes": rmsnorm,
+    "RMSNormAttributes": _normalisation(
+        "rmsnorm", "input=x scale bias epsilon", "y inv_rms", saved="inv_rms"
+    ),
     "RMSNormBackwardAttributes": rmsnorm_backward,
     "ReductionAttributes": reduction,
     "SdpaAttributes": forward,

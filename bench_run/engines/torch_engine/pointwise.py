@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional
 
 from bench_run.engines.torch_engine.op import NATIVE, BoundKernel, TorchOp, elementwise
+from bench_run.graph.operations.pointwise import OPERANDS, POINTWISE_MODES
 
 T: TypeAlias = torch.Tensor
 aten = torch.ops.aten
@@ -29,16 +30,16 @@ def pointwise(op: TorchOp) -> BoundKernel:
     mode = op.attribute("operation")
     if mode == "gen_index":
         return _gen_index(op)
-    if mode not in ARITIES:
-        raise op.refusal(f"no pointwise mode {mode!r}; known are {', '.join(sorted(ARITIES))}")
-    inputs = tuple(f"in_{i}" for i in range(ARITIES[mode]))
+    if mode not in MODES:
+        raise op.refusal(f"no pointwise mode {mode!r}; known are {', '.join(sorted(MODES))}")
+    inputs = OPERANDS[: POINTWISE_MODES[mode].arity]
     kinds = {op.dtype(port) for port in inputs}
     out = op.dims("out_0")
     padded = [_padded(op.dims(port), len(out)) for port in inputs]
     together = tuple(max(lengths) for lengths in zip(*padded, strict=True))
     if any(not _broadcasts(dims, out) for dims in padded):
         raise op.refusal(f"inputs do not broadcast to {out}")
-    function = SINGLE[mode](op) if mode in SINGLE else COMPOSITE[mode](op)
+    function = MODES[mode](op)
     if not (mode in SINGLE and _as_they_are(op, kinds)):
         function = partial(computed, function, op.compute)
     if together != out:
@@ -224,9 +225,4 @@ COMPOSITE: Mapping[str, Maker] = {
     "swish_fwd": swish,
     "tanh_bwd": _plain(lambda dy, x: aten.tanh_backward(dy, torch.tanh(x))),
 }
-_BACKWARD = [mode for mode in (*SINGLE, *COMPOSITE) if mode.endswith("_bwd")]
-ARITIES: Mapping[str, int] = {
-    **dict.fromkeys((*SINGLE, *COMPOSITE), 1),
-    **dict.fromkeys((*BINARY, *_BACKWARD), 2),
-    "binary_select": 3,
-}
+MODES: Mapping[str, Maker] = {**SINGLE, **COMPOSITE}
