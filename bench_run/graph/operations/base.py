@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bench_run.errors import GraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from bench_run.graph.model import Graph, Node, Tensor
 
@@ -183,6 +183,26 @@ def view(graph: Graph, node: Node, operation: Operation, where: str) -> NodeView
 # Rules that many operations share.
 
 
+def output_lengths(
+    lengths: Sequence[int],
+    window: Sequence[int],
+    pre: Sequence[int],
+    post: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """Places of a window along each axis: its steps over the padded length."""
+    dilation = tuple(1 for _ in window) if dilation is None else dilation
+    rows = zip(lengths, window, pre, post, stride, dilation, strict=True)
+    return tuple((n + a + b - d * (w - 1) - 1) // s + 1 for n, w, a, b, s, d in rows)
+
+
+def spreads(dims: Sequence[int], over: Sequence[int]) -> bool:
+    """Whether lengths of 1 spread a tensor over these dims, aligned right."""
+    pairs = zip(reversed(dims), reversed(over), strict=False)
+    return len(dims) <= len(over) and all(have in (1, want) for have, want in pairs)
+
+
 def expect_dims(view: NodeView, port: str, dims: tuple[int, ...], why: str) -> None:
     """The tensor at `port`, if it is there, has these dims."""
     tensor = view.get(port)
@@ -226,11 +246,8 @@ def expect_together(view: NodeView, *ports: str) -> None:
 
 
 def expect_broadcast(view: NodeView, port: str, dims: tuple[int, ...]) -> None:
-    """The tensor at `port`, if it is there, spreads over `dims` by lengths 1, aligned right."""
+    """The tensor at `port`, if it is there, spreads over `dims`."""
     tensor = view.get(port)
-    if tensor is None:
-        return
-    pairs = zip(reversed(tensor.dims), reversed(dims), strict=False)
-    if len(tensor.dims) > len(dims) or any(have not in (1, want) for have, want in pairs):
+    if tensor is not None and not spreads(tensor.dims, dims):
         what = f"has dims {list(tensor.dims)}, expected to broadcast to {list(dims)}"
         raise view.port_error(port, what)

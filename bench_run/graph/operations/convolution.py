@@ -17,6 +17,7 @@ from bench_run.graph.operations.base import (
     expect_dims,
     expect_length,
     expect_rank,
+    output_lengths,
 )
 
 PARAMETERS = (
@@ -33,13 +34,6 @@ PARAMETERS = (
     ),
 )
 _LOWEST = {"pre_padding": 0, "post_padding": 0, "stride": 1, "dilation": 1}
-
-
-def output_length(
-    length: int, kernel: int, padding: tuple[int, int], stride: int, dilation: int
-) -> int:
-    """Length of the result along one axis."""
-    return (length + sum(padding) - dilation * (kernel - 1) - 1) // stride + 1
 
 
 def groups(x_dims: tuple[int, ...], w_dims: tuple[int, ...]) -> int:
@@ -64,12 +58,7 @@ def check(view: NodeView, x: str, w: str, y: str) -> None:
         what = f"has {w_dims[0]} filters for {groups(x_dims, w_dims)} groups"
         raise view.port_error(w, what)
     pre, post, stride, dilation = (view.attribute(name) for name in _LOWEST)
-    spatial = (
-        output_length(length, kernel, (before, after), step, spread)
-        for length, kernel, before, after, step, spread in zip(
-            x_dims[2:], w_dims[2:], pre, post, stride, dilation, strict=True
-        )
-    )
+    spatial = output_lengths(x_dims[2:], w_dims[2:], pre, post, stride, dilation)
     expect_dims(view, y, (x_dims[0], w_dims[0], *spatial), f"the convolution of {x} and {w}")
 
 

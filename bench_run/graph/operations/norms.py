@@ -16,6 +16,7 @@ from bench_run.graph.operations.base import (
     expect_like,
     expect_scalar,
     expect_together,
+    spreads,
 )
 
 _PHASES = ("not_set", "inference", "training")
@@ -73,17 +74,15 @@ def _check_rms(view: NodeView) -> None:
         if view.get(port) is not None:
             expect_like(view, port, "x")
     x_dims, scale_dims = view["x"].dims, view["scale"].dims
-    aligned = zip(reversed(scale_dims), reversed(x_dims), strict=False)
-    if len(scale_dims) > len(x_dims) or any(have not in (1, want) for have, want in aligned):
+    if not spreads(scale_dims, x_dims):
         what = f"has dims {list(scale_dims)}, expected trailing dims of x {list(x_dims)} or 1s"
         raise view.port_error("scale", what)
     for port in ("bias", "dscale", "dbias"):
         expect_dims(view, port, scale_dims, "those of scale")
     expect_scalar(view, "epsilon")
     inv_rms = view.get("inv_rms")
-    if inv_rms is not None and (
-        len(inv_rms.dims) != len(x_dims)
-        or any(have not in (1, want) for have, want in zip(inv_rms.dims, x_dims, strict=True))
+    if inv_rms is not None and not (
+        len(inv_rms.dims) == len(x_dims) and spreads(inv_rms.dims, x_dims)
     ):
         what = f"has dims {list(inv_rms.dims)}, expected those of x {list(x_dims)} or 1 in each"
         raise view.port_error("inv_rms", what)

@@ -15,6 +15,7 @@ from bench_run.graph.operations.base import (
     expect_dims,
     expect_length,
     expect_rank,
+    output_lengths,
 )
 
 _MODES = (
@@ -45,13 +46,8 @@ def _check(view: NodeView, x: str, y: str) -> None:
     if view.attribute("resample_mode") == "not_set":
         raise view.parameter_error("resample_mode", f"is not set, expected {', '.join(_MODES[1:])}")
     pre, post, stride, window = (view.attribute(name) for name in _LOWEST)
-    axes = zip(x_dims[2:], pre, post, stride, window, strict=True)
-    expect_dims(
-        view,
-        y,
-        (*x_dims[:2], *((i + b + a - w) // s + 1 for i, b, a, s, w in axes)),
-        f"the windows over {x}",
-    )
+    spatial = output_lengths(x_dims[2:], window, pre, post, stride)
+    expect_dims(view, y, (*x_dims[:2], *spatial), f"the windows over {x}")
     expect_dims(view, "index", view[y].dims, f"those of {y}")
     if view.get("index") is not None and view.attribute("resample_mode") != "maxpool":
         raise view.port_error("index", "has no meaning: only maxpool has winners")

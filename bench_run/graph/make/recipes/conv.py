@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
@@ -11,7 +11,6 @@ from bench_run.graph.make.parameters import Params, SpecParameter
 from bench_run.graph.make.recipes.recipe import (
     DTYPE,
     LAYOUT,
-    Build,
     Recipe,
     checked_layout,
     complete_image,
@@ -20,6 +19,7 @@ from bench_run.graph.make.recipes.recipe import (
     layout_row,
     per_axis,
 )
+from bench_run.graph.operations.base import output_lengths
 
 if TYPE_CHECKING:
     from bench_run.graph.make.build import Builder, Dims, Value
@@ -77,16 +77,6 @@ SHAPES = {
 }
 
 
-@dataclass(frozen=True)
-class Shapes:
-    """Dims and strides of the three tensors of a convolution, and its node's attributes."""
-
-    x: tuple[Dims, Dims]
-    w: tuple[Dims, Dims]
-    y: tuple[Dims, Dims]
-    attributes: dict[str, Any]
-
-
 def complete(params: Params) -> Params:
     op = "conv"
     out = complete_image(op, params, 28)
@@ -106,90 +96,65 @@ def complete(params: Params) -> Params:
     for key in ("c", "k"):
         if out[key] % out["groups"]:
             raise UsageError(f"{op}: groups={out['groups']} does not divide {key}={out[key]}")
-    if min(output_lengths(out)) < 1:
+    if min(sizes(out)["y"][2:]) < 1:
         raise UsageError(f"{op}: the filter is larger than the padded input")
     return out
 
 
-def output_lengths(params: Params) -> Dims:
-    """floor((in + pre + post - dilation·(filter - 1) - 1) / stride) + 1, for each spatial axis."""
-    lengths = image_dims(params)[2:]
-    taps = filter_lengths(params)
-    rows = zip(
-        lengths,
-        taps,
-        params["pad"],
-        params["pad_post"],
-        params["stride"],
-        params["dilation"],
-        strict=True,
+def sizes(params: Params) -> dict[str, Dims]:
+    """Dims of x, w and y."""
+    x, taps = (
+        image_dims(params),
+        tuple(n for key in ("t", "r", "s") if (n := params[key]) is not None),
     )
-    return tuple((i + a + b - dl * (r - 1) - 1) // st + 1 for i, r, a, b, st, dl in rows)
+    rows = (params[key] for key in ("pad", "pad_post", "stride", "dilation"))
+    return {
+        "x": x,
+        "w": (params["k"], params["c"] // params["groups"], *taps),
+        "y": (params["n"], params["k"], *output_lengths(x[2:], taps, *rows)),
+    }
 
 
-def filter_lengths(params: Params) -> Dims:
-    return tuple(params[key] for key in ("t", "r", "s") if params[key] is not None)
+LAYOUTS = {"x": "layout", "w": "wlayout", "y": "ylayout"}
 
 
-def shapes(params: Params) -> Shapes:
-    x = image_dims(params)
-    w = (params["k"], params["c"] // params["groups"], *filter_lengths(params))
-    y = (params["n"], params["k"], *output_lengths(params))
-    return Shapes(
-        x=(x, strides_of(x, params["layout"])),
-        w=(w, strides_of(w, params["wlayout"])),
-        y=(y, strides_of(y, params["ylayout"])),
-        attributes={
-            "conv_mode": params["mode"],
-            "pre_padding": params["pad"],
-            "post_padding": params["pad_post"],
-            "stride": params["stride"],
-            "dilation": params["dilation"],
-        },
-    )
+def build(
+    kind: str,
+    op: str,
+    inputs: tuple[str, str],
+    output: str,
+    builder: Builder,
+    params: Params,
+    _: Value | None,
+) -> Value:
+    """Two of x, w and y, or their gradients, give the third one."""
+    dims = sizes(params)
+    uids = {}
+    for port in inputs:
+        role = port[-1]
+        strides = strides_of(dims[role], params[LAYOUTS[role]])
+        uids[port] = builder.tensor(port, dims[role], strides)
+    role = output[-1]
+    data_type = "int32" if params["dtype"] == "int8" else None
+    order = order_of(params[LAYOUTS[role]])
+    made = builder.result(op, dims[role], order, name=output, data_type=data_type)
+    attributes = {
+        "conv_mode": params["mode"],
+        "pre_padding": params["pad"],
+        "post_padding": params["pad_post"],
+        "stride": params["stride"],
+        "dilation": params["dilation"],
+    }
+    node_type = f"Convolution{kind}Attributes"
+    builder.node(node_type, op, uids, {output: made.uid}, attributes)
+    return made
 
 
-def build_forward(builder: Builder, params: Params, _: Value | None) -> Value:
-    made = shapes(params)
-    x, w = builder.tensor("x", *made.x), builder.tensor("w", *made.w)
-    kind = "int32" if params["dtype"] == "int8" else None
-    y = builder.result("conv_fwd", made.y[0], order_of(params["ylayout"]), data_type=kind)
-    builder.node(
-        "ConvolutionFwdAttributes", "conv_fwd", {"x": x, "w": w}, {"y": y.uid}, made.attributes
-    )
-    return y
-
-
-def data_gradient(builder: Builder, params: Params, _: Value | None) -> Value:
-    made = shapes(params)
-    dy, w = builder.tensor("dy", *made.y), builder.tensor("w", *made.w)
-    dx = builder.result("conv_dgrad", made.x[0], order_of(params["layout"]), name="dx")
-    builder.node(
-        "ConvolutionBwdAttributes",
-        "conv_dgrad",
-        {"dy": dy, "w": w},
-        {"dx": dx.uid},
-        made.attributes,
-    )
-    return dx
-
-
-def weight_gradient(builder: Builder, params: Params, _: Value | None) -> Value:
-    made = shapes(params)
-    x, dy = builder.tensor("x", *made.x), builder.tensor("dy", *made.y)
-    dw = builder.result("conv_wgrad", made.w[0], order_of(params["wlayout"]), name="dw")
-    builder.node(
-        "ConvolutionWrwAttributes",
-        "conv_wgrad",
-        {"x": x, "dy": dy},
-        {"dw": dw.uid},
-        made.attributes,
-    )
-    return dw
-
-
-def _row(name: str, summary: str, build: Build, **more: Any) -> Recipe:
-    return Recipe(name, "conv", summary, build, PARAMETERS, SHAPES, complete=complete, **more)
+def _row(
+    name: str, summary: str, kind: str, inputs: tuple[str, str], output: str, **more: Any
+) -> Recipe:
+    make = partial(build, kind, name, inputs, output)
+    return Recipe(name, "conv", summary, make, PARAMETERS, SHAPES, complete=complete, **more)
 
 
 _FLOATS = ("float", "half", "bfloat16", "double")
@@ -198,18 +163,28 @@ RECIPES: tuple[Recipe, ...] = (
     _row(
         "conv_fwd",
         "convolution y = x * w",
-        build_forward,
+        "Fwd",
+        ("x", "w"),
+        "y",
         aliases=("conv",),
         backward=("conv_dgrad", "conv_wgrad"),
         dtypes=(*_FLOATS, "int8"),
     ),
     _row(
-        "conv_dgrad", "its data gradient dx", data_gradient, aliases=("conv_bwd",), direction="bwd"
+        "conv_dgrad",
+        "its data gradient dx",
+        "Bwd",
+        ("dy", "w"),
+        "dx",
+        aliases=("conv_bwd",),
+        direction="bwd",
     ),
     _row(
         "conv_wgrad",
         "its weight gradient dw",
-        weight_gradient,
+        "Wrw",
+        ("x", "dy"),
+        "dw",
         aliases=("conv_wrw",),
         direction="bwd",
     ),

@@ -21,6 +21,7 @@ from bench_run.graph.make.recipes.recipe import (
     layout_row,
 )
 from bench_run.graph.operations import POINTWISE_MODES
+from bench_run.graph.operations.base import spreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -92,12 +93,8 @@ def complete(op: str, params: Params) -> Params:
     else:
         params = complete_image(op, params, 28)
     rhs = params.get("rhs_dims")
-    if rhs is not None:
-        dims = tensor_dims(params)
-        aligned = zip(reversed(rhs), reversed(dims), strict=False)
-        if len(rhs) > len(dims) or any(r not in (1, d) for r, d in aligned):
-            shown = "x".join(map(str, rhs))
-            raise UsageError(f"{op}: rhs_dims={shown} do not broadcast to the first")
+    if rhs is not None and not spreads(rhs, tensor_dims(params)):
+        raise UsageError(f"{op}: rhs_dims={'x'.join(map(str, rhs))} do not broadcast to the first")
     return params
 
 

@@ -17,6 +17,7 @@ from bench_run.graph.make.recipes.recipe import (
     image_rows,
     per_axis,
 )
+from bench_run.graph.operations.base import output_lengths
 from bench_run.graph.operations.reduction import SUMMARIES
 
 if TYPE_CHECKING:
@@ -109,9 +110,8 @@ def _complete_pooling(op: str, params: Params) -> Params:
 
 
 def _pooled(params: Params) -> Dims:
-    keys = ("window", "pad", "pad_post", "stride")
-    rows = zip(image_dims(params)[2:], *(params[key] for key in keys), strict=True)
-    return tuple((i + a + b - w) // s + 1 for i, w, a, b, s in rows)
+    rows = (params[key] for key in ("window", "pad", "pad_post", "stride"))
+    return output_lengths(image_dims(params)[2:], *rows)
 
 
 def _attributes(mode: str, params: Params) -> dict[str, Any]:
