@@ -121,6 +121,7 @@ def body_of(comparison: Comparison, view: View) -> Body:
         *words.sensitivity_texts(comparison),
         words.why_text(comparison),
     ]
+    order = rows(comparison, view)
     told = []
     for role, side in sides:
         facts, number = words.side_facts(side), len(side.sources)
@@ -139,13 +140,13 @@ def body_of(comparison: Comparison, view: View) -> Body:
         counted=len(comparison.cases),
         counts=tuple((STATES[verdict], count) for verdict, count in words.counts(comparison)),
         statements=tuple(text for text in statements if text),
-        tables=(_table(comparison, view),),
+        tables=(_table(comparison, view, order),),
         also=tuple(words.news_text(news) for news in words.other_bad_news(comparison)),
-        closing=tuple(_closing(comparison, view)),
+        closing=tuple(_closing(comparison, view, order)),
     )
 
 
-def _table(comparison: Comparison, view: View) -> Table:
+def _table(comparison: Comparison, view: View, order: Sequence[CaseComparison]) -> Table:
     engines, others = words.many_engines(comparison), words.many_others(comparison)
     columns = (
         Column("verdict", head=""),
@@ -157,8 +158,8 @@ def _table(comparison: Comparison, view: View) -> Table:
         Column("change", "right"),
         Column("95 % interval", "center", short="95 %"),
     )
-    made = []
-    for case in rows(comparison, view):
+
+    def row(case: CaseComparison) -> ReportRow:
         metric = case.gate_metric
         state = STATES[case.verdict]._replace(doubt="?" if words.provisional(case) else "")
         name = words.case_name(case)
@@ -178,22 +179,30 @@ def _table(comparison: Comparison, view: View) -> Table:
             *([Name(case.other_label)] if others else ()),
             *numbers,
         )
-        made.append(
-            ReportRow(
-                cells,
-                state,
-                name=f"{name} on {safe(case.engine)}" if engines else name,
-                reason=case.reason if case.verdict in NO_NUMBERS else None,
-                shown=case.verdict not in QUIET,
-            )
+        return ReportRow(
+            cells,
+            state,
+            name=f"{name} on {safe(case.engine)}" if engines else name,
+            reason=case.reason if case.verdict in NO_NUMBERS else None,
         )
-    stacked = "{base} → {other}, {change} {95_percent_interval}"
-    return Table(columns, tuple(made), ranked=True, stacked=stacked)
+
+    return Table(
+        columns,
+        tuple(row(case) for case in order if _is_shown(case, view)),
+        lambda: tuple(row(case) for case in order if not _is_shown(case, view)),
+        ranked=True,
+        stacked="{base} → {other}, {change} {95_percent_interval}",
+    )
 
 
-def _closing(comparison: Comparison, view: View) -> Iterator[str]:
+def _is_shown(case: CaseComparison, view: View) -> bool:
+    """Whether the terminal shows it."""
+    return view.all or case.verdict not in QUIET
+
+
+def _closing(comparison: Comparison, view: View, order: Sequence[CaseComparison]) -> Iterator[str]:
     """How many cases the terminal shows, and what their marks mean."""
-    shown = [c for c in rows(comparison, view) if view.all or c.verdict not in QUIET]
+    shown = [case for case in order if _is_shown(case, view)]
     total = len(comparison.cases)
     if len(shown) < total:
         more = "" if view.all else "; --all shows the rest"

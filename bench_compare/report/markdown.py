@@ -6,6 +6,7 @@ Names are code spans, so that nothing in them is formatted, linked or mentions a
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench_compare.report.cells import cell_text
@@ -29,7 +30,8 @@ ALIGNS = {"left": ":--", "right": "--:", "center": ":-:"}
 
 def render(report: Report, view: View) -> str:  # noqa: ARG001 - Markdown has no columns
     body = report.body()
-    tables = [table for table in body.tables if table.rows]
+    every = [replace(table, rows=(*table.rows, *table.quiet())) for table in body.tables]
+    tables = [table for table in every if table.rows]
     ranked = [table for table in tables if table.ranked]
     text = "\n\n".join(block for block in _blocks(body, ranked, tables) if block)
     for table in ranked:

@@ -98,8 +98,6 @@ class ReportRow:
     """Of a table of entries: what the terminal shows as a paragraph, the first line its title."""
     details: tuple[str, ...] = ()
     """Folded away below the table in Markdown."""
-    shown: bool = True
-    """Whether the terminal shows it without being asked for all."""
 
     @property
     def news(self) -> str:
@@ -110,6 +108,8 @@ class ReportRow:
 class Table:
     columns: tuple[Column, ...]
     rows: tuple[ReportRow, ...]
+    quiet: Callable[[], tuple[ReportRow, ...]] = tuple
+    """More rows of a ranked table, which the terminal does not show: nearly all of 10,000."""
     title: str = ""
     lead: str = ""
     """The line above it in the terminal; Markdown has the title."""

@@ -10,7 +10,7 @@ from bench_compare.errors import UsageError
 from bench_compare.model import CaseComparison, Comparison, Verdict, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 NEWS: tuple[Verdict, ...] = (
     Verdict.BROKEN,
@@ -84,11 +84,14 @@ def rows(comparison: Comparison, view: View) -> tuple[CaseComparison, ...]:
     """The cases that pass the filter, sorted; raises `UsageError` for an unknown sort."""
     if view.sort not in SORTS:
         raise UsageError(f"--sort: no order {view.sort!r}; choose from {', '.join(SORTS)}")
-    shown = []
-    for case in comparison.cases:
-        texts = [case.name, case.family, case.engine, case.data_type, case.verdict.value]
-        texts += [f"{name}={value}" for name, value in case.variant.items()]
-        texts += [side.name for side in (case.base, case.other) if side is not None]
-        if view.filter is None or matches(texts, view.filter):
-            shown.append(case)
+    shown = comparison.cases
+    if view.filter is not None:
+        shown = tuple(case for case in shown if matches(_texts(case), view.filter))
     return tuple(sorted(shown, key=SORTS[view.sort]))
+
+
+def _texts(case: CaseComparison) -> Iterator[str]:
+    """What a filter looks at."""
+    yield from (case.name, case.family, case.engine, case.data_type, case.verdict.value)
+    yield from (f"{name}={value}" for name, value in case.variant.items())
+    yield from (side.name for side in (case.base, case.other) if side is not None)

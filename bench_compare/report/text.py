@@ -142,16 +142,15 @@ def _differences(body: Body, view: View) -> str:
 
 
 def _table_blocks(table: Table, view: View) -> Iterator[str]:
-    rows = [row for row in table.rows if row.shown or view.all]
     groups = [place for place, column in enumerate(table.columns) if column.group]
     if not groups:
-        yield from _group_blocks(table, rows, view)
+        yield from _group_blocks(table, table.rows, view)
         return
     [place] = groups
-    for label in dict.fromkeys(cell_text(row.cells[place]) for row in rows):
+    for label in dict.fromkeys(cell_text(row.cells[place]) for row in table.rows):
         yield _paint(_wrap(f"== {label}", view), BOLD, view)
         yield from _group_blocks(
-            table, [row for row in rows if cell_text(row.cells[place]) == label], view
+            table, [row for row in table.rows if cell_text(row.cells[place]) == label], view
         )
 
 
