@@ -9,7 +9,7 @@ from errno import ENAMETOOLONG
 
 from bench_schema.streams import write_text
 
-from bench_run.commands import ALIASES, COMMANDS, DEFAULT, Outcome
+from bench_run.commands import ALIASES, COMMANDS, DEFAULT, CommandOutput
 from bench_run.text import visible
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
@@ -114,13 +114,13 @@ def _answer(command: str, words: Sequence[str]) -> int:
     from bench_run.errors import BenchRunError
 
     try:
-        outcome: Outcome = module.answer(arguments)
+        output: CommandOutput = module.answer(arguments)
     except (BenchRunError, DocumentError) as error:
         return _complain(str(error))
-    said = _say(outcome.text) if outcome.text else 0
-    for remark in outcome.remarks:
+    said = _say(output.text) if output.text else 0
+    for remark in output.remarks:
         _complain(remark)
-    return outcome.exit_code or said
+    return output.exit_code or said
 
 
 def _say(text: str) -> int:

@@ -17,8 +17,8 @@ COMMANDS = {
     "help": "bench_run.commands.help",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt, and
-``answer(arguments) -> Outcome``. Importing the module must be cheap: its heavy imports are inside
-of functions. A file or folder with a command's name is given as ``./engines``."""
+``answer(arguments) -> CommandOutput``. Importing the module must be cheap: its heavy imports are
+inside of functions. A file or folder with a command's name is given as ``./engines``."""
 
 DEFAULT = "run"
 """The command when the first word names none."""
@@ -31,7 +31,7 @@ ALIASES = {
 """Flags that stand for a command, wherever they occur."""
 
 
-class Outcome:
+class CommandOutput:
     """What a command answers. No dataclass: help answers, too, and would take twice as long."""
 
     def __init__(self, text: str, exit_code: int = 0, remarks: tuple[str, ...] = ()) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench_run.commands import Outcome
+from bench_run.commands import CommandOutput
 from bench_run.commands.usage import SHARED, topic
 
 TYPE_CHECKING = False  # keeps --help fast
@@ -37,11 +37,11 @@ Other options:
 {SHARED}"""
 
 
-def answer(arguments: Mapping[str, Any]) -> Outcome:
+def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` where an engine that was named is not available."""
     from bench_run.options import read_options
 
-    return Outcome(coverage(read_options(arguments)))
+    return CommandOutput(coverage(read_options(arguments)))
 
 
 def coverage(options: Options) -> str:

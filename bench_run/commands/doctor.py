@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench_run.commands import Outcome
+from bench_run.commands import CommandOutput
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
@@ -95,15 +95,15 @@ PHASES = {name.removesuffix("_ns"): text for name, text in STEPS.items()} | {
 }
 
 
-def answer(arguments: Mapping[str, Any]) -> Outcome:
+def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
     if not arguments.get("--engine"):
-        return Outcome(doctor())
+        return CommandOutput(doctor())
     from bench_run.options import read_options
 
     several = {name: [arguments[name]] for name in ("--engine", "--op") if arguments.get(name)}
     text, worked = try_engine(read_options({**arguments, **several}))
-    return Outcome(text, 0 if worked else 1)
+    return CommandOutput(text, 0 if worked else 1)
 
 
 def doctor() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands import Outcome
+from bench_run.commands import CommandOutput
 from bench_run.commands.usage import SHARED, topic
 
 TYPE_CHECKING = False  # keeps --help fast
@@ -33,11 +33,11 @@ Other options:
 WIDTH = 80
 
 
-def answer(arguments: Mapping[str, Any]) -> Outcome:
+def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` where a graph or an engine cannot be used."""
     from bench_run.options import read_options
 
-    return Outcome(engine_list(read_options(arguments)))
+    return CommandOutput(engine_list(read_options(arguments)))
 
 
 def engine_list(options: Options) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from bench_run.commands import ALIASES, COMMANDS, DEFAULT, Outcome
+from bench_run.commands import ALIASES, COMMANDS, DEFAULT, CommandOutput
 from bench_run.commands.usage import FLAGS, all_topics, entries, topic
 from bench_run.settings import REMOVED, TOPICS
 
@@ -96,23 +96,23 @@ def page(command: str) -> str:
     return text
 
 
-def answer(arguments: Mapping[str, Any]) -> Outcome:
+def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `UsageError` for a word that is neither a topic nor a command."""
 
     word = arguments["WORD"]
     if word is None:
-        return Outcome(PAGE)
+        return CommandOutput(PAGE)
     if word == "all":
-        return Outcome(all_topics())
+        return CommandOutput(all_topics())
     if word in GUIDES:
-        return Outcome(GUIDES[word])
+        return CommandOutput(GUIDES[word])
     if word not in TOPICS and word not in COMMANDS:
         from bench_run.errors import UsageError
 
         known = (*TOPICS, *GUIDES, *COMMANDS, "all")
         raise UsageError(f"no help on {word!r}{nearest(word, known)}")
     texts = [topic(word)] if word in TOPICS else []
-    return Outcome("\n".join([*texts, page(word)] if word in COMMANDS else texts))
+    return CommandOutput("\n".join([*texts, page(word)] if word in COMMANDS else texts))
 
 
 # --- what is wrong with a command line that cannot be parsed, and what was probably meant ---

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands import Outcome
+from bench_run.commands import CommandOutput
 
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ CHOICES = {
 """Flag to its choices, the default first."""
 
 
-def answer(arguments: Mapping[str, Any]) -> Outcome:
+def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     from pathlib import Path
 
     from bench_run.errors import UsageError
@@ -85,7 +85,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
         f"left out: {row.count} x {row.operation}, {row.share:.2%} of the work: {row.reason}"
         for row in pipeline.left_out
     ]
-    return Outcome("\n".join(lines))
+    return CommandOutput("\n".join(lines))
 
 
 def _nothing(refused: Sequence[RefusedCall]) -> str:

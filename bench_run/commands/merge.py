@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands import Outcome
+from bench_run.commands import CommandOutput
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ case failed, or parts are unlike; 2 outputs differ from the reference.
 """
 
 
-def answer(arguments: Mapping[str, Any]) -> Outcome:
+def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` and `DocumentError` where nothing is written."""
     from collections import Counter
 
@@ -61,7 +61,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     runs = len(joined.header.parts)
     where = f"{runs} run{'s' * (runs != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"
     text = f"{output}: {len(joined.cases)} cases of {where}: {states}"
-    return Outcome("" if arguments["--quiet"] else text, exit_code(joined), tuple(remarks))
+    return CommandOutput("" if arguments["--quiet"] else text, exit_code(joined), tuple(remarks))
 
 
 def exit_code(joined: Joined) -> int:

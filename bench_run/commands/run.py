@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands import Outcome, command_line
+from bench_run.commands import CommandOutput, command_line
 from bench_run.commands.usage import FLAGS, all_topics, repeatable
 from bench_run.settings import STDOUT
 
@@ -21,14 +21,14 @@ USAGE = f"""Usage:
 {all_topics()}"""
 
 
-def answer(arguments: Mapping[str, Any]) -> Outcome:
+def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` where nothing can be run."""
     from bench_run.errors import IncompleteRunError
     from bench_run.options import read_options
 
     options = read_options(arguments)
     if options.dry_run:
-        return Outcome(case_list(options))
+        return CommandOutput(case_list(options))
     missing: list[str] = []
     try:
         document = _run(options, command_line())
@@ -46,7 +46,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     if options.energy:
         remarks += unmet(document, "--energy")
     code = exit_code(document) or (1 if missing else 0)
-    return Outcome("".join(lines), code, (*remarks, *missing))
+    return CommandOutput("".join(lines), code, (*remarks, *missing))
 
 
 def case_list(options: Options) -> str:

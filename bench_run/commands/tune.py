@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands import Outcome, command_line
+from bench_run.commands import CommandOutput, command_line
 from bench_run.commands.usage import FLAGS, TUNE_FLAGS, entries, repeatable
 
 TYPE_CHECKING = False  # keeps --help fast
@@ -48,7 +48,7 @@ found a winner that is not faster.
 """
 
 
-def answer(arguments: Mapping[str, Any]) -> Outcome:
+def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` and `DocumentError` where there is no record."""
     from bench_run.errors import UsageError
 
@@ -63,7 +63,7 @@ def answer(arguments: Mapping[str, Any]) -> Outcome:
     return tune_graphs(arguments)
 
 
-def tune_graphs(arguments: Mapping[str, Any]) -> Outcome:
+def tune_graphs(arguments: Mapping[str, Any]) -> CommandOutput:
     from bench_schema.tuning import tuned_save
 
     from bench_run.files import writing
@@ -77,35 +77,35 @@ def tune_graphs(arguments: Mapping[str, Any]) -> Outcome:
     tuning = read_tuning(arguments, options)
     tuned = tune(options, tuning, command_line())
     if tuned is None:
-        return Outcome("", 1)
+        return CommandOutput("", 1)
     record = make_record(tuned)
     with writing(tuning.record):
         tuned_save(tuning.record, record)
-    return Outcome("" if options.quiet else tuning_table(record))
+    return CommandOutput("" if options.quiet else tuning_table(record))
 
 
-def show_record(path: str, _arguments: Mapping[str, Any]) -> Outcome:
+def show_record(path: str, _arguments: Mapping[str, Any]) -> CommandOutput:
     from bench_schema.tuning import tuned_read
 
     from bench_run.report.tuning import tuning_table
 
-    return Outcome(tuning_table(tuned_read(path)))
+    return CommandOutput(tuning_table(tuned_read(path)))
 
 
-def verify_record(path: str, arguments: Mapping[str, Any]) -> Outcome:
+def verify_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:
     from bench_run.options.read import read_options
     from bench_run.report.tuning import verified_table
     from bench_run.tune.verify import verify
 
     found = verify(path, read_options(arguments), command_line())
     if not found:
-        return Outcome("the winner of every entry is the default: there is nothing to verify")
+        return CommandOutput("the winner of every entry is the default: there is nothing to verify")
     rows = [(each.name, each.recorded, each.measured, each.problem) for each in found]
     fine = all(each.holds for each in found)
-    return Outcome(verified_table(rows, [each.holds for each in found]), 0 if fine else 2)
+    return CommandOutput(verified_table(rows, [each.holds for each in found]), 0 if fine else 2)
 
 
-def export_record(path: str, arguments: Mapping[str, Any]) -> Outcome:
+def export_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:
     from pathlib import Path
 
     from bench_run.errors import UsageError
@@ -122,7 +122,7 @@ def export_record(path: str, arguments: Mapping[str, Any]) -> Outcome:
     made = export(kind, record, graphs)
     with writing(target):
         Path(target).write_text(made.text, encoding="utf-8")
-    return Outcome("", 0, made.notes)
+    return CommandOutput("", 0, made.notes)
 
 
 WITH_RECORD = {"--show": show_record, "--verify": verify_record, "--export": export_record}

@@ -174,5 +174,6 @@ def add_ceilings(
 
 def with_ceilings(devices: Sequence[Device], index: int, ceilings: Ceilings) -> tuple[Device, ...]:
     """The devices, the one at `index` with its ceilings."""
-    told = replace(devices[index], ceiling_gbps=ceilings.gbps, ceiling_tflops=dict(ceilings.tflops))
-    return (*devices[:index], told, *devices[index + 1 :])
+    rates = dict(ceilings.tflops)
+    device = replace(devices[index], ceiling_gbps=ceilings.gbps, ceiling_tflops=rates)
+    return (*devices[:index], device, *devices[index + 1 :])

@@ -34,7 +34,7 @@ from bench_run.streams.base import TOO_MANY
 from bench_run.streams.cupti import demangle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from bench_run.engines.base import Plan
     from bench_run.streams.base import Stream
@@ -340,13 +340,13 @@ def _choose(
     kernels, count = kernels_of(groups), len(groups[0])
     if count == 1:
         chosen, bound_ns, note = spans, STEP_NS, SINGLE
-        found = None
+        gap = None
     else:
         hot = hot_sums if flushes else sums
-        found = None if hot is None else gaps(plan, stream, count, statistics.median(hot))
-        if found is not None:
-            chosen = [max(1, round(each + (count - 1) * found.inner_ns)) for each in sums]
-            bound_ns, note = max(STEP_NS, abs(found.inner_ns)), FLUSHED if flushes else SEVERAL
+        gap = None if hot is None else gaps(plan, stream, count, statistics.median(hot))
+        if gap is not None:
+            chosen = [max(1, round(each + (count - 1) * gap.inner_ns)) for each in sums]
+            bound_ns, note = max(STEP_NS, abs(gap.inner_ns)), FLUSHED if flushes else SEVERAL
         elif flushes:
             measured = replace(events.measured, series=series)
             return replace(events, measured=measured, kernels=kernels, notes=(COLD,))
@@ -354,14 +354,11 @@ def _choose(
             inner_ns = statistics.median(spans) - statistics.median(sums)
             chosen, bound_ns, note = spans, max(STEP_NS, abs(inner_ns)), SPANS
     measured = replace(events.measured, series={**series, "device_ns": chosen})
-    notes = (note, *_told(found))
-    return Recorded(measured, kernels, notes, True, bound_ns, found)
-
-
-def _told(found: Gaps | None) -> Iterator[str]:
-    if found is not None and found.inner_ns != found.between_ns:
-        inner, between = found.inner_ns / 1000, found.between_ns / 1000
-        yield INSIDE.format(inner=inner, between=between)
+    notes = [note]
+    if gap is not None and gap.inner_ns != gap.between_ns:
+        inner, between = gap.inner_ns / 1000, gap.between_ns / 1000
+        notes.append(INSIDE.format(inner=inner, between=between))
+    return Recorded(measured, kernels, tuple(notes), True, bound_ns, gap)
 
 
 def kernels_of(groups: list[cupti.Group]) -> tuple[Kernel, ...]:

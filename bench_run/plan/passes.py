@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,14 +28,31 @@ MOST_REPEATS = 64
 """Of one small layer that repeats: more of them leave nothing else in the caches."""
 
 
-def pass_bytes(arguments: Sequence[str]) -> int:
-    """What a pass of the pipeline touches: its inputs, weights and all that its layers write."""
-    path = _one(arguments)
+@dataclass(frozen=True)
+class PipelinePass:
+    """A pipeline whose passes say how caches are left."""
+
+    path: Path
+    pipeline: Pipeline
+    graphs: Mapping[str, Graph]
+    """By layer id."""
+
+
+def read_pass(arguments: Sequence[str]) -> PipelinePass:
+    """Raises `UsageError` where the arguments are not one pipeline."""
+    paths = [Path(own_graphs(argument)) for argument in arguments]
+    if len(paths) != 1:
+        raise UsageError("--cache pass: one pipeline, whose size says what a pass leaves in caches")
+    path = paths[0]
     pipeline = read_suite(path)
-    graphs = graphs_of(pipeline, path)
+    return PipelinePass(path, pipeline, graphs_of(pipeline, path))
+
+
+def pass_bytes(whole: PipelinePass) -> int:
+    """What a pass of the pipeline touches: its inputs, weights and all that its layers write."""
     total, shared = 0, dict[str, int]()
-    for layer in pipeline.layers:
-        graph = graphs[layer.id]
+    for layer in whole.pipeline.layers:
+        graph = whole.graphs[layer.id]
         linked = {
             find(graph.inputs, name, layer.id).uid: link for name, link in layer.links.items()
         }
@@ -47,19 +64,10 @@ def pass_bytes(arguments: Sequence[str]) -> int:
     return total + sum(shared.values())
 
 
-def _one(arguments: Sequence[str]) -> Path:
-    paths = [Path(own_graphs(argument)) for argument in arguments]
-    if len(paths) != 1:
-        raise UsageError("--cache pass: one pipeline, whose size says what a pass leaves in caches")
-    return paths[0]
-
-
-def with_surroundings(gathered: Gathered, arguments: Sequence[str], size: int) -> Gathered:
+def with_surroundings(gathered: Gathered, whole: PipelinePass, size: int) -> Gathered:
     """Each graph with what runs around it in a pass, and a note on that; the chain of the pipeline
     is the pass. `size`: bytes of all."""
-    path = _one(arguments)
-    pipeline = read_suite(path)
-    graphs = graphs_of(pipeline, path)
+    path, pipeline, graphs = whole.path, whole.pipeline, whole.graphs
     first: dict[str, str] = {}
     for layer in pipeline.order:
         first.setdefault(fingerprint(graphs[layer.id]), layer.id)

@@ -33,7 +33,7 @@ from bench_run.plan.engines import (
     plan_engines,
 )
 from bench_run.plan.load import Gathered, gather, note_missing_weights
-from bench_run.plan.passes import pass_bytes, with_surroundings
+from bench_run.plan.passes import pass_bytes, read_pass, with_surroundings
 from bench_run.plan.rerun import (
     Wanted,
     narrow_options,
@@ -110,8 +110,9 @@ def outline_run(options: Options) -> Outline:
     specs = [parse_spec(text) for text in texts]
     engines = plan_engines(options, list(with_oracles(specs)) if options.oracle else specs)
     if options.cache == "pass":
-        size = pass_bytes(options.graphs)
-        gathered = with_surroundings(gathered, options.graphs, size)
+        whole_pass = read_pass(options.graphs)
+        size = pass_bytes(whole_pass)
+        gathered = with_surroundings(gathered, whole_pass, size)
         engines = tuple(replace(e, options=replace(e.options, pass_bytes=size)) for e in engines)
     graphs = number_namesakes(plan_graph(loaded) for loaded in gathered.graphs)
     whole = None

@@ -281,7 +281,7 @@ class Rounds:
             no_gate=self.states[case.id].no_gate,
             shares_device=self._shares,
         )
-        turn.settle = partial(store.validation_settings, case.graph, reference, math)
+        turn.wait_for_expected = partial(store.validation_settings, case.graph, reference, math)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
         result = pool.run_case(case.engine, request, turn)

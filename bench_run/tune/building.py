@@ -315,7 +315,7 @@ class Session:
         self._sizes[index] = self._sizes.pop(index)
         request = SamplePlan(option.key, self._budget(samples), objective != "time")
         try:
-            answer = self._pool.visit(option.case.engine, request)
+            answer = self._pool.sample(option.case.engine, request)
         except WorkerError as error:
             self._lost(index)
             self.failed[index] = Outcome(error.status, str(error), "measure", error.detail)

@@ -136,8 +136,8 @@ class EngineServer:
         gc.freeze()
         return self._plan_store().keep(request, self._import_ns, self.announce)
 
-    def visit(self, request: SamplePlan) -> PlanSamples:
-        return self._plan_store().visit(request, self.announce)
+    def sample(self, request: SamplePlan) -> PlanSamples:
+        return self._plan_store().sample(request, self.announce)
 
     def repeat(self, request: Repeat) -> Validation:
         return self._plan_store().repeat(request)
@@ -220,7 +220,7 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
         _row(Plans, EngineServer.plans),
         _row(Choices, EngineServer.choices),
         _row(BuildPlan, EngineServer.keep),
-        _row(SamplePlan, EngineServer.visit),
+        _row(SamplePlan, EngineServer.sample),
         _row(Repeat, EngineServer.repeat),
         _row(Release, EngineServer.release),
         _row(KnobValues, EngineServer.knob_values),

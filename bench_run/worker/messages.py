@@ -166,7 +166,7 @@ class Repeat(Request[Validation]):
 
 @dataclass(frozen=True)
 class PlanSamples:
-    """Samples of one visit to a kept plan."""
+    """One sampling of a plan that is kept."""
 
     log_time: float
     """Logarithm of the midmean of the samples in nanoseconds, of the stream's own clock where it
@@ -174,7 +174,7 @@ class PlanSamples:
     deviation: float
     """Of the logarithms, robust."""
     cost: float
-    """What the visit took beside taking its samples, in what one more sample takes."""
+    """What the sampling took beside taking its samples, in what one more sample takes."""
     samples: int
     seconds: float
     joules: float | None = None

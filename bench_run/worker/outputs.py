@@ -108,9 +108,9 @@ class OutputReader:
     def _addresses(self) -> Addresses | None:
         if self._memory is None or self._locate is None:
             return None
-        found = self._locate(upcoming=False)
-        places = {uid: place for uid, place in found.items() if isinstance(place, int)}
-        return places if places.keys() == self._kinds.keys() else None
+        located = self._locate(upcoming=False)
+        addresses = {uid: at for uid, at in located.items() if isinstance(at, int)}
+        return addresses if addresses.keys() == self._kinds.keys() else None
 
     def _read(self, addresses: Addresses) -> Storages:
         assert self._memory is not None
@@ -155,9 +155,9 @@ class OutputReader:
 
     def fetch(self) -> list[Storages]:
         """Waits for the device; the copies that it holds, in order. All room is given back."""
-        found = [self._read(each) for each in self._held]
+        copies = [self._read(each) for each in self._held]
         self._give_back()
-        return found
+        return copies
 
     def close(self) -> None:
         """Give memory back."""

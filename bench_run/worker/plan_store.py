@@ -1,8 +1,8 @@
-"""Plans that stay built from one visit to the next: where variants of a graph race, building them
-costs more than running them. Runs inside a worker.
+"""Plans that stay built from one sampling to the next: where variants of a graph race, building
+them costs more than running them. Runs inside a worker.
 
-A visit gives a midmean to compare within its block. What is shown as a time comes from ordinary
-rounds (`run_case`), in fresh processes and with every check.
+A sampling gives a midmean to compare with others of its block. What is shown as a time comes from
+ordinary rounds (`run_case`), in fresh processes and with every check.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class PlanStore:
         outputs = kept.plan.download()
         return self._check(run, lambda: inputs_of(run.graph, run.data), outputs, kept.checked)
 
-    def visit(self, request: SamplePlan, announce: Phase) -> PlanSamples:
+    def sample(self, request: SamplePlan, announce: Phase) -> PlanSamples:
         """A few samples of a kept plan."""
         engine, kept = self._engine, self._plans[request.name]
         stream, began = engine.stream, time.perf_counter_ns()
@@ -185,11 +185,11 @@ class PlanStore:
         deviation = NORMAL_MAD * float(np.median(np.abs(logs - np.median(logs))))
         cost = before_ns * len(samples) / max(1, sampling_ns)
         took_s = (before_ns + sampling_ns) / 1e9
-        found = PlanSamples(math.log(midmean(values)), deviation, cost, len(samples), took_s)
+        taken = PlanSamples(math.log(midmean(values)), deviation, cost, len(samples), took_s)
         if not request.energy:
-            return found
+            return taken
         used = measure_energy(kept.plan, stream, engine.facts.device)
-        return replace(found, joules=used.j_per_iteration, notes=used.notes)
+        return replace(taken, joules=used.j_per_iteration, notes=used.notes)
 
     def _samples(self, kept: StoredPlan, budget: SamplingBudget, estimate_ns: int) -> Sequence[int]:
         """By the clock that an ordinary round would take."""

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from bench_run.worker.messages import DeviceUse, RunCase
 
 Phase = Callable[[str, int], None]
-"""Told of each phase, and how many nanoseconds of the one before went into checks."""
+"""Called with each phase, and how many nanoseconds of the one before went into checks."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                 keeper.upload, keeper.restore = within.upload, within.restore
                 timeline.claim("free")
                 del left, outputs
-                return _measured_case(engine, keeper, request, timeline, started, within.told)
+                return _measured_case(engine, keeper, request, timeline, started, within.facts)
     except UnsupportedGraphError as error:
         return case_of(request, Outcome("unsupported", str(error), timeline.current))
     except EngineError as error:
@@ -195,7 +195,7 @@ def _measured_case(
     request: RunCase,
     timeline: Timeline,
     started: str,
-    told: Mapping[str, str],
+    facts: Mapping[str, str],
 ) -> Case:
     plan = keeper.plan
     host = HostWatch()
@@ -213,7 +213,7 @@ def _measured_case(
     timeline.enter("measure", keeper.spent_ns)
     recorded = record_kernels(plan, engine.stream, budget, measured)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
-    told = {**told, **ask_witness(plan)}
+    facts = {**facts, **ask_witness(plan)}
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
     validator = _validate(keeper, request, timeline)
@@ -247,7 +247,7 @@ def _measured_case(
         rounds=(measured_round,),
         validation=validation,
         memory=Memory(peak_bytes, plan.facts.workspace_bytes, plan.facts.buffer_bytes),
-        plan={**plan.facts.chosen, **told},
+        plan={**plan.facts.chosen, **facts},
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
         notes=(*request.notes, *notes),
@@ -274,12 +274,12 @@ def _take_device(engine: Engine, request: RunCase, timeline: Timeline) -> None:
 def _validate(keeper: OutputKeeper, request: RunCase, timeline: Timeline) -> OutputValidator:
     """One more run, then everything that was kept is checked."""
     timeline.enter("validate")
-    found: list[Storages] = []
+    made: list[Storages] = []
 
     def inputs() -> Storages:
-        if not found:
-            found.append(inputs_of(request.graph, request.data))
-        return found[0]
+        if not made:
+            made.append(inputs_of(request.graph, request.data))
+        return made[0]
 
     compared = inputs() if keeper.looks_at_inputs else {}
     others = None

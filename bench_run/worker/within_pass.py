@@ -39,7 +39,7 @@ class Within:
 
     upload: Callable[[Storages], None]
     """Instead of the plan's own."""
-    told: Mapping[str, str]
+    facts: Mapping[str, str]
     """What the document says of it."""
     restore: Callable[[], None] | None = None
     """Puts the case's own inputs in place; None: they always are."""
@@ -50,33 +50,33 @@ class Within:
 @contextmanager
 def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) -> Iterator[Within]:
     """Changes nothing where nothing of the like was asked for. `inputs`: what the plan has."""
-    asked, stream = request.surroundings, engine.stream
+    context, stream = request.surroundings, engine.stream
     run_before = stream.abilities.run_before
     if request.is_pass:
         del inputs
         with _as_it_leaves_them(stream) as before:
             yield Within(plan.upload, {FACT: before})
         return
-    if asked is None or run_before is None:
+    if context is None or run_before is None:
         del inputs  # whoever called needs them no longer
         yield Within(plan.upload, {})
         return
     try:
-        found = _Pass(engine, asked, plan, request)
+        layers = _Pass(engine, context, plan, request)
     except (UnsupportedGraphError, EngineError, MemoryError) as error:
         why = str(error) or "out of memory"
-        told = {FACT: f"as many bytes are read; the layers before do not run: {why}"}
+        facts = {FACT: f"as many bytes are read; the layers before do not run: {why}"}
         del inputs
-        yield Within(plan.upload, told)
+        yield Within(plan.upload, facts)
         return
     try:
-        found.upload(inputs)
+        layers.upload(inputs)
         del inputs
-        with run_before(found.run, asked.left_bytes):
-            yield found.within
+        with run_before(layers.run, context.left_bytes):
+            yield layers.within
     finally:
         with suppress(EngineError):  # the case is measured already
-            found.close()
+            layers.close()
 
 
 @contextmanager
@@ -111,23 +111,23 @@ class _Restore:
 class _Pass:
     """The layers before a case, and the case in its place."""
 
-    def __init__(self, engine: Engine, asked: PassContext, plan: Plan, request: RunCase) -> None:
-        self._asked, self._plan, self._stream = asked, plan, engine.stream
+    def __init__(self, engine: Engine, context: PassContext, plan: Plan, request: RunCase) -> None:
+        self._context, self._plan, self._stream = context, plan, engine.stream
         self._graph, self._seed = request.graph, request.data.seed
         own = plan.parts if isinstance(plan, chain.ChainPlan) else (plan,)
-        self.is_linked = asked.linked and all(
+        self.is_linked = context.linked and all(
             part.abilities.locate_outputs is not None for part in own
         )
-        given = dict(zip(asked.own, own, strict=True)) if self.is_linked else {}
-        self._chain = chain.plan_around(engine, asked.chain, given)
-        self._before = [self._chain.parts[index].run for index in asked.before]
+        given = dict(zip(context.own, own, strict=True)) if self.is_linked else {}
+        self._chain = chain.plan_around(engine, context.chain, given)
+        self._before = [self._chain.parts[index].run for index in context.before]
         self._restores: list[_Restore] = []
 
     @property
     def within(self) -> Within:
         if not self.is_linked:
-            return Within(self.upload, {FACT: self._told})
-        return Within(self.upload, {FACT: self._told}, self.restore, self._run_in_place)
+            return Within(self.upload, {FACT: self._fact})
+        return Within(self.upload, {FACT: self._fact}, self.restore, self._run_in_place)
 
     def _run_in_place(self) -> Storages:
         self.run()
@@ -137,11 +137,11 @@ class _Pass:
         return self._plan.download()
 
     @property
-    def _told(self) -> str:
-        left = self._asked.left_bytes
+    def _fact(self) -> str:
+        left = self._context.left_bytes
         read = f"{left} bytes are read, then " if left else ""
         linked = ", linked with it" if self.is_linked else ""
-        return f"{read}{len(self._asked.before)} layers of the pipeline run{linked}"
+        return f"{read}{len(self._context.before)} layers of the pipeline run{linked}"
 
     def run(self) -> None:
         for run in self._before:
@@ -153,7 +153,7 @@ class _Pass:
 
     def upload(self, inputs: Storages) -> None:
         """Those of the case; the other layers have what their rules say."""
-        made = make_chain_inputs(self._asked.chain, self._seed, ())
+        made = make_chain_inputs(self._context.chain, self._seed, ())
         self._restores = list(self._place(inputs, made)) if self.is_linked else []
         self._chain.upload(made)
         self._plan.upload(inputs)
@@ -163,7 +163,7 @@ class _Pass:
 
     def _place(self, inputs: Storages, made: dict[int, Storage]) -> Iterator[_Restore]:
         """The case's inputs among those of the chain. Yields what lies in other layers' outputs."""
-        around, linked = self._asked.chain, self._chain.linked
+        around, linked = self._context.chain, self._chain.linked
         for place, tensor, value in self._own_inputs(inputs):
             new = place.uids[tensor.uid]
             alias = around.aliases.get(new)
@@ -180,7 +180,7 @@ class _Pass:
 
     def _own_inputs(self, inputs: Storages) -> Iterator[tuple[Place, Tensor, Storage]]:
         """Inputs of the case where it is in the chain; links within a pair are none."""
-        places = [self._asked.chain.places[index] for index in self._asked.own]
+        places = [self._context.chain.places[index] for index in self._context.own]
         graph = self._graph
         if not isinstance(graph, ChainGraph):
             yield from ((places[0], tensor, inputs[tensor.uid]) for tensor in graph.inputs)

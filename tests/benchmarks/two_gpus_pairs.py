@@ -73,7 +73,7 @@ class Pair:
     def visit(self, *places):
         """Logarithm of the time by place."""
         visited = self.on_each(
-            lambda i: self.pools[i].visit(
+            lambda i: self.pools[i].sample(
                 self.cases[i].engine, SamplePlan("plan", self.requests[i].budget)
             ),
             places,

@@ -348,7 +348,7 @@ class CaseTurn:
         self._case = case
         self._use: DeviceUse = "free"
         self._cooling = False
-        self.settle: Callable[[], ValidationSettings] | None = None
+        self.wait_for_expected: Callable[[], ValidationSettings] | None = None
         """Waits for what the outputs are compared with."""
         self._held = Held()
         self._overlaps: Overlaps | None = None
@@ -393,8 +393,8 @@ class CaseTurn:
             self._token = None
 
     def expected(self) -> ValidationSettings:
-        assert self.settle is not None, "nothing was pending"
-        return self.settle()
+        assert self.wait_for_expected is not None, "nothing was pending"
+        return self.wait_for_expected()
 
     def end(self) -> None:
         """The case is over, however it ended."""

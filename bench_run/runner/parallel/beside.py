@@ -153,7 +153,7 @@ class Trial:
     """Of the clock, relative to the shortest median."""
     news: bool = False
     """Whether rounds came since it was judged."""
-    told: bool = False
+    is_described: bool = False
     """Whether the document says what the others do to it."""
 
     def note(self, each: Round) -> None:
@@ -222,7 +222,7 @@ class BesideTrials:
         trial = self._trials.setdefault(case.id, Trial())
         for each in case.rounds:
             trial.note(each)
-        trial.told |= any(note.startswith(BESIDE) for note in case.notes)
+        trial.is_described |= any(note.startswith(BESIDE) for note in case.notes)
         for found in filter(None, map(MEASURED_ALONE.fullmatch, case.notes)):
             self._fallen.setdefault(case.id, float(found[1]))
 
@@ -237,7 +237,7 @@ class BesideTrials:
             known = name in self._fallen
             void = frozenset(trial.beside) if known or trial.is_moved else frozenset()
             note = None
-            if not trial.told:
+            if not trial.is_described:
                 chance = math.exp(trial.scatter()) - 1
                 counts = f"{len(trial.beside)} and {len(trial.alone)} rounds"
                 note = (
@@ -248,7 +248,7 @@ class BesideTrials:
                 note = _reason(ratio)
             if void:
                 trial.beside.clear()
-            trial.told = True
+            trial.is_described = True
             if void or note is not None:
                 yield Judged(name, note, void)
 

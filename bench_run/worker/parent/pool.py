@@ -194,7 +194,7 @@ class WorkerPool:
         does."""
         return self._ask(engine, request, "racing")
 
-    def visit(self, engine: PlannedEngine, request: SamplePlan) -> PlanSamples:
+    def sample(self, engine: PlannedEngine, request: SamplePlan) -> PlanSamples:
         """Samples of a plan that is kept. Raises as `keep` does."""
         return self._ask(engine, request, "racing")
 

@@ -117,8 +117,8 @@ class Worker:
         start: Starter = start_afresh,
     ) -> None:
         """Start it. `environment` is added to ours (caches and plugin folders of one engine);
-        `announce` is told of every phase that the worker enters, and how many nanoseconds of the
-        one before went into checks."""
+        `announce` is called with every phase that the worker enters, and how many nanoseconds of
+        the one before went into checks."""
         ours, theirs = Pipe()
         read_end, write_end = os.pipe()
         self._process = start(environment or {}, theirs.fileno(), write_end)

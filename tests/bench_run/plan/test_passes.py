@@ -8,7 +8,7 @@ from bench_schema.pipeline import parse_pipeline
 from bench_run.errors import UsageError
 from bench_run.graph.make import make_graphs
 from bench_run.plan import passes
-from bench_run.plan.passes import held_bytes, pass_bytes, surroundings
+from bench_run.plan.passes import held_bytes, pass_bytes, read_pass, surroundings
 from tests.bench_run.graph.chain.pipelines import REPEATED, RESIDUAL, VIEWS
 
 
@@ -106,9 +106,9 @@ def test_a_pass_holds_what_its_layers_read_and_write_each_memory_once(tmp_path):
     path = tmp_path / "net.toml"
     path.write_text(RESIDUAL)
     conv, add = make_graphs("conv_fwd+bias+relu: n=2 c=4 h=6 w=6 dtype=float k=4 pad=1"), 4 * 288
-    assert 2 * (held_bytes(conv[0]) - add) + 2 * add == pass_bytes([str(path)])
+    assert 2 * (held_bytes(conv[0]) - add) + 2 * add == pass_bytes(read_pass([str(path)]))
 
 
 def test_a_pass_is_that_of_one_pipeline():
     with pytest.raises(UsageError, match="--cache pass: one pipeline"):
-        pass_bytes(["a.toml", "b.toml"])
+        read_pass(["a.toml", "b.toml"])

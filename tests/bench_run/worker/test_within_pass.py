@@ -58,7 +58,7 @@ def test_the_layers_before_run_in_place_of_the_flush_and_only_within_the_case(en
     with within_pass(engine, asked, *open_plan(engine, asked)) as within:
         assert engine.stream.flush != alone
         engine.stream.flush()
-    assert {FACT: "2 layers of the pipeline run, linked with it"} == within.told
+    assert {FACT: "2 layers of the pipeline run, linked with it"} == within.facts
     assert alone == engine.stream.flush
 
 
@@ -67,7 +67,7 @@ def test_what_a_pass_touches_before_these_layers_is_read(engine):
     with within_pass(engine, asked, *open_plan(engine, asked)) as within:
         engine.stream.flush()
     said = "100000 bytes are read, then 2 layers of the pipeline run, linked with it"
-    assert {FACT: said} == within.told
+    assert {FACT: said} == within.facts
 
 
 def test_a_case_reads_what_the_layer_before_it_wrote_in_that_ones_memory(engine):
@@ -115,7 +115,7 @@ def test_a_graph_that_only_means_the_same_as_a_layer_keeps_memory_of_its_own(eng
     with within_pass(engine, asked, plan, inputs) as within:
         engine.stream.flush()
     assert (None, None) == (within.restore, within.run_in_place)
-    assert {FACT: "2 layers of the pipeline run"} == within.told
+    assert {FACT: "2 layers of the pipeline run"} == within.facts
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_where_the_engine_cannot_run_them_bytes_are_read_and_the_case_says_why(e
     plan = SimpleNamespace(upload=None, abilities=PlanAbilities())
     with within_pass(engine, request(1), plan, {}) as within:
         assert engine.stream.flush == alone
-    told = within.told
+    told = within.facts
     assert told[FACT].startswith("as many bytes are read; the layers before do not run: ")
     assert why in told[FACT]
 
@@ -141,4 +141,4 @@ def test_elsewhere_nothing_is_said():
     plan = SimpleNamespace(upload=None, abilities=PlanAbilities())
     asked = SimpleNamespace(surroundings=None, is_pass=False)
     with within_pass(Refuses(MemoryError()), asked, plan, {}) as within:
-        assert ({}, None) == (within.told, within.restore)
+        assert ({}, None) == (within.facts, within.restore)
