@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from bench_compare.history.builds import (
     with_distinct_names,
     without_copies,
 )
+from bench_compare.history.digest import SERIES_SETTINGS
 from bench_compare.history.steps.noise import Grid
 from bench_compare.metrics import GATES, METRICS
 
@@ -58,7 +60,7 @@ class Series:
     variant: Mapping[str, str]
     device_kind: str
     settings: Mapping[str, str]
-    """Timer, cache, duty, math."""
+    """`SERIES_SETTINGS` by name."""
     fingerprint: str
     family: str
     data_type: str
@@ -136,9 +138,7 @@ def load_archive(
     if not found:
         raise InputError(f"no document has {' or '.join(METRICS[name].title for name in metrics)}")
     series = _series(connection, choice.filter, found)
-    columns = _columns(connection, builds)
-    archive = _filled(connection, builds, columns, series)
-    return archive, [*copies, *bad, *remarks]
+    return _filled(connection, builds, series), [*copies, *bad, *remarks]
 
 
 def _series(
@@ -155,11 +155,11 @@ def _series(
     }
     found = []
     for row in connection.execute("SELECT * FROM series"):
-        number, fingerprint, engine, variant, kind, timer, cache, duty, math, twin = row
+        number, fingerprint, engine, variant, kind, *values, twin = row
         if number not in latest:
             continue
         name, family, data_type, _ = latest[number]
-        settings = {"timer": timer, "cache": cache, "duty": duty, "math": math}
+        settings = dict(zip(SERIES_SETTINGS, values, strict=True))
         found.append(
             Series(
                 number,
@@ -193,26 +193,21 @@ def fits(series: Series, pattern: str) -> bool:
     )
 
 
-def _columns(connection: sqlite3.Connection, builds: Sequence[Build]) -> list[ArchiveColumn]:
-    """A document has a column for each unit that its cases ran on."""
-    units: dict[int, list[str]] = {}
-    query = "SELECT DISTINCT document, unit FROM outcome ORDER BY document, unit"
-    for document, unit in connection.execute(query):
-        units.setdefault(document, []).append(unit)
-    return [
-        ArchiveColumn(number, doc, unit)
-        for number, build in enumerate(builds)
-        for doc in build.documents
-        for unit in units.get(doc.id, ())
-    ]
-
-
 def _filled(
     connection: sqlite3.Connection,
     builds: Sequence[Build],
-    columns: Sequence[ArchiveColumn],
     series: Sequence[Series],
 ) -> Archive:
+    units_of: dict[int, list[str]] = {}
+    query = "SELECT DISTINCT document, unit FROM outcome ORDER BY document, unit"
+    for document, unit in connection.execute(query):
+        units_of.setdefault(document, []).append(unit)
+    columns = [
+        ArchiveColumn(number, doc, unit)
+        for number, build in enumerate(builds)
+        for doc in build.documents
+        for unit in units_of.get(doc.id, ())
+    ]
     row_of = {one.id: row for row, one in enumerate(series)}
     at = {(column.doc.id, column.unit): place for place, column in enumerate(columns)}
     values = np.full((len(series), len(columns)), np.nan)
@@ -223,10 +218,18 @@ def _filled(
             row, column = row_of.get(number), at.get((document, unit))
             if row is not None and column is not None and series[row].metric == metric:
                 values[row, column], variance[row, column] = mean, spread or 0.0
-    outcomes = _outcomes(connection, row_of, at)
-    for place, outcome in outcomes.items():
-        if outcome.status != "completed":
-            values[place] = np.nan
+    outcomes = {}
+    plan_of = lru_cache(maxsize=None)(json.loads)  # most cases share theirs
+    names = "document, series, unit, name, path, status, reason, plan, kernels, checked"
+    rows = connection.execute(f"SELECT {names} FROM outcome")  # noqa: S608 - our columns
+    for document, number, unit, name, path, status, reason, plan, kernels, checked in rows:
+        row, column = row_of.get(number), at.get((document, unit))
+        if row is not None and column is not None:
+            outcomes[row, column] = CaseOutcome(
+                name, path, status, reason, plan_of(plan), kernels, bool(checked)
+            )
+            if status != "completed":
+                values[row, column] = np.nan
     units = {unit: number for number, unit in enumerate(sorted({c.unit for c in columns}))}
     grid = Grid(
         values,
@@ -240,23 +243,3 @@ def _filled(
             facts[document][name] = value
     metric = Counter(one.metric for one in series).most_common(1)[0][0]
     return Archive(metric, tuple(builds), tuple(columns), tuple(series), grid, outcomes, facts)
-
-
-def _outcomes(
-    connection: sqlite3.Connection,
-    row_of: Mapping[int, int],
-    at: Mapping[tuple[int, str], int],
-) -> dict[tuple[int, int], CaseOutcome]:
-    found = {}
-    plans: dict[str, dict[str, str]] = {}
-    names = "document, series, unit, name, path, status, reason, plan, kernels, checked"
-    rows = connection.execute(f"SELECT {names} FROM outcome")  # noqa: S608 - our columns
-    for document, number, unit, name, path, status, reason, plan, kernels, checked in rows:
-        row, column = row_of.get(number), at.get((document, unit))
-        if row is not None and column is not None:
-            if plan not in plans:
-                plans[plan] = json.loads(plan)
-            found[row, column] = CaseOutcome(
-                name, path, status, reason, plans[plan], kernels, bool(checked)
-            )
-    return found

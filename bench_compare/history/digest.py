@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from bench_schema.document import Settings
 from bench_schema.estimate import row_mean
 from bench_schema.identity import engine_name, engine_names, is_tuned, without_device
+from bench_schema.settings import rows_of
 
 from bench_compare.comparison.circumstances.settings import (
     DEVICE_LIMITS,
@@ -40,6 +42,10 @@ LEFT_OUT = frozenset({"environment", "libraries", "knobs", "plugin"})
 """Facts that are tables of their own: told entry by entry."""
 
 
+SERIES_SETTINGS = tuple(name for name, row in rows_of(Settings).items() if row.separates_series)
+"""Settings with a series of its own for each of their values."""
+
+
 class SeriesKey(NamedTuple):
     """Levels with the same key may be held against each other."""
 
@@ -49,10 +55,8 @@ class SeriesKey(NamedTuple):
     variant: str
     """JSON; empty where a tuning chose it."""
     device_kind: str
-    timer: str
-    cache: str
-    duty: str
-    math: str
+    settings: tuple[str, ...]
+    """Values of `SERIES_SETTINGS`."""
     twin: str
     """Name of the graph, where a document holds its meaning more than once; else empty."""
 
@@ -143,8 +147,8 @@ def digest(document: Document) -> Digest:
 def _case(document: Document, case: Case, engine: EngineRecord, name: str) -> CaseRow:
     """`name`: what the user calls the engine."""
     variant = json.dumps({} if is_tuned(case) else dict(case.variant), sort_keys=True)
-    settings = document.run.settings
-    how = (settings.timer, settings.cache, settings.duty, settings.math)
+    settings = vars(document.run.settings)
+    how = tuple(settings[setting] for setting in SERIES_SETTINGS)
     status = case.outcome.status
     bad = status == "completed" and wrong(case)
     reason = complaint((case,)) if bad else case.outcome.reason
@@ -155,7 +159,7 @@ def _case(document: Document, case: Case, engine: EngineRecord, name: str) -> Ca
     devices = {device for _, device in places if device is not None}
     where = hosts.pop() if len(hosts) == 1 else document.machine.host
     return CaseRow(
-        key=SeriesKey(case.graph.fingerprint, name, variant, engine.device_kind, *how, ""),
+        key=SeriesKey(case.graph.fingerprint, name, variant, engine.device_kind, how, ""),
         name=case.graph.name,
         family=case.graph.family,
         data_type=case.graph.data_type,

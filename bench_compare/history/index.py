@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from bench_schema.errors import DocumentError
 
 from bench_compare.errors import InputError
-from bench_compare.history.digest import CaseRow, Digest, digest
+from bench_compare.history.digest import SERIES_SETTINGS, Digest, digest
 from bench_compare.input.load import SUFFIXES, read_source
 from bench_compare.parallel import share_out
 
@@ -33,7 +33,8 @@ BATCH = 64
 """Files that are read before what is known is saved."""
 LEAST_FILES = 4
 """Of a batch that are worth a process."""
-TABLES = """
+SERIES_COLUMNS = ("fingerprint", "engine", "variant", "device_kind", *SERIES_SETTINGS, "twin")
+TABLES = f"""
 CREATE TABLE file (
   path TEXT PRIMARY KEY,          -- as it was found
   size INTEGER, mtime_ns INTEGER, -- when it was read
@@ -54,9 +55,8 @@ CREATE TABLE fact (               -- what may explain a change: driver, librarie
 ) WITHOUT ROWID;
 CREATE TABLE series (             -- levels of one series may be held against each other
   id INTEGER PRIMARY KEY,
-  fingerprint TEXT, engine TEXT, variant TEXT, device_kind TEXT,
-  timer TEXT, cache TEXT, duty TEXT, math TEXT, twin TEXT,
-  UNIQUE (fingerprint, engine, variant, device_kind, timer, cache, duty, math, twin)
+  {" TEXT, ".join(SERIES_COLUMNS)} TEXT,
+  UNIQUE ({", ".join(SERIES_COLUMNS)})
 );
 CREATE TABLE outcome (            -- a case of a document
   document INTEGER, series INTEGER,
@@ -205,9 +205,8 @@ def update(
         with _writing(connection):
             for name, stamp, held in zip(names, stamps, batch, strict=True):
                 query = "SELECT size, mtime_ns FROM file WHERE path = ?"
-                if not bool(
-                    connection.execute(query, (name,)).fetchone() == stamp
-                ):  # another process was faster
+                was_read = connection.execute(query, (name,)).fetchone() == stamp
+                if not was_read:  # nor by another process meanwhile
                     _keep(connection, name, stamp, held)
         if tell is not None:
             tell(first + len(batch), len(new))
@@ -273,7 +272,17 @@ def _keep(
     number = cursor.lastrowid or 0
     facts = [(number, fact, value) for fact, value in held.facts.items()]
     connection.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", facts)
-    places = [_series(connection, case) for case in held.cases]
+    names, marks = ", ".join(SERIES_COLUMNS), ", ".join("?" for _ in SERIES_COLUMNS)
+    places = []
+    for case in held.cases:
+        *key, settings, twin = case.key
+        values = (*key, *settings, twin)
+        query = f"SELECT id FROM series WHERE ({names}) = ({marks})"  # noqa: S608 - our columns
+        found = connection.execute(query, values).fetchone()
+        if found is None:
+            insert = f"INSERT INTO series ({names}) VALUES ({marks})"  # noqa: S608
+            found = (connection.execute(insert, values).lastrowid,)
+        places.append(found[0])
     outcomes = [
         (
             number,
@@ -307,14 +316,3 @@ def _keep(
         for one in held.levels
     ]
     connection.executemany("INSERT OR REPLACE INTO level VALUES (?, ?, ?, ?, ?, ?, ?)", levels)
-
-
-def _series(connection: sqlite3.Connection, case: CaseRow) -> int:
-    columns = " AND ".join(f"{name} = ?" for name in case.key._fields)
-    found = connection.execute(f"SELECT id FROM series WHERE {columns}", case.key).fetchone()  # noqa: S608
-    if found is not None:
-        return int(found[0])
-    names = ", ".join(case.key._fields)
-    marks = ", ".join("?" for _ in case.key)
-    cursor = connection.execute(f"INSERT INTO series ({names}) VALUES ({marks})", case.key)  # noqa: S608
-    return int(cursor.lastrowid or 0)

@@ -73,6 +73,8 @@ class Setting:
     resume: Resuming = "same"
     """*same if known*: older documents do not have it; *same on one host*: those of a fleet
     may differ."""
+    separates_series = False
+    """Whether a history has a series of its own for each of its values."""
     merge: Merging = "one value"
     """*one value*: parts that differ in it stay apart; *listed*: they can be merged, and the
     document lists the difference."""
@@ -157,6 +159,7 @@ class RecordedSettings(Generic[Unknown]):
         help="clock of device times:",
         choices=TIMERS,
         tune=True,
+        separates_series=True,
     )
     cache: str = setting(
         "hot",
@@ -167,6 +170,7 @@ class RecordedSettings(Generic[Unknown]):
         choices=CACHES,
         common=True,
         tune=True,
+        separates_series=True,
     )
     duty: str = setting(
         "cool",
@@ -175,6 +179,7 @@ class RecordedSettings(Generic[Unknown]):
         help="cool (pauses between blocks of iterations) or sustained",
         choices=DUTIES,
         tune=True,
+        separates_series=True,
     )
     math: str = setting(
         "fp32",
@@ -183,6 +188,7 @@ class RecordedSettings(Generic[Unknown]):
         help="float32 arithmetic: fp32 (strict), tf32 or fast",
         choices=MATHS,
         tune=True,
+        separates_series=True,
     )
     replay: bool = setting(
         False,
