@@ -17,19 +17,20 @@ import sys
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench_compare.errors import UsageError
 from bench_compare.history.builds import LEAST_HASH, moment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from bench_compare.history.builds import Build
 
 KINDS = ("expected", "benchmark changed", "machine", "regression")
-KEYS = ("build", "date", "from", "to", "cases", "kind", "note", "link")
+ENDS = ("build", "date", "from", "to")
+KEYS = (*ENDS, "cases", "kind", "note", "link")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,10 @@ def _entry(row: object, where: str) -> AcceptedChange:
     for key in row:
         if key not in KEYS:
             raise UsageError(f"{where}: no key {key!r}; choose from {', '.join(KEYS)}")
-    first, last = _ends(row, where)
+    given = [key for key in ENDS if key in row]
+    if given not in (["build"], ["date"], ["from", "to"]):
+        raise UsageError(f"{where}: either build, or date, or from and to are needed")
+    ends = [_end(row[key], f"{where}: {key}") for key in given]
     kind = row.get("kind", KINDS[0])
     if kind not in KINDS:
         raise UsageError(f"{where}: kind: no kind {kind!r}; choose from {', '.join(KINDS)}")
@@ -95,18 +99,7 @@ def _entry(row: object, where: str) -> AcceptedChange:
         if key in row and not isinstance(row[key], str):
             raise UsageError(f"{where}: {key}: a text is expected, not {row[key]!r}")
     note, link = row.get("note"), row.get("link")
-    return AcceptedChange(first, last, tuple(cases), kind, note, link, where)
-
-
-def _ends(row: Mapping[str, Any], where: str) -> tuple[str, str]:
-    single = [key for key in ("build", "date") if key in row]
-    ranged = [key for key in ("from", "to") if key in row]
-    if len(single) == 1 and not ranged:
-        text = _end(row[single[0]], f"{where}: {single[0]}")
-        return text, text
-    if not single and len(ranged) == 2:
-        return _end(row["from"], f"{where}: from"), _end(row["to"], f"{where}: to")
-    raise UsageError(f"{where}: either build, or date, or from and to are needed")
+    return AcceptedChange(ends[0], ends[-1], tuple(cases), kind, note, link, where)
 
 
 def _end(value: object, where: str) -> str:
@@ -125,32 +118,26 @@ def place(
     """Entries with their builds, and sentences on those that name none of the archive."""
     found, remarks = [], []
     for entry in entries:
-        ends = _ends_of(entry, builds)
+        named = builds_named(entry.first, builds)
+        first, last = (None, None) if named is None else named
+        if entry.first != entry.last:
+            # A range of days holds the builds within it, also where it reaches beyond the archive.
+            inside = [number for number, build in enumerate(builds) if _is_named(build, entry.last)]
+            day = _day(entry.last)
+            if not inside and day is not None:
+                inside = [number for number, one in enumerate(_days(builds)) if one <= day]
+            last = inside[-1] if inside else None
         days = [day for text in (entry.first, entry.last) if (day := _day(text)) is not None]
-        missing = [
-            text for text, end in zip((entry.first, entry.last), ends, strict=True) if end is None
-        ]
-        if missing:
-            remarks.append(f"{entry.where}: no build or day {missing[0]!r} in the archive")
-        elif ends[0] is not None and ends[1] is not None and ends[0] <= ends[1]:
-            found.append(Placed(entry, ends[0], ends[1]))
+        if first is None or last is None:
+            missing = entry.first if first is None else entry.last
+            remarks.append(f"{entry.where}: no build or day {missing!r} in the archive")
+        elif first <= last:
+            found.append(Placed(entry, first, last))
         elif len(days) == 2 and days[0] <= days[1]:
             remarks.append(f"{entry.where}: no build from {entry.first} to {entry.last}")
         else:
             raise UsageError(f"{entry.where}: {entry.last!r} comes before {entry.first!r}")
     return found, remarks
-
-
-def _ends_of(entry: AcceptedChange, builds: Sequence[Build]) -> tuple[int | None, int | None]:
-    """A range of days holds the builds within it, also where it reaches beyond the archive."""
-    first = builds_named(entry.first, builds)
-    if entry.first == entry.last:
-        return (None, None) if first is None else first
-    last = [n for n, build in enumerate(builds) if _is_named(build, entry.last)]
-    day = _day(entry.last)
-    if not last and day is not None:
-        last = [n for n, one in enumerate(_days(builds)) if one <= day]
-    return None if first is None else first[0], last[-1] if last else None
 
 
 def builds_named(text: str, builds: Sequence[Build]) -> tuple[int, int] | None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_compare.history import series
-from bench_compare.history.attribution import build_changes
+from bench_compare.history.attribution import build_infos
 from bench_compare.history.events import Context, decide, from_states, from_step
 from bench_compare.history.model import (
-    BuildInfo,
     EventInfo,
     History,
     LevelBand,
@@ -59,7 +58,14 @@ def analyse(
     remarks: Sequence[str] = (),
 ) -> History:
     least = math.log1p(settings.threshold_ratio)
-    findings = detect(archive.grid, least, _pins(archive, accepted))
+    pins: dict[int, list[int]] = {}
+    for placed in accepted:
+        if placed.first == placed.last:  # a level that begins with a single build does not move
+            column = int(np.searchsorted(archive.grid.build, placed.first))
+            for row, one in enumerate(archive.series):
+                if placed.entry.covers(one.name):
+                    pins.setdefault(row, []).append(column)
+    findings = detect(archive.grid, least, pins)
     context = Context(archive, findings, tuple(accepted), least, settings.since, settings.where)
     events = [from_step(context, event) for event in findings.events]
     events += from_states(context, state_changes(archive))
@@ -69,10 +75,19 @@ def analyse(
     rows = len(archive.series)
     odd = odd_heads(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
     table = series.infos(context, [one.row for one in odd])
+    names = {series.identifier(row): one.name for row, one in enumerate(archive.series)}
     unused = [
         f"{placed.entry.where}: no event of the archive is there"
         for placed in accepted
-        if not any(_matches(placed, event, archive) for event in events)
+        if not any(
+            placed.first <= event.latest
+            and placed.last >= event.earliest
+            and (
+                not event.changes
+                or any(placed.entry.covers(names[change.series]) for change in event.changes)
+            )
+            for event in events
+        )
     ]
     unfinished = [
         f"{doc.path}: the run was not finished; cases may be missing"
@@ -85,7 +100,7 @@ def analyse(
         title=f"{count} build{'' if count == 1 else 's'}, {first.name} to {last.name}",
         metric=archive.metric,
         unit=METRICS[archive.metric].unit,
-        builds=_builds(archive),
+        builds=build_infos(archive),
         series=tuple(table),
         events=tuple(reported),
         unclear=tuple(
@@ -97,45 +112,6 @@ def analyse(
         counts=series.counts(table),
         remarks=(*remarks, *unused, *_other_unit(archive), *unfinished),
         problems=_problems(archive),
-    )
-
-
-def _pins(archive: Archive, accepted: Sequence[Placed]) -> dict[int, list[int]]:
-    """Series → column with which an accepted level begins: that of a single build does not move."""
-    found: dict[int, list[int]] = {}
-    for placed in accepted:
-        if placed.first != placed.last:
-            continue
-        column = int(np.searchsorted(archive.grid.build, placed.first))
-        for row, one in enumerate(archive.series):
-            if placed.entry.covers(one.name):
-                found.setdefault(row, []).append(column)
-    return found
-
-
-def _builds(archive: Archive) -> tuple[BuildInfo, ...]:
-    units: dict[int, dict[str, None]] = {}
-    for column in archive.columns:
-        units.setdefault(column.build, {})[column.unit] = None
-    changes = build_changes(archive)
-    return tuple(
-        BuildInfo(
-            build.name,
-            build.started,
-            tuple(doc.path for doc in build.documents),
-            tuple(units.get(number, ())),
-            changes[number],
-        )
-        for number, build in enumerate(archive.builds)
-    )
-
-
-def _matches(placed: Placed, event: EventInfo, archive: Archive) -> bool:
-    names = {series.identifier(row): one.name for row, one in enumerate(archive.series)}
-    there = placed.first <= event.latest and placed.last >= event.earliest
-    return there and (
-        any(placed.entry.covers(names[change.series]) for change in event.changes)
-        or not event.changes
     )
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Settings
 from bench_schema.settings import rows_of
 
+from bench_compare.history.model import BuildInfo
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -149,18 +151,26 @@ def _short(text: str | None) -> str:
     return text[:SHORT] if is_hash else text
 
 
-def build_changes(archive: Archive) -> list[tuple[str, ...]]:
-    """Of each build, what of its environment differs from the build before."""
-    found: list[tuple[str, ...]] = []
+def build_infos(archive: Archive) -> tuple[BuildInfo, ...]:
+    """Builds for people, each with what of its environment differs from the build before."""
+    units: dict[int, dict[str, None]] = {}
+    for column in archive.columns:
+        units.setdefault(column.build, {})[column.unit] = None
+    found: list[BuildInfo] = []
     last: Mapping[str, str] | None = None
-    for build in archive.builds:
+    for number, build in enumerate(archive.builds):
         facts = archive.facts.get(build.documents[0].id, {})
-        texts = []
+        changes = []
         if last is not None:
             for name in sorted(facts.keys() | last.keys(), key=_rank):
                 text = None if _is_measured(name) else _difference(name, [last], [facts])
                 if text is not None:
-                    texts.append(text)
-        found.append(tuple(texts))
+                    changes.append(text)
+        paths = tuple(doc.path for doc in build.documents)
+        found.append(
+            BuildInfo(
+                build.name, build.started, paths, tuple(units.get(number, ())), tuple(changes)
+            )
+        )
         last = facts
-    return found
+    return tuple(found)

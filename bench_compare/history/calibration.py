@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from bench_compare.history.archive import Archive
-    from bench_compare.statistics.arrays import Ints
 
 LEAST_DOCUMENTS = 4
 """Of an engine on a unit of hardware."""
@@ -56,37 +54,28 @@ def _entries(connection: sqlite3.Connection, folder: Path) -> Iterator[Entry]:
         for (engine, unit), known in series_of.items():
             rows = np.array(sorted(known), np.int64)
             columns = np.flatnonzero([column.unit == unit for column in archive.columns])
-            entry = _entry(
-                (*unit.rsplit(" ", 1), engine_name(engine).spec, metric), archive, rows, columns
+            grid, part = archive.grid, np.ix_(rows, columns)
+            values, within = grid.values[part], grid.variance[part]
+            documents = int(np.isfinite(values).any(axis=0).sum())
+            if documents < LEAST_DOCUMENTS:
+                continue
+            noise = noise_of(Grid(values, within, grid.build[columns], grid.unit[columns]))
+            has_noise = np.isfinite(noise.variance)
+            if not has_noise.any():
+                continue
+            total = float(noise.variance[has_noise].mean())
+            rounds = float(np.mean(within[np.isfinite(values)]))
+            common = noise.shared * total
+            host, device = unit.rsplit(" ", 1)
+            yield Entry(
+                host=host,
+                device=device,
+                engine=engine_name(engine).spec,
+                series=metric,
+                documents=documents,
+                cases=int(has_noise.sum()),
+                common_variance=common,
+                common_dof=DIFFERENCE_DOF * (documents - 1),
+                own_variance=max(total - common - rounds, 0.0),
+                own_dof=float(noise.dof[has_noise].min()),
             )
-            if entry is not None:
-                yield entry
-
-
-def _entry(key: tuple[str, ...], archive: Archive, rows: Ints, columns: Ints) -> Entry | None:
-    """None where fewer documents than needed have a time."""
-    part = np.ix_(rows, columns)
-    values, within = archive.grid.values[part], archive.grid.variance[part]
-    documents = int(np.isfinite(values).any(axis=0).sum())
-    if documents < LEAST_DOCUMENTS:
-        return None
-    noise = noise_of(Grid(values, within, archive.grid.build[columns], archive.grid.unit[columns]))
-    known = np.isfinite(noise.variance)
-    if not known.any():
-        return None
-    total = float(noise.variance[known].mean())
-    rounds = float(np.mean(within[np.isfinite(values)]))
-    common = noise.shared * total
-    host, device, engine, series = key
-    return Entry(
-        host=host,
-        device=device,
-        engine=engine,
-        series=series,
-        documents=documents,
-        cases=int(known.sum()),
-        common_variance=common,
-        common_dof=DIFFERENCE_DOF * (documents - 1),
-        own_variance=max(total - common - rounds, 0.0),
-        own_dof=float(noise.dof[known].min()),
-    )

@@ -177,7 +177,7 @@ def from_step(context: Context, event: Event) -> EventInfo:
         acknowledged=None if entry is None or bad else _acknowledged(entry),
         undone=undone,
         gates=bad and undone is None and event.latest >= context.since,
-        causes=(*_outgrown_text(context, grown), *_causes(context, event)),
+        causes=tuple(_causes(context, event, grown)),
         suggestions=tuple(_suggestions(context, event, members)),
         sentence=_sentence(context, event, members),
     )
@@ -194,17 +194,6 @@ def _entry(context: Context, row: int, earliest: int, latest: int) -> Placed | N
         ),
         None,
     )
-
-
-def _outgrown_text(context: Context, grown: Mapping[int, float]) -> Iterator[str]:
-    """More than was accepted is not accepted."""
-    if grown:
-        row = max(grown, key=lambda one: grown[one])
-        yield (
-            f"accepted, but {context.archive.series[row].name} grew by "
-            f"{100 * math.expm1(grown[row]):.2g} % right after that build: the next one needs an "
-            "entry of its own"
-        )
 
 
 def _acknowledged(placed: Placed) -> Acknowledgement:
@@ -247,16 +236,24 @@ def _undone(context: Context, slower: Sequence[EventMember]) -> int | None:
     return max(ends, default=None)
 
 
-def _causes(context: Context, event: Event) -> list[str]:
+def _causes(context: Context, event: Event, grown: Mapping[int, float]) -> Iterator[str]:
     """From the documents on either side of the event, wherever each series seems to have stepped;
-    of a slope, from those before and after it."""
-    columns = context.archive.columns
+    of a slope, from those before and after it. `grown`: row → more than was accepted."""
+    archive = context.archive
+    if grown:
+        row = max(grown, key=lambda one: grown[one])
+        yield (
+            f"accepted, but {archive.series[row].name} grew by "
+            f"{100 * math.expm1(grown[row]):.2g} % right after that build: the next one needs an "
+            "entry of its own"
+        )
+    columns = archive.columns
     last = event.earliest if event.slope else event.build
     first = event.latest if event.slope else event.build
     before = {m.row: [c for c in m.before if columns[c].build < last] for m in event.members}
     after = {m.row: [c for c in m.after if columns[c].build >= first] for m in event.members}
-    rows = [row for row in before if row < len(context.archive.series)]
-    return causes(context.archive, rows, before, after)
+    rows = [row for row in before if row < len(archive.series)]
+    yield from causes(archive, rows, before, after)
 
 
 def _suggestions(
@@ -313,46 +310,43 @@ def from_states(context: Context, changes: Sequence[StateChange]) -> list[EventI
         latest = context.archive.columns[change.after].build
         earliest = min(context.archive.columns[change.before].build + 1, latest)
         groups.setdefault((change.kind, change.text, earliest, latest), []).append(change)
-    return [
-        _from_state(context, group, earliest, latest)
-        for (_, _, earliest, latest), group in groups.items()
-    ]
-
-
-def _from_state(
-    context: Context, group: Sequence[StateChange], earliest: int, latest: int
-) -> EventInfo:
-    archive, lead = context.archive, group[0]
-    known = [_entry(context, change.row, earliest, latest) for change in group]
-    entry = next((one for one in known if one is not None), None)
-    bad = lead.kind in BAD_STATES and None in known
-    rows = [change.row for change in group]
-    names = sorted({archive.series[row].name for row in rows})
-    before = {change.row: [change.before] for change in group}
-    after = {change.row: [change.after] for change in group}
-    series = archive.series[group[0].row]
-    who = f"{series.name} on {series.about}" if len(group) == 1 else _who(names, len(group))
-    return EventInfo(
-        id="",
-        kind=lead.kind,
-        direction="none",
-        build=latest,
-        earliest=earliest,
-        latest=latest,
-        ratio=None,
-        low=None,
-        high=None,
-        p=None,
-        all_cases=False,
-        changes=tuple(
-            LevelChange(identifier(row), None, None, None, None, None, lead.text, one is not None)
-            for row, one in zip(rows, known, strict=True)
-        ),
-        cost_ratio=1.0,
-        acknowledged=None if entry is None or bad else _acknowledged(entry),
-        undone=None,
-        gates=bad and latest >= context.since,
-        causes=tuple(causes(archive, rows, before, after)),
-        suggestions=(look(archive, lead.before, lead.after, names),),
-        sentence=f"{who}: {group[0].text}, since {archive.builds[latest].name}",
-    )
+    archive, events = context.archive, []
+    for (kind, text, earliest, latest), group in groups.items():
+        rows = [change.row for change in group]
+        known = [_entry(context, row, earliest, latest) for row in rows]
+        entry = next((one for one in known if one is not None), None)
+        bad = kind in BAD_STATES and None in known
+        names = sorted({archive.series[row].name for row in rows})
+        before = {change.row: [change.before] for change in group}
+        after = {change.row: [change.after] for change in group}
+        lead, series = group[0], archive.series[rows[0]]
+        who = f"{series.name} on {series.about}" if len(group) == 1 else _who(names, len(group))
+        events.append(
+            EventInfo(
+                id="",
+                kind=lead.kind,
+                direction="none",
+                build=latest,
+                earliest=earliest,
+                latest=latest,
+                ratio=None,
+                low=None,
+                high=None,
+                p=None,
+                all_cases=False,
+                changes=tuple(
+                    LevelChange(
+                        identifier(row), None, None, None, None, None, text, one is not None
+                    )
+                    for row, one in zip(rows, known, strict=True)
+                ),
+                cost_ratio=1.0,
+                acknowledged=None if entry is None or bad else _acknowledged(entry),
+                undone=None,
+                gates=bad and latest >= context.since,
+                causes=tuple(causes(archive, rows, before, after)),
+                suggestions=(look(archive, lead.before, lead.after, names),),
+                sentence=f"{who}: {text}, since {archive.builds[latest].name}",
+            )
+        )
+    return events

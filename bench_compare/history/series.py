@@ -48,14 +48,13 @@ def outgrown(
     ]
     if not later.size:
         return None
-    means, variances = zip(*(_mean(track, rows) for rows in (accepted, later)), strict=True)
-    grown = means[1] - means[0]
-    return grown if grown > max(least, SIGMAS * math.sqrt(sum(variances))) else None
-
-
-def _mean(track: Track, rows: np.typing.NDArray[np.int64]) -> tuple[float, float]:
-    weight = 1 / track.variance[rows]
-    return float(weight @ track.raw[rows] / weight.sum()), float(1 / weight.sum())
+    weight = 1 / track.variance
+    old, new = (
+        float(weight[rows] @ track.raw[rows] / weight[rows].sum()) for rows in (accepted, later)
+    )
+    variance = sum(float(1 / weight[rows].sum()) for rows in (accepted, later))
+    grown = new - old
+    return grown if grown > max(least, SIGMAS * math.sqrt(variance)) else None
 
 
 Z95 = 1.959964
@@ -83,54 +82,58 @@ def identifier(row: int) -> str:
 
 
 def infos(context: JudgedSeries, odd: Sequence[int]) -> list[SeriesInfo]:
+    """Of each row of the archive; `odd`: rows whose newest documents leave their level."""
+    archive, grid = context.archive, context.archive.grid
     newest: dict[int, int] = {}
-    for row, column in context.archive.outcomes:
-        newest[row] = max(newest.get(row, column), column)
-    return [
-        _info(context, row, newest.get(row), row in odd)
-        for row in range(len(context.archive.series))
-    ]
-
-
-def _info(context: JudgedSeries, row: int, column: int | None, odd: bool) -> SeriesInfo:
-    archive, track = context.archive, context.findings.tracks[row]
-    series = archive.series[row]
-    newest = None if column is None else archive.outcomes[row, column]
-    spread = math.sqrt(float(np.median(track.variance))) if len(track) else None
-    state = "gone" if newest is None else newest.status
-    if odd and state == "completed":
-        state = "unclear"
-    timed = column is not None and bool(np.isfinite(archive.grid.values[row, column]))
-    if state == "completed" and not timed:
-        state = LOST if len(track) else UNTIMED
-    accepted = _accepted(context, row) if len(track) else None
-    absent = column is None or archive.columns[column].build < len(archive.builds) - 1
-    return SeriesInfo(
-        id=identifier(row),
-        name=series.name,
-        engine=series.engine,
-        variant=" ".join(f"{k}={v}" for k, v in series.variant.items()),
-        family=series.family,
-        data_type=series.data_type,
-        fingerprint=series.fingerprint,
-        path="" if newest is None else newest.path,
-        settings=", ".join(f"{k} {v}" for k, v in series.settings.items()),
-        metric=series.metric,
-        state=state,
-        verdict=ABSENT if absent else _verdict(state, accepted, context.least),
-        points=tuple(_points(archive, row)),
-        levels=tuple(_levels(track, context.findings, row)),
-        spread_ratio=spread,
-        accepted_ratio=accepted,
-    )
-
-
-def _points(archive: Archive, row: int) -> Iterator[HistoryPoint]:
-    grid = archive.grid
-    for column in np.flatnonzero(np.isfinite(grid.values[row])).tolist():
-        half = Z95 * math.sqrt(grid.variance[row, column])
-        value = math.exp(grid.values[row, column])
-        yield HistoryPoint(int(grid.build[column]), value, half, int(grid.unit[column]))
+    for row, at in archive.outcomes:
+        newest[row] = max(newest.get(row, at), at)
+    found = []
+    for row, series in enumerate(archive.series):
+        track, column = context.findings.tracks[row], newest.get(row)
+        outcome = None if column is None else archive.outcomes[row, column]
+        state = "gone" if outcome is None else outcome.status
+        if state == "completed" and row in odd:
+            state = "unclear"
+        timed = column is not None and bool(np.isfinite(grid.values[row, column]))
+        if state == "completed" and not timed:
+            state = LOST if len(track) else UNTIMED
+        accepted = _accepted(context, row) if len(track) else None
+        verdict = state
+        if column is None or archive.columns[column].build < len(archive.builds) - 1:
+            verdict = ABSENT
+        elif state == "completed":
+            moved, least = math.log(accepted or 1.0), context.least
+            verdict = "slower" if moved >= least else "faster" if moved <= -least else "same"
+        points = [
+            HistoryPoint(
+                build=int(grid.build[at]),
+                value=math.exp(grid.values[row, at]),
+                half=Z95 * math.sqrt(grid.variance[row, at]),
+                unit=int(grid.unit[at]),
+            )
+            for at in np.flatnonzero(np.isfinite(grid.values[row])).tolist()
+        ]
+        found.append(
+            SeriesInfo(
+                id=identifier(row),
+                name=series.name,
+                engine=series.engine,
+                variant=" ".join(f"{k}={v}" for k, v in series.variant.items()),
+                family=series.family,
+                data_type=series.data_type,
+                fingerprint=series.fingerprint,
+                path="" if outcome is None else outcome.path,
+                settings=", ".join(f"{k} {v}" for k, v in series.settings.items()),
+                metric=series.metric,
+                state=state,
+                verdict=verdict,
+                points=tuple(points),
+                levels=tuple(_levels(track, context.findings, row)),
+                spread_ratio=math.sqrt(float(np.median(track.variance))) if len(track) else None,
+                accepted_ratio=accepted,
+            )
+        )
+    return found
 
 
 def _levels(track: Track, findings: Findings, row: int) -> Iterator[Level]:
@@ -180,10 +183,3 @@ def _accepted(context: JudgedSeries, row: int) -> float:
 def counts(table: Sequence[SeriesInfo]) -> dict[str, int]:
     """How many series are slower, faster … than their last accepted level."""
     return dict(Counter(one.verdict for one in table).most_common())
-
-
-def _verdict(state: str, accepted: float | None, least: float) -> str:
-    if state != "completed":
-        return state
-    moved = math.log(accepted or 1.0)
-    return "slower" if moved >= least else "faster" if moved <= -least else "same"

@@ -100,7 +100,14 @@ def _removal(
 ) -> StateChange | None:
     if row not in held:
         return None
-    last = held[row][-1]
+    last, mine = held[row][-1], archive.series[row]
+    for other, series in enumerate(archive.series):
+        if other == row or (series.name, series.about) != (mine.name, mine.about):
+            continue
+        later = [column for column in held.get(other, ()) if column > last]
+        if later and later[0] == held[other][0]:  # it began after this one ended
+            text = f"another case now: {_differs(mine, series)}"
+            return StateChange("benchmark changed", row, last, later[0], text)
     kept = rows_of[last] - {row}
     absent = [
         column
@@ -109,26 +116,9 @@ def _removal(
         and kept
         and len(rows_of[column] & kept) >= SIMILAR * len(kept)
     ]
-    heir = _heir(archive, row, held)
-    if heir is not None:
-        other, first = heir
-        text = f"another case now: {_differs(archive.series[row], archive.series[other])}"
-        return StateChange("benchmark changed", row, last, first, text)
     if len(absent) < LEAST_ABSENT:
         return None
     return StateChange("removed", row, last, absent[0], "no longer in the documents")
-
-
-def _heir(archive: Archive, row: int, held: dict[int, list[int]]) -> tuple[int, int] | None:
-    """The series of the same graph's name, engine and variant that began after this one ended."""
-    mine = archive.series[row]
-    for other, series in enumerate(archive.series):
-        if other == row or (series.name, series.about) != (mine.name, mine.about):
-            continue
-        later = [column for column in held.get(other, ()) if column > held[row][-1]]
-        if later and later[0] == held[other][0]:
-            return other, later[0]
-    return None
 
 
 def _differs(old: Series, new: Series) -> str:

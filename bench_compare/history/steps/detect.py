@@ -22,12 +22,12 @@ from bench_compare.history.steps.noise import (
 from bench_compare.history.steps.segments import (
     LevelStep,
     Slope,
-    contrasts,
     slopes_of,
+    step_between,
     steps_of,
     strongest,
 )
-from bench_compare.history.steps.track import Track, normal_score, settled, tail, track_of
+from bench_compare.history.steps.track import Track, normal_score, settled, track_of
 from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.discovery import false_discovery
 
@@ -206,22 +206,9 @@ def _again(track: Track, steps: Sequence[LevelStep]) -> list[LevelStep]:
     bounds = [0, *(step.split for step in steps), len(track)]
     calm = settled(track, bounds[1:-1])
     return [
-        _between(calm, bounds[number], step.split, bounds[number + 2], step)
-        for number, step in enumerate(steps)
+        replace(step_between(calm, first, step.split, end), p=step.p, pinned=step.pinned)
+        for first, step, end in zip(bounds, steps, bounds[2:], strict=False)
     ]
-
-
-def _between(
-    track: Track, first: int, split: int, end: int, like: LevelStep | None = None
-) -> LevelStep:
-    found = contrasts(track, *(np.array([at]) for at in (first, split, end)))
-    shift, variance = float(found.shift[0]), float(found.variance[0])
-    if like is not None:
-        return LevelStep(first, split, end, shift, variance, like.p, like.pinned)
-    if not math.isfinite(shift):
-        return LevelStep(first, split, end, 0.0, math.inf, 1.0)
-    z = float(normal_score(np.array(shift / math.sqrt(variance)), track.dof))
-    return LevelStep(first, split, end, shift, variance, tail(z))
 
 
 def _completed(
@@ -258,7 +245,7 @@ def _at(track: Track, steps: Sequence[LevelStep], build: int) -> LevelStep | Non
     first, end = bounds[place - 1], bounds[place]
     if split - first < 2 or end - split < 2:
         return None
-    found = _between(track, first, split, end)
+    found = step_between(track, first, split, end)
     return found if math.isfinite(found.variance) else None
 
 
@@ -291,24 +278,22 @@ def odd_heads(
     tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], newest: int, least: float
 ) -> list[Odd]:
     """Of the series that the newest build (by number) holds."""
-    found = [_odd(row, track, list(steps[row]), newest) for row, track in enumerate(tracks)]
-    return [one for one in found if one is not None and abs(one.shift) >= least]
-
-
-def _odd(row: int, track: Track, steps: list[LevelStep], newest: int) -> Odd | None:
-    first = steps[-1].split if steps else 0
-    if len(track) - first < 3 or track.build[-1] != newest:
-        return None
-    away = 0
-    while away < len(track) - first - 2 and _leaves(track, first, len(track) - 1 - away):
-        away += 1
-    if not away:
-        return None
-    level = _level(track, first, len(track) - away, int(track.unit[-1]))
-    if level is None:
-        return None
-    columns = tuple(track.column[len(track) - away :].tolist())
-    return Odd(row, columns, float(track.raw[-1]) - level, max(track.needed - away, 1))
+    found = []
+    for row, track in enumerate(tracks):
+        first = steps[row][-1].split if steps[row] else 0
+        if len(track) - first < 3 or track.build[-1] != newest:
+            continue
+        away = 0
+        while away < len(track) - first - 2 and _leaves(track, first, len(track) - 1 - away):
+            away += 1
+        level = _level(track, first, len(track) - away, int(track.unit[-1]))
+        if not away or level is None:
+            continue
+        shift = float(track.raw[-1]) - level
+        if abs(shift) >= least:
+            columns = tuple(track.column[len(track) - away :].tolist())
+            found.append(Odd(row, columns, shift, max(track.needed - away, 1)))
+    return found
 
 
 def _leaves(track: Track, first: int, place: int) -> bool:

@@ -182,7 +182,12 @@ def noise_of(grid: Grid, guess: Guess | None = None) -> NoiseModel:
     known = int(np.isfinite(grid.values).sum())
     calm = np.where(odd, np.nan, grid.values)
     steps = [differences(calm, grid.unit, lag) for lag in range(1, LAGS + 1)]
-    squares = [_calm(one, _median_variance(one)) ** 2 / 2 / CLIPPED_SQUARE for one in steps]
+    squares = []
+    for one in steps:
+        # Without those that only a step or an odd value makes.
+        with np.errstate(invalid="ignore"):
+            large = one**2 > (CLIP**2 * 2) * _median_variance(one)[:, None]
+        squares.append(np.where(large, np.nan, one) ** 2 / 2 / CLIPPED_SQUARE)
     shared = _shared(steps[0], _median_variance(steps[0]))
     near, *far = (_mean(one) for one in squares)
     documents = np.isfinite(squares[0]).sum(axis=1) + 1.0
@@ -211,32 +216,20 @@ def _variance(
     variance = np.where(known, total / np.where(known, weight, 1.0), np.nan)
     independent = (1 - correlation) / (1 + correlation)
     dof = np.maximum(DIFFERENCE_DOF * independent * (documents - 1), 1.0)
-    return _shrunk(np.maximum(variance, FLOOR_VARIANCE), dof)
+    variance = np.maximum(variance, FLOOR_VARIANCE)
+    # Moved towards the spread of all series, as far as their spreads are alike.
+    if known.sum() >= POOLED_SERIES:
+        d0, s0 = prior(variance[known], dof[known])
+        variance[known] = (d0 * s0 + dof[known] * variance[known]) / (d0 + dof[known])
+        variance = np.maximum(variance, FLOOR_VARIANCE)
+        dof[known] += d0
+    return variance, dof
 
 
 def correlated(old: float, new: float) -> float:
     """By how much a variance from differences grows, had the correlation been another one."""
     lags = np.arange(1, LAGS + 1)
     return float((1 - old**lags).sum() / (1 - new**lags).sum())
-
-
-def _calm(differences_: Array, spread: Array) -> Array:
-    """Without those that only a step or an odd value makes."""
-    with np.errstate(invalid="ignore"):
-        large = differences_**2 > (CLIP**2 * 2) * spread[:, None]
-    return np.where(large, np.nan, differences_)
-
-
-def _shrunk(variance: Array, dof: Array) -> tuple[Array, Array]:
-    """Moved towards the spread of all series, as far as their spreads are alike."""
-    known = np.flatnonzero(np.isfinite(variance))
-    if len(known) < POOLED_SERIES:
-        return variance, dof
-    d0, s0 = prior(variance[known], dof[known])
-    found, degrees = variance.copy(), dof.copy()
-    found[known] = (d0 * s0 + dof[known] * variance[known]) / (d0 + dof[known])
-    degrees[known] += d0
-    return np.maximum(found, FLOOR_VARIANCE), degrees
 
 
 def differences(values: Array, unit: Ints, lag: int) -> Array:

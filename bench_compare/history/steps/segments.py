@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
@@ -265,26 +265,29 @@ def _pruned(track: Track, places: Sequence[int], held: set[int], limit: float) -
     """The steps that stand between their neighbours; the weakest others go one by one."""
     left = list(places)
     while True:
-        found = [_step(track, left, number, left[number] in held) for number in range(len(left))]
+        bounds, found = [0, *left, len(track)], []
+        for first, split, end in zip(bounds, left, bounds[2:], strict=False):
+            step = step_between(track, first, split, end)
+            # One that is not accepted has to stand out of all splits there.
+            newest = end == len(track) and end - split <= HEAD
+            tried = factor("head" if newest else "whole", end - first)
+            pinned = split in held
+            p = step.p if pinned else min(1.0, tried * step.p)
+            found.append(replace(step, p=p, pinned=pinned))
         weak = [s for s in found if s.p > (PIN_P if s.pinned else limit)]
         if not weak:
             return found
         left.remove(max(weak, key=lambda step: step.p).split)
 
 
-def _step(track: Track, places: Sequence[int], number: int, pinned: bool) -> LevelStep:
-    first = places[number - 1] if number else 0
-    end = places[number + 1] if number + 1 < len(places) else len(track)
-    split = places[number]
+def step_between(track: Track, first: int, split: int, end: int) -> LevelStep:
+    """With the probability that noise alone gives this very split."""
     found = contrasts(track, *(np.array([at]) for at in (first, split, end)))
     shift, variance = float(found.shift[0]), float(found.variance[0])
     if not math.isfinite(shift):
-        return LevelStep(first, split, end, 0.0, math.inf, 1.0, pinned)
+        return LevelStep(first, split, end, 0.0, math.inf, 1.0)
     z = float(normal_score(np.array(shift / math.sqrt(variance)), track.dof))
-    count = end - first
-    newest = end == len(track) and end - split <= HEAD
-    p = tail(z) if pinned else p_value(z, "head" if newest else "whole", count)
-    return LevelStep(first, split, end, shift, variance, p, pinned)
+    return LevelStep(first, split, end, shift, variance, tail(z))
 
 
 def place_support(track: Track, step: LevelStep) -> dict[int, float]:
@@ -351,26 +354,35 @@ def _runs(steps: Sequence[LevelStep]) -> Iterator[list[LevelStep]]:
 def _slope(track: Track, run: Sequence[LevelStep]) -> Slope | None:
     first, end = run[0].first, run[-1].end
     values = track.values[first:end] - _unit_levels(track, run)
-    weight = 1 / track.variance[first:end]
-    bounds = [first, *(step.split for step in run), end]
-    stepped = sum(
-        _spread(values[a - first : b - first], weight[a - first : b - first])
-        for a, b in pairwise(bounds)
-    )
-    ramp = _ramp(values, weight)
-    if ramp is None:
-        return None
-    begin, last, lost = ramp
-    count = math.log(len(values))
-    criterion_steps = _criterion(stepped, 2 * len(run) + 1, count)
+    weight, count = 1 / track.variance[first:end], end - first
+    # Weighted squares that the levels leave, and those of the best flat, rising and flat line.
+    stepped = 0.0
+    for a, b in pairwise([first, *(step.split for step in run), end]):
+        part, its_weight = values[a - first : b - first], weight[a - first : b - first]
+        mean = float((its_weight * part).sum() / its_weight.sum())
+        stepped += float((its_weight * (part - mean) ** 2).sum())
+    ramped, begin, last = math.inf, 0, 0
+    knots = np.unique(np.linspace(0, count - 1, min(KNOTS, count)).round().astype(int))
+    at, total = np.arange(count), weight.sum()
+    for start, stop in product(knots, knots):
+        if stop - start < LEAST_RAMP or count < LEAST_RAMP + 2:
+            continue
+        rise = np.clip((at - start) / (stop - start), 0, 1)
+        # Of the line a + b · rise, by weighted least squares.
+        x, y = rise - (weight * rise).sum() / total, values - (weight * values).sum() / total
+        along = float((weight * x * x).sum())
+        slope = float((weight * x * y).sum()) / along if along > 0 else 0.0
+        left = float((weight * (y - slope * x) ** 2).sum())
+        if left < ramped:
+            ramped, begin, last = left, int(start), int(stop)
     margin = SURER if len(run) == 1 else 0.0
-    if _criterion(lost, 4, count) + margin >= criterion_steps:
+    levels = _criterion(stepped, 2 * len(run) + 1, math.log(count))
+    if _criterion(ramped, 4, math.log(count)) + margin >= levels:
         return None
-    shift = sum(step.shift for step in run)
     return Slope(
         first + begin,
         first + last,
-        shift,
+        sum(step.shift for step in run),
         run[0].variance + run[-1].variance,
         min(step.p for step in run),
         tuple(step.split for step in run),
@@ -393,31 +405,3 @@ def _unit_levels(track: Track, run: Sequence[LevelStep]) -> Array:
         for one in np.unique(unit[here]):
             offsets[here & (unit == one)] = np.median(values[here & (unit == one)]) - level
     return offsets
-
-
-def _spread(values: Array, weight: Array) -> float:
-    mean = float((weight * values).sum() / weight.sum())
-    return float((weight * (values - mean) ** 2).sum())
-
-
-def _ramp(values: Array, weight: Array) -> tuple[int, int, float] | None:
-    """(begin, last, weighted squares left) of the best flat, rising and flat line."""
-    count = len(values)
-    if count < LEAST_RAMP + 2:
-        return None
-    knots = np.unique(np.linspace(0, count - 1, min(KNOTS, count)).round().astype(int))
-    best: tuple[int, int, float] | None = None
-    at = np.arange(count)
-    for begin, last in product(knots, knots):
-        if last - begin < LEAST_RAMP:
-            continue
-        rise = np.clip((at - begin) / (last - begin), 0, 1)
-        # Of the line a + b · rise, by weighted least squares.
-        total = weight.sum()
-        x, y = rise - (weight * rise).sum() / total, values - (weight * values).sum() / total
-        along = float((weight * x * x).sum())
-        slope = float((weight * x * y).sum()) / along if along > 0 else 0.0
-        lost = float((weight * (y - slope * x) ** 2).sum())
-        if best is None or lost < best[2]:
-            best = (int(begin), int(last), lost)
-    return best
