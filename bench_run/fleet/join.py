@@ -28,7 +28,6 @@ from bench_run.files import writing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_schema.document import Case
     from bench_schema.identity import Variant
 
 
@@ -227,8 +226,15 @@ def join_documents(paths: Sequence[str], output: str, *, allow_unlike: bool) -> 
         # The document as `codec.encode` writes it, its cases one by one.
         begin, end = encode(header).split(b'"cases":[]', 1)
         write(begin + b'"cases":[')
-        for number, case in enumerate(_cases(files, names)):
-            write(b"," * (number > 0) + encode(case))
+        separator = b""
+        for file in files:
+            document = read(file.path)  # again, one part at a time
+            if document.run.id != file.header.run.id or len(document.cases) != len(file.cases):
+                raise UsageError(f"{file.path}: it has changed while it was being merged")
+            for case in document.cases:
+                name = names.get((file.path, case.id), case.id)
+                write(separator + encode(replace(case, id=name)))
+                separator = b","
         write(b"]" + end)
     return Joined(header, tuple(c for file in files for c in file.cases), missing, unlike)
 
@@ -373,16 +379,3 @@ def _shared(items: Iterable[Iterable[tuple[str, str]]]) -> dict[str, str]:
     listed = [list(each) for each in items]
     counts = Counter(pair for each in listed for pair in each)
     return {name: value for name, value in listed[0] if counts[name, value] == len(listed)}
-
-
-# --- its cases ---
-
-
-def _cases(files: Sequence[PartFile], names: dict[tuple[str, str], str]) -> Iterator[Case]:
-    """Read again, one part at a time. Raises `UsageError` for a file that has changed."""
-    for file in files:
-        document = read(file.path)
-        if document.run.id != file.header.run.id or len(document.cases) != len(file.cases):
-            raise UsageError(f"{file.path}: it has changed while it was being merged")
-        for case in document.cases:
-            yield replace(case, id=names.get((file.path, case.id), case.id))

@@ -31,7 +31,7 @@ from bench_run.runner.planning import outline_run, plan_run
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bench_schema.document import Case, Document, Machine, Round
+    from bench_schema.document import Case, Document, Machine
 
     from bench_run.fleet.cluster import Cluster, Slot
     from bench_run.fleet.unit import News, UnitFacts
@@ -87,10 +87,23 @@ def open_units(
         if problem is not None:
             cluster.end(member.slot)
             problems.append(f"unit {member.name}: {problem}")
-    usable = _of_one_kind([m for m in members if m.facts is not None], problems)
-    for member in members:
-        if member not in usable:
-            cluster.end(member.slot)
+    # The most numerous kind; and one unit of each node where engines run on its processors.
+    able = [(member, member.facts) for member in members if member.facts is not None]
+    kinds = Counter(facts.kind for _, facts in able)
+    kind = max(kinds, key=lambda each: (kinds[each], str(each)), default=())
+    usable: list[Member] = []
+    nodes = set()
+    for member, facts in able:
+        on_processors = any(engine.device == "cpu" for engine in facts.opened.engines)
+        if facts.kind != kind:
+            problems.append(f"unit {member.name}: another kind of device or library")
+        elif on_processors and member.slot.node in nodes:
+            problems.append(f"unit {member.name}: one unit of a host measures its processors")
+        else:
+            usable.append(member)
+            nodes.add(member.slot.node)
+    for member in (other for other in members if other not in usable):
+        cluster.end(member.slot)
     if not usable:
         raise EngineUnavailableError("; ".join(problems) or "the cluster has no unit to measure on")
     for problem in problems:
@@ -117,27 +130,6 @@ def _opened(cluster: Cluster, member: Member, until: float) -> str | None:
     member.facts = facts
     member.promise = None
     return None
-
-
-def _of_one_kind(members: Sequence[Member], problems: list[str]) -> list[Member]:
-    """The most numerous kind; and one unit of each node where engines run on its processors."""
-    kinds = Counter(member.facts.kind for member in members if member.facts is not None)
-    if not kinds:
-        return []
-    kind = max(kinds, key=lambda each: (kinds[each], str(each)))
-    usable, nodes = [], set()
-    for member in members:
-        assert member.facts is not None
-        if member.facts.kind != kind:
-            problems.append(f"unit {member.name}: another kind of device or library")
-        elif member.slot.node in nodes and any(
-            engine.device == "cpu" for engine in member.facts.opened.engines
-        ):
-            problems.append(f"unit {member.name}: one unit of a host measures its processors")
-        else:
-            usable.append(member)
-            nodes.add(member.slot.node)
-    return usable
 
 
 SILENT_S = 90.0
@@ -210,12 +202,6 @@ def run_fleet(options: Options, command: Sequence[str] = (), unit: type[Unit] = 
             return Fleet(cluster, options, planned, members, record, progress).run()
 
 
-def _beside(measured: Round, companions: tuple[str, ...]) -> Round:
-    """The round with the devices that measured at the same time."""
-    known = measured.surroundings or Surroundings()
-    return replace(measured, surroundings=replace(known, companions=companions))
-
-
 class Fleet:
     """The run while units measure."""
 
@@ -285,7 +271,14 @@ class Fleet:
     def _serve(self) -> bool:
         """Until every case is complete; false where no unit is left for some."""
         while self._dispatch.open:
-            self._hand_out()
+            for key, member in self._members.items():
+                if member.lost or member.promise is not None or member.facts is None:
+                    continue
+                block = self._dispatch.next_block(key)
+                if block is not None:
+                    self._cluster.ask(member.slot, "start", self._cluster.share(block))
+                    member.block = block.number
+                    self._ask(member, "poll", member.received, block.number)
             waited = [m.promise for m in self._members.values() if m.promise is not None]
             if not waited:
                 self._progress.say("every unit is lost: continue with --resume")
@@ -301,16 +294,6 @@ class Fleet:
                         member, f"silent for {limit_s[member.question]:g} s", heard_later=True
                     )
         return True
-
-    def _hand_out(self) -> None:
-        for key, member in self._members.items():
-            if member.lost or member.promise is not None or member.facts is None:
-                continue
-            block = self._dispatch.next_block(key)
-            if block is not None:
-                self._cluster.ask(member.slot, "start", self._cluster.share(block))
-                member.block = block.number
-                self._ask(member, "poll", member.received, block.number)
 
     def _ask(self, member: Member, question: str, *arguments: object) -> None:
         member.promise = self._cluster.ask(member.slot, question, *arguments)
@@ -332,10 +315,8 @@ class Fleet:
             self._place(
                 names, [member.slot.key] if answer.identity == member.before else self._able()
             )
-        else:
-            self._take(member, answer)
-
-    def _take(self, member: Member, news: News) -> None:
+            return
+        news: News = answer
         for place, part in enumerate(news.results, news.first):
             if place >= member.received:
                 self._keep(member, part)
@@ -364,7 +345,15 @@ class Fleet:
             if other is not member and other.slot.node == member.slot.node and not other.lost
             for device in (() if other.facts is None else other.facts.identity[1:2])
         )
-        rounds = tuple(_beside(each, beside) for each in kept.rounds) if beside else kept.rounds
+        rounds = kept.rounds
+        if beside:
+            rounds = tuple(
+                replace(
+                    each,
+                    surroundings=replace(each.surroundings or Surroundings(), companions=beside),
+                )
+                for each in rounds
+            )
         self._record.add(replace(kept, rounds=rounds))
         for _ in kept.rounds:
             self._progress.finish_case()
@@ -381,18 +370,15 @@ class Fleet:
         if not heard_later:
             self._cluster.end(member.slot)
             if member.restarts < RESTARTS and self._cluster.is_alive(member.slot):
-                self._restart(member, names)
+                # The same unit first: its cases wait until it is there again, or is not.
+                slot = replace(member.slot, key=f"{member.slot.key}+")
+                before = member.before if member.facts is None else member.facts.identity
+                again = Member(slot, restarts=member.restarts + 1, before=before, orphans=names)
+                self._members[slot.key] = again
+                self._cluster.start(again.slot, self._options)
+                self._ask(again, "open", self._planned.engines)
                 return
         self._place(names, self._able())
-
-    def _restart(self, member: Member, names: Sequence[str]) -> None:
-        """The same unit first: its cases wait until it is there again, or is not."""
-        slot = replace(member.slot, key=f"{member.slot.key}+")
-        before = member.facts.identity if member.facts is not None else member.before
-        again = Member(slot, restarts=member.restarts + 1, before=before, orphans=list(names))
-        self._members[slot.key] = again
-        self._cluster.start(again.slot, self._options)
-        self._ask(again, "open", self._planned.engines)
 
     def _able(self) -> list[str]:
         return [k for k, m in self._members.items() if not m.lost and m.facts is not None]

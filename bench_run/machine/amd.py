@@ -115,12 +115,13 @@ def snapshot(device: str, *, at_once: bool = False) -> Telemetry | None:
     if handle is None:
         return None
     power = _ask("amdsmi_get_power_info", handle)
+    violations = {} if at_once else _ask("amdsmi_get_violation_status", handle) or {}
     return Telemetry(
         sm_clock_mhz=_clock(handle, "GFX", "clk", "cur_clk"),
         memory_clock_mhz=_clock(handle, "MEM", "clk", "cur_clk"),
         power_w=_number(power, "current_socket_power", "socket_power", "average_socket_power"),
         temperature_c=_temperature(handle, smi),
-        throttle=() if at_once else _violations(handle),
+        throttle=tuple(name for field, name in VIOLATIONS.items() if violations.get(field) is True),
     )
 
 
@@ -142,11 +143,6 @@ def _temperature(handle: Any, smi: Any) -> float | None:
             if found is not None:
                 return found
     return None
-
-
-def _violations(handle: Any) -> tuple[str, ...]:
-    status = _ask("amdsmi_get_violation_status", handle) or {}
-    return tuple(name for field, name in VIOLATIONS.items() if status.get(field) is True)
 
 
 def pci_address(device: str) -> str | None:

@@ -109,17 +109,13 @@ class DeviceLock:
         begin = time.monotonic()
         while not stopped() and not try_lock(file, alone=alone):
             if time.monotonic() - begin > TOLD_S:
-                self._tell_once()
+                tell, self._tell = self._tell, None
+                if tell is not None:
+                    tell(
+                        f"note: another run has used {', '.join(self.names)} for {TOLD_S:g} s and "
+                        f"is waited for (locks in {self._folder})"
+                    )
             time.sleep(POLL_S)
-
-    def _tell_once(self) -> None:
-        tell, self._tell = self._tell, None
-        if tell is not None:
-            devices = ", ".join(self.names)
-            tell(
-                f"note: another run has used {devices} for {TOLD_S:g} s and is waited for "
-                f"(locks in {self._folder})"
-            )
 
     def _open(self, name: str) -> int:
         """Made where it is missing only: in a folder for everyone the kernel refuses to "create"

@@ -140,17 +140,12 @@ def _host_times(proc: Path) -> tuple[float | None, float | None]:
 def find_run(pid: int, proc: Path = PROC) -> int:
     """The process that the run is: the first ancestor that is no worker and starts none."""
     while True:
-        found = _stat(pid, proc)
-        if found is None or found.parent <= 1 or not _is_ours(pid, proc):
+        found, words = _stat(pid, proc), b""
+        with suppress(OSError):
+            words = (proc / str(pid) / "cmdline").read_bytes()
+        if found is None or found.parent <= 1 or OUR_PROGRAM not in words:
             return pid
         pid = found.parent
-
-
-def _is_ours(pid: int, proc: Path) -> bool:
-    try:
-        return OUR_PROGRAM in (proc / str(pid) / "cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 @dataclass(frozen=True)

@@ -336,7 +336,16 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     amax_s = float(np.max(list(each(compute, blocks)), initial=0.0))
     results = {"stats": _finite(top) + np.log(total), "max": top, "sum_exp": total}
     shaped = {p: results[p].reshape(outputs[p].dims) for p in STATISTICS if p in outputs}
-    return shaped | _scaled(node, inputs, outputs, o, amax_s)
+    # o with its fp8 factors, and the maxima of fp8 scaling.
+    factor = per_head(node, inputs, "descale_v")
+    for port in ("scale_s", "descale_s"):
+        factor = factor * per_head(node, inputs, port)
+    o *= factor[:, :, None, None]
+    for port, value in (("amax_s", amax_s), ("amax_o", np.abs(o).max(initial=0.0))):
+        if port in outputs:
+            shaped[port] = np.full(outputs[port].dims, value)
+    shaped["o"] = o * scalar(node, inputs, "scale_o") if "scale_o" in inputs else o
+    return shaped
 
 
 def _sinks(node: Node, inputs: Arrays) -> Array:
@@ -352,23 +361,6 @@ def _sinks(node: Node, inputs: Arrays) -> Array:
 def _finite(maximum: Array) -> Array:
     """0 in place of −∞, the maximum (log-sum-exp) of a row that sees nothing."""
     return np.where(np.isneginf(maximum), 0.0, maximum)
-
-
-def _scaled(
-    node: Node, inputs: Arrays, outputs: Outputs, o: Array, amax_s: float
-) -> dict[str, Array]:
-    """o with its fp8 factors, and the maxima of fp8 scaling."""
-    factor = per_head(node, inputs, "descale_v")
-    for port in ("scale_s", "descale_s"):
-        factor = factor * per_head(node, inputs, port)
-    o *= factor[:, :, None, None]
-    results = {"o": o}
-    for port, value in (("amax_s", amax_s), ("amax_o", np.abs(o).max(initial=0.0))):
-        if port in outputs:
-            results[port] = np.full(outputs[port].dims, value)
-    if "scale_o" in inputs:
-        results["o"] = o * scalar(node, inputs, "scale_o")
-    return results
 
 
 # Scaled dot-product attention, backward.

@@ -74,7 +74,14 @@ def backward(node: Node, inputs: Arrays, _outputs: Outputs) -> dict[str, Array]:
     """
     _refuse_peers(node)
     dy, x = inputs["dy"], inputs["x"]
-    mean, inv = _saved(node, inputs)
+    saved = {"mean", "inv_variance"} & set(inputs)
+    if len(saved) == 1:
+        raise refusal(node, "mean and inv_variance must be given both, or neither")
+    if saved:
+        mean, inv = inputs["mean"], inputs["inv_variance"]
+    else:
+        mean, variance = _moments(x)
+        inv = 1.0 / np.sqrt(variance + RECOMPUTED_EPSILON)
     axes = _axes(x)
     normal = (x - mean) * inv
     dbias = dy.sum(axis=axes, keepdims=True)
@@ -110,16 +117,6 @@ def _affine(x: Array, mean: Array, inv: Array, scale: Array, bias: Array) -> Arr
     y *= inv * scale
     y += bias
     return y
-
-
-def _saved(node: Node, inputs: Arrays) -> tuple[Array, Array]:
-    given = {"mean", "inv_variance"} & set(inputs)
-    if len(given) == 1:
-        raise refusal(node, "mean and inv_variance must be given both, or neither")
-    if given:
-        return inputs["mean"], inputs["inv_variance"]
-    mean, variance = _moments(inputs["x"])
-    return mean, 1.0 / np.sqrt(variance + RECOMPUTED_EPSILON)
 
 
 def _refuse_peers(node: Node) -> None:

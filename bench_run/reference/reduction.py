@@ -27,7 +27,8 @@ MODES: Mapping[str, Callable[[Array, Axes], Array]] = {
     "amax": lambda x, axes: np.abs(x).max(axis=axes, keepdims=True),  # max |x|
     "avg": lambda x, axes: x.mean(axis=axes, keepdims=True),  # Σ x / n
     "norm1": lambda x, axes: np.abs(x).sum(axis=axes, keepdims=True),  # Σ |x|
-    "norm2": lambda x, axes: np.sqrt(_squares(x).sum(axis=axes, keepdims=True)),  # √Σ x²
+    # √Σ x², in float64: the squares of integers may not fit.
+    "norm2": lambda x, axes: np.sqrt(np.square(x.astype(np.float64)).sum(axis=axes, keepdims=True)),
     "mul_no_zeros": lambda x, axes: np.where(x == 0, 1, x).prod(axis=axes, keepdims=True),
 }
 
@@ -46,8 +47,3 @@ def reduction(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     if x.size == 0 and mode in ("min", "max", "amax"):
         raise refusal(node, f"{mode} of no elements has no value")
     return {"out": MODES[mode](x.astype(np.int64) if x.dtype.kind == "b" else x, axes)}
-
-
-def _squares(x: Array) -> Array:
-    """x², in float64: the squares of integers may not fit."""
-    return np.square(x.astype(np.float64))
