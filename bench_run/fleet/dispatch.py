@@ -27,7 +27,7 @@ MOST_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
-class CaseBlock:
+class UnitBlock:
     """What a unit measures in one go."""
 
     number: int
@@ -124,7 +124,7 @@ class Dispatch:
             meaning = case.graph.id.fingerprint
             self._queue(chosen.get(meaning) or homes[meaning]).waiting.append(case.id)
 
-    def next_block(self, unit: str) -> CaseBlock | None:
+    def next_block(self, unit: str) -> UnitBlock | None:
         """All that waits for a unit; None while it is busy, or where nothing does."""
         queue = self._queue(unit)
         if queue.lost or queue.block is not None:
@@ -142,7 +142,7 @@ class Dispatch:
         known = [self._cases[name] for name in names]
         queue.attempts.update(dict.fromkeys(names, attempt))
         done = tuple(part for one in known for part in one.parts)
-        return CaseBlock(self._blocks, tuple(one.case for one in known), done, attempt)
+        return UnitBlock(self._blocks, tuple(one.case for one in known), done, attempt)
 
     def finish(self, unit: str, block: int) -> list[str]:
         """A unit has done its block; cases that it should have completed and did not go back."""

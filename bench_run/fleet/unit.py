@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Machine
 
-    from bench_run.fleet.dispatch import CaseBlock
+    from bench_run.fleet.dispatch import UnitBlock
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.benchmark import OpenedEngines
@@ -127,12 +127,12 @@ class Unit:
     def _pool(self) -> WorkerPool:
         return WorkerPool(self._options.timeout_s, {}, fresh=self._options.worker_start)
 
-    def start(self, block: CaseBlock) -> None:
+    def start(self, block: UnitBlock) -> None:
         """Begin a block; `poll` tells what comes of it."""
         self._thread = threading.Thread(target=self._measure, args=(block,), daemon=True)
         self._thread.start()
 
-    def _measure(self, block: CaseBlock) -> None:
+    def _measure(self, block: UnitBlock) -> None:
         problem = "the unit's process met an error that was not expected"
         try:
             problem = "; ".join(self._run(block))
@@ -143,7 +143,7 @@ class Unit:
                 self._finished, self._problem = block.number, problem or None
                 self._changed.notify_all()
 
-    def _run(self, block: CaseBlock) -> tuple[str, ...]:
+    def _run(self, block: UnitBlock) -> tuple[str, ...]:
         pool = self._pool()
         try:
             if self._sharing.lanes > 1:

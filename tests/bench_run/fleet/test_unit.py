@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench_run.fleet import unit as units
-from bench_run.fleet.dispatch import CaseBlock
+from bench_run.fleet.dispatch import UnitBlock
 from bench_run.fleet.unit import Unit
 from bench_run.options import Options
 from bench_run.runner.planning import outline_run, plan_run
@@ -30,7 +30,7 @@ def results(twins, monkeypatch):
     outline = outline_run(options)
     unit = Unit(options)
     unit.open(outline.engines)
-    unit.start(CaseBlock(1, plan_run(outline, outline.engines, {}).cases, (), 0))
+    unit.start(UnitBlock(1, plan_run(outline, outline.engines, {}).cases, (), 0))
     found, received = [], 0
     while True:
         news = unit.poll(received, 1)
