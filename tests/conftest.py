@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from bench_run.worker.parent import start
 from tests.conformance.opening import absence
 from tests.support import graph_json
-from tests.warm_commands import WarmCommands
+from tests.warm_commands import WarmCommands, warm_workers
 
 # The same examples in every run, so that a build fails for what it changed. To look for new ones:
 # HYPOTHESIS_PROFILE=explore make test
@@ -121,6 +122,23 @@ def twins(tmp_path_factory, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     monkeypatch.setenv("BENCH_RUN_LOCKS", str(tmp_path / "locks"))
     monkeypatch.setenv("TWIN_TRACE", str(tmp_path / "trace"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm_workers():
+    """Workers of runs in this process are forked: importing NumPy and the packages takes longer
+    than most of them work. `fresh_workers` are not."""
+    workers = warm_workers(_reaching_us(os.environ))
+    start.start_module, before = workers.start_module, start.start_module
+    yield before
+    start.start_module = before
+    workers.close()
+
+
+@pytest.fixture
+def fresh_workers(_warm_workers, monkeypatch):
+    """For tests of how a worker starts, and of what is left of it when it has ended."""
+    monkeypatch.setattr(start, "start_module", _warm_workers)
 
 
 @pytest.fixture(scope="session")

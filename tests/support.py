@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import psutil
 
+from bench_run.worker.parent import start
+
 
 def child_pids():
     """Processes that this one has started and that still run."""
+    forked = start.start_module.__module__ != start.__name__
+    assert not forked, "forked workers are no children: the test needs the fixture fresh_workers"
     children = psutil.Process().children()
     return {child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE}
 

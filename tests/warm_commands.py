@@ -1,8 +1,8 @@
-"""`bench-run` in processes of their own that start in milliseconds: each is forked from one that
-has imported what the command imports, which is a third of the processor time of a short run.
+"""The two commands, and the workers of runs, in processes that start in milliseconds: each is
+forked from one that has imported what it needs, and then takes folder and variables as given.
 
-Run as a program, ``python -m tests.warm_commands DESCRIPTOR``, it serves a socket over which words,
-folder and environment come, with the descriptors of stdout and stderr.
+Run as a program, ``python -m tests.warm_commands DESCRIPTOR [MODULE...]``, it imports these modules
+and serves a socket over which the requests come.
 """
 
 from __future__ import annotations
@@ -10,70 +10,112 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import pickle
 import runpy
-import signal
 import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
-MESSAGE_BYTES = 1 << 18
-PRELOADED = (
+from bench_run.worker.parent import start
+from tests.forking import Forked, serve
+
+OF_WORKERS = (
+    "bench_run.engines.numpy_engine.engine",
+    "bench_run.validate.roundoff.estimate",
+    "bench_run.worker.run_case",
+    "bench_run.worker.template",
+)
+OF_COMMANDS = (
     "docopt",
     "bench_run.cli",
     "bench_run.commands.run",
     "bench_run.runner.benchmark",
     "bench_run.runner.early",
 )
+READ_AT_THE_START = ("GOTO", "LD_", "MALLOC", "MKL", "OMP", "OPENBLAS", "PYTHON")
+"""Variables that are read before the first line of a worker runs, by their beginnings."""
 
 
 class WarmCommands:
-    """The server, seen from the tests."""
+    """Runs commands, and their workers, in forks."""
 
     def __init__(self, environment):
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        subprocess.run(
-            [sys.executable, "-m", "tests.warm_commands", str(theirs.fileno())],
-            pass_fds=(theirs.fileno(),),
-            env=environment,
-            check=True,
-        )
-        theirs.close()
+        self._control = _start_server(environment, (*OF_COMMANDS, *OF_WORKERS))
 
     def run(self, words, folder, environment, timeout):
-        """As `subprocess.run` does it with captured text."""
+        """``bench-run`` with these words, as `subprocess.run` does it with captured text."""
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-        request = pickle.dumps((words, str(folder), environment))
-        socket.send_fds(self._control, [request], [out_end, err_end])
+        request = (str(folder), environment, ("bench_run", *words))
+        process = Forked(self._control, request, [0, out_end, err_end])
         for end in (out_end, err_end):
             os.close(end)
-        pid = int(self._control.recv(MESSAGE_BYTES))
         with ThreadPoolExecutor(2) as readers:
             texts = [readers.submit(_read, end) for end in (out, err)]
-            code = self._code(pid, timeout)
+            try:
+                code = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:  # the time limit of a test may have ended the wait
+                process.kill()
         stdout, stderr = (text.result() for text in texts)
         if code is None:
             raise subprocess.TimeoutExpired(words, timeout, stdout, stderr)
         return subprocess.CompletedProcess(words, code, stdout, stderr)
 
-    def _code(self, pid, timeout):
-        """The exit code; None for one that has been killed for its time."""
-        self._control.settimeout(timeout)
-        try:
-            return int(self._control.recv(MESSAGE_BYTES))
-        except BaseException as error:  # the time limit of a test among them
-            os.kill(pid, signal.SIGKILL)
-            self._control.settimeout(None)
-            self._control.recv(MESSAGE_BYTES)
-            if not isinstance(error, TimeoutError):
-                raise
-            return None
-        finally:
-            self._control.settimeout(None)
+    def fileno(self):
+        """Of the socket: who inherits it may ask for commands too."""
+        return self._control.fileno()
 
     def close(self):
         self._control.close()
+
+
+class WarmWorkers:
+    """Starts workers in forks of a server, which starts when the first is asked for. As their
+    parent it ends with the run, and they end with it."""
+
+    def __init__(self, start_server):
+        self._start_server = start_server
+        self._control, self._lock = None, threading.Lock()
+        self._start_afresh = start.start_module
+
+    def start_module(self, module, environment, pipe, output):
+        """In the place of the function of this name. Templates, and workers that are given what is
+        read before their first line, are started afresh."""
+        if module != start.WORKER or any(map(_is_read_at_the_start, environment)):
+            return self._start_afresh(module, environment, pipe, output)
+        with self._lock:
+            if self._control is None:
+                self._control = self._start_server()
+        request = (os.getcwd(), {**os.environ, **environment}, None)
+        return Forked(self._control, request, [pipe, output])
+
+    def close(self):
+        if self._control is not None:
+            self._control.close()
+
+
+def warm_workers(environment):
+    """For the workers of this process."""
+    return WarmWorkers(lambda: _start_server(environment, OF_WORKERS))
+
+
+def _is_read_at_the_start(name):
+    return name.startswith(READ_AT_THE_START)
+
+
+def _start_server(environment, modules):
+    """Our end of the socket of a fresh server."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        subprocess.run(
+            [sys.executable, "-m", "tests.warm_commands", str(theirs.fileno()), *modules],
+            pass_fds=(theirs.fileno(),),
+            env=environment,
+            check=True,
+        )
+    return ours
 
 
 def _read(descriptor):
@@ -81,49 +123,62 @@ def _read(descriptor):
         return file.read()
 
 
-def serve(control):
-    """Fork for each request, and tell pid and exit code. Returns in each forked process what is to
-    be run there, and None when the other side is gone."""
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 2)
-        if not message:
-            return None
-        pid = os.fork()
-        if pid == 0:
-            for number, descriptor in enumerate(descriptors, 1):
-                os.dup2(descriptor, number)
-                os.close(descriptor)
-            control.close()
-            return pickle.loads(message)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        control.send(str(pid).encode())
-        control.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
-
-
-def become(words, folder, environment, before):
-    """What a fresh interpreter does with them. `before`: entries of the path that this one found in
-    its own environment."""
+def serve_forks(control, before):
+    """Until the other side is gone; the forked processes return when they have done what was
+    asked. `before`: entries of the path that this process found in its own environment."""
+    asked = serve(control)
+    if asked is None:
+        return
+    (folder, environment, words), descriptors = asked
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    named = environment.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:] = [folder, *filter(None, named), *(p for p in sys.path if p not in before)]
-    sys.argv[1:] = words
-    runpy.run_module("bench_run", run_name="__main__", alter_sys=True)
+    named = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:] = [*named, *(p for p in sys.path if p not in before)]
+    if words is None:
+        become_worker(descriptors)
+    become_command(words, descriptors, named)
 
 
-def main(descriptor):
+def become_worker(descriptors):
+    from bench_run.worker import template
+
+    os.setsid()
+    template.become_worker(*descriptors)
+
+
+def become_command(words, descriptors, named):
+    """Do what a fresh interpreter does with ``-m`` and these words, but for its workers: they are
+    forked from a child of this process. `named`: entries of the path that are this process's."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        ours.close()
+        for given in descriptors:
+            os.close(given)
+        serve_forks(theirs, set(named))
+        os._exit(0)
+    theirs.close()
+    for number, given in enumerate(descriptors):
+        os.dup2(given, number)
+        os.close(given)
+    start.start_module = WarmWorkers(lambda: ours).start_module
+    sys.argv[1:] = words[1:]
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+
+
+def main(descriptor, *modules):
     if os.fork():
         os._exit(0)  # what serves is no child of the tests: some look at all that they have
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
     before = {os.getcwd(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
-    for name in PRELOADED:
+    for name in modules:
         importlib.import_module(name)
     gc.freeze()
-    request = serve(socket.socket(fileno=descriptor))
-    if request is not None:
-        become(*request, before)
+    serve_forks(socket.socket(fileno=int(descriptor)), before)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*sys.argv[1:])

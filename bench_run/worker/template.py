@@ -70,7 +70,7 @@ def _fork(control: socket.socket, pipe: int, output: int) -> None:
     if pid == 0:
         os.setpgid(0, 0)
         control.close()
-        _become_worker(pipe, output)
+        become_worker(pipe, output)
     with contextlib.suppress(OSError):  # both do it, so that neither has to wait for the other
         os.setpgid(pid, pid)
     os.close(pipe)
@@ -78,8 +78,8 @@ def _fork(control: socket.socket, pipe: int, output: int) -> None:
     control.send(pickle.dumps(Forked(pid)))
 
 
-def _become_worker(pipe: int, output: int) -> None:
-    """What `subprocess` does for a fresh worker, then its program."""
+def become_worker(pipe: int, output: int) -> None:
+    """What `subprocess` does for a fresh worker, then its program. Never returns."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)

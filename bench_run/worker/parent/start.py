@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from bench_run.plan.engines import PlannedEngine
 
 
+WORKER, TEMPLATE = "bench_run.worker.main", "bench_run.worker.template"
 WAIT_STEP_S = 0.02
 
 
@@ -58,7 +59,7 @@ class Starter(Protocol):
         """A process that serves `pipe` and prints to `output`."""
 
 
-def _start_module(
+def start_module(
     module: str, environment: Mapping[str, str], descriptor: int, output: int
 ) -> subprocess.Popen[bytes]:
     """A Python process in a session of its own that serves a descriptor and prints to `output`."""
@@ -74,7 +75,7 @@ def _start_module(
 
 
 def start_afresh(environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
-    return _start_module("bench_run.worker.main", environment, pipe, output)
+    return start_module(WORKER, environment, pipe, output)
 
 
 class Template:
@@ -90,9 +91,7 @@ class Template:
         """`spec`: the engine's, as text. `timeout_s`: how long importing, and a fork, may take."""
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(timeout_s)
-        self._process = _start_module(
-            "bench_run.worker.template", environment, theirs.fileno(), subprocess.DEVNULL
-        )
+        self._process = start_module(TEMPLATE, environment, theirs.fileno(), subprocess.DEVNULL)
         theirs.close()
         self._lock, self._importing = threading.Lock(), threading.Lock()
         self._ends: dict[int, int] = {}

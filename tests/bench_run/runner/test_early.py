@@ -14,7 +14,7 @@ from bench_run.runner.early import early_templates
 from bench_run.worker.parent import start
 from tests.support import child_pids
 
-pytestmark = pytest.mark.usefixtures("hostile")
+pytestmark = pytest.mark.usefixtures("hostile", "fresh_workers")
 
 FORKING = ("-e", "hostile:fine+fork", "--iters", "2", "--quiet", "--rounds")
 

@@ -16,7 +16,7 @@ from bench_run.plan.engines import PlannedEngine
 from bench_run.worker.parent.launcher import OPENING_AT_ONCE, openings
 from bench_run.worker.parent.pool import WorkerPool
 
-pytestmark = pytest.mark.usefixtures("hostile")
+pytestmark = pytest.mark.usefixtures("hostile", "fresh_workers")
 
 
 def planned(text):

@@ -10,6 +10,8 @@ from bench_run.errors import EngineUnavailableError, WorkerCrashedError
 from bench_run.options import Options
 from bench_run.plan.engines import plan_engines
 
+pytestmark = pytest.mark.usefixtures("fresh_workers")
+
 FAST = {"rounds": 1, "iterations": 2, "warmup": 0}
 
 DEATHS = [

@@ -16,7 +16,7 @@ import bench_run
 from bench_run.worker.parent.start import Template
 from bench_run.worker.template_messages import Preload
 
-pytestmark = pytest.mark.usefixtures("hostile")
+pytestmark = pytest.mark.usefixtures("hostile", "fresh_workers")
 
 
 def run(graph, spec, **options):
