@@ -22,7 +22,7 @@ from bench_compare.compose.select import default_row, rows_of, states_of
 from bench_compare.statistics.special import t_quantile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from bench_schema.document import Case
 
@@ -146,35 +146,31 @@ def checks(
 
 
 def _check(one: MeasuredChain, predicted: IntervalEstimate, joules: float | None) -> Check:
-    value = one.estimate.value
+    """It holds where the two are no further apart than both intervals together (root of squares)
+    allow. A measurement without one, from a single round or from rounds that say nothing, refutes
+    nothing."""
+    measured, holds = one.estimate, None
+    value, low, high = predicted.value, predicted.low, predicted.high
+    if low is not None and high is not None:
+        apart, slack = measured.value - value, CLOSE * measured.value
+        own = high - value if apart > 0 else value - low
+        if measured.low is None or measured.high is None:
+            holds = True if abs(apart) <= own + slack else None
+        else:
+            other = measured.value - measured.low if apart > 0 else measured.high - measured.value
+            holds = abs(apart) <= math.hypot(own, other) * (1 + CLOSE) + slack
     return Check(
         engine=one.case.engine,
         cache=one.cache,
         source=one.source,
         case=one.case.id,
-        measured=one.estimate,
+        measured=measured,
         predicted=predicted,
-        log_error=math.log(value / predicted.value) if predicted.value > 0 else math.inf,
-        holds=_holds(predicted, one.estimate),
+        log_error=math.log(measured.value / value) if value > 0 else math.inf,
+        holds=holds,
         energy_measured_j=one.energy_j,
         energy_predicted_j=joules,
     )
-
-
-def _holds(predicted: IntervalEstimate, measured: IntervalEstimate) -> bool | None:
-    """Whether they are no further apart than both intervals together (root of squares) allow. A
-    measurement without one, from a single round or from rounds that say nothing, refutes nothing.
-    """
-    low, high = predicted.low, predicted.high
-    if low is None or high is None:
-        return None
-    apart = measured.value - predicted.value
-    own = (high - predicted.value) if apart > 0 else (predicted.value - low)
-    slack = CLOSE * measured.value
-    if measured.low is None or measured.high is None:
-        return True if abs(apart) <= own + slack else None
-    other = (measured.value - measured.low) if apart > 0 else (measured.high - measured.value)
-    return abs(apart) <= math.hypot(own, other) * (1 + CLOSE) + slack
 
 
 def model_term(found: PredictionRounds, chains: Sequence[MeasuredChain]) -> ModelTerm:
@@ -216,20 +212,12 @@ def _by_graphs(table: LayerTable, one: MeasuredChain) -> dict[int, float] | None
         weights: dict[int, float] = defaultdict(float)
         for number, row in enumerate(rows):
             weights[row.number] += 1.0
-            for pair, factor in _seam(table, prints, number, engine, cache):
-                weights[pair] += factor
+            for before in reversed(range(number)):
+                pairs = table.pairs.get(((prints[before], prints[number]), engine, cache))
+                if pairs:
+                    weights[pairs[0].number] += 1.0
+                    weights[rows[before].number] -= 1.0
+                    weights[row.number] -= 1.0
+                    break
         return weights
     return None
-
-
-def _seam(
-    table: LayerTable, prints: Sequence[str], number: int, engine: str, cache: str
-) -> Iterator[tuple[int, float]]:
-    reader = prints[number]
-    for writer in reversed(prints[:number]):
-        rows = table.pairs.get(((writer, reader), engine, cache))
-        alone = [table.defaults.get((one, engine, cache)) for one in (writer, reader)]
-        if rows:
-            yield rows[0].number, 1.0
-            yield from ((row.number, -1.0) for row in alone if row is not None)
-            return

@@ -81,6 +81,14 @@ def layer_choices(
                 )
                 for row in sorted(timed, key=lambda row: times[row.number])
             )
+        fastest = min(here.rows, key=lambda row: float(chooses.prices.times[row.number]))
+        reason = "the baseline" if one is base else "not the fastest by itself"
+        if here.is_fixed:
+            reason = "asked for"
+        elif len(here.rows) == 1:
+            reason = "the only one"
+        elif one is fastest:
+            reason = "the fastest"
         made.append(
             LayerChoice(
                 layer=station.layer.id,
@@ -89,23 +97,11 @@ def layer_choices(
                 repeat=station.layer.repeat,
                 chosen=one.text,
                 baseline=base.text,
-                reason=_reason(here, one, base, chooses),
+                reason=reason,
                 options=options[key],
             )
         )
     return tuple(made)
-
-
-def _reason(here: Allowed, chosen: TableRow, baseline: TableRow, chooses: PredictionRounds) -> str:
-    if here.is_fixed:
-        return "asked for"
-    if len(here.rows) == 1:
-        return "the only one"
-    times = chooses.prices.times
-    fastest = min(here.rows, key=lambda row: float(times[row.number]))
-    if chosen is fastest:
-        return "the fastest"
-    return "the baseline" if chosen is baseline else "not the fastest by itself"
 
 
 INTERVALS: dict[IntervalKind, str] = {
@@ -174,7 +170,41 @@ class Composer:
                 missing.append(given.lines.energy(given.baseline, given.cache, blocks=True))
             return without_answer(given, missing, [self._impossible(best)]), []
         chosen = self._rows_of(space, best)
-        return self._answer(space, best, chosen), chosen
+        choose = self._settings.choose
+        term = model_term(self._whole, given.chains) if given.inputs.against else None
+        half = None if term is None else term.half_width_log
+        found, remarks = checks(self._whole, given.chains, half)
+        name = f"chosen by {choose}" if choose else "asked for"
+        made, kind = self._widened(name, chosen, half)
+        baseline, _ = self._widened(given.baseline, self._baseline, half)
+        # Each engine's own choice throughout.
+        others = []
+        for engine in given.table.engines:
+            own = defaults(given.table, given.network, engine, given.cache)
+            whole = [row for row in own if row is not None]
+            if len(whole) == len(own):
+                other = describe(engine, self._predicts, whole)
+                others.append(replace(other, parts=(), once=()))
+        problems = []
+        if given.inputs.against and not found:
+            problems.append("--against: no chain of this pipeline that can be predicted was found")
+        plain = without_answer(given, self._missing(space, chosen), problems)
+        composition = replace(
+            plain,
+            optimal=best.optimal if choose else None,
+            method=self._method(space, best, kind, term),
+            interval=kind,
+            baseline=baseline,
+            chosen=made,
+            others=tuple(others),
+            ratios=ratios(self._predicts, self._baseline, chosen),
+            layers=layer_choices(self._predicts, self._rows, chosen, self._baseline, self._chooses),
+            front=self._front(space, best),
+            checks=tuple(found),
+            model=term,
+            remarks=(*given.remarks, *remarks, *self._remarks(space, chosen, made)),
+        )
+        return composition, chosen
 
     def space(self, frugal: bool) -> ChoiceSpace:
         given = self._given
@@ -206,42 +236,6 @@ class Composer:
 
     def _rows_of(self, space: ChoiceSpace, best: Best) -> list[TableRow]:
         return [rows[option] for rows, option in zip(space.options, best.choice, strict=False)]
-
-    def _answer(self, space: ChoiceSpace, best: Best, chosen: Sequence[TableRow]) -> Composition:
-        given, choose = self._given, self._settings.choose
-        term = model_term(self._whole, given.chains) if given.inputs.against else None
-        half = None if term is None else term.half_width_log
-        found, remarks = checks(self._whole, given.chains, half)
-        name = f"chosen by {choose}" if choose else "asked for"
-        made, kind = self._widened(name, chosen, half)
-        baseline, _ = self._widened(given.baseline, self._baseline, half)
-        # Each engine's own choice throughout.
-        others = []
-        for engine in given.table.engines:
-            rows = defaults(given.table, given.network, engine, given.cache)
-            whole = [row for row in rows if row is not None]
-            if len(whole) == len(rows):
-                other = describe(engine, self._predicts, whole)
-                others.append(replace(other, parts=(), once=()))
-        problems = []
-        if given.inputs.against and not found:
-            problems.append("--against: no chain of this pipeline that can be predicted was found")
-        plain = without_answer(given, self._missing(space, chosen), problems)
-        return replace(
-            plain,
-            optimal=best.optimal if choose else None,
-            method=self._method(space, best, kind, term),
-            interval=kind,
-            baseline=baseline,
-            chosen=made,
-            others=tuple(others),
-            ratios=ratios(self._predicts, self._baseline, chosen),
-            layers=layer_choices(self._predicts, self._rows, chosen, self._baseline, self._chooses),
-            front=self._front(space, best),
-            checks=tuple(found),
-            model=term,
-            remarks=(*given.remarks, *remarks, *self._remarks(space, chosen, made)),
-        )
 
     def _widened(
         self, name: str, rows: Sequence[TableRow], half: float | None
@@ -319,63 +313,62 @@ class Composer:
         self, space: ChoiceSpace, chosen: Sequence[TableRow], made: Configuration
     ) -> Iterator[str]:
         """What a reader of the answer should know."""
+        given, table, pipeline = self._given, self._given.table, self._given.network.pipeline
         between = pieces(self._predicts, chosen).between_engines
-        if between:
-            what = "1 layer follows" if between == 1 else f"{between} layers follow"
-            yield (
-                f"{what} one on another engine, where no seam can be measured: "
-                "the larger of the engines' own stands for it, and at least nothing"
-            )
-        if space.unpriced:
-            yield f"{len(space.unpriced)} conversions were not measured: choices with them are out"
+        follow = "1 layer follows" if between == 1 else f"{between} layers follow"
         gaps = sum(1 for part in made.parts if part.kind == "seam" and part.source is None)
-        if gaps:
-            what = "1 seam was not measured and counts"
-            yield f"{what if gaps == 1 else f'{gaps} seams were not measured and count'} nothing"
-        if not self._given.network.pipeline.is_linked:
-            yield "the file has no links: its layers are added, without seams"
-        given = self._given
-        missing = sum(row.share for row in given.network.pipeline.left_out)
-        if missing:
-            yield f"without {missing:.1%} of the model's work, which no graph expresses"
-        if given.cache == "hot":
-            yield "layers were measured with hot caches; in a pass they find them colder"
-        yield from self._launches(chosen)
-        unresolved = sum(
-            part.note is not None and "not resolved" in part.note for part in made.parts
+        count = (
+            "seam was not measured and counts" if gaps == 1 else "seams were not measured and count"
         )
-        if unresolved:
-            yield f"the energy of {unresolved} rows is not resolved by the device's counter"
-        table, rounds = self._given.table, self._given.table.rounds
-        if self._is_choice and not ((rounds % 2 == 0).any() and (rounds % 2 == 1).any()):
-            yield "there is a single round: the rows that chose predict as well"
-        yield from _doubled(table.rows, chosen)
-
-    def _launches(self, chosen: Sequence[TableRow]) -> Iterator[str]:
-        """Times of a device leave out what the host takes for launches, one after another."""
-        given = self._given
+        left_out = sum(row.share for row in pipeline.left_out)
+        # Times of a device leave out what the host takes for launches, one after another.
         replays = any(one.document.run.settings.replay for one in given.inputs.sources)
-        if given.table.series != SERIES[0] or replays:
-            return
-        bound = sum(row.is_launch_bound for row in chosen)
-        if bound:
-            yield (
+        is_launched = table.series == SERIES[0] and not replays
+        bound = sum(row.is_launch_bound for row in chosen) if is_launched else 0
+        notes = [part.note for part in made.parts if part.note is not None]
+        unresolved = sum("not resolved" in note for note in notes)
+        remarks: tuple[tuple[object, str], ...] = (
+            (
+                between,
+                f"{follow} one on another engine, where no seam can be measured: "
+                "the larger of the engines' own stands for it, and at least nothing",
+            ),
+            (
+                space.unpriced,
+                f"{len(space.unpriced)} conversions were not measured: choices with them are out",
+            ),
+            (gaps, f"{gaps} {count} nothing"),
+            (not pipeline.is_linked, "the file has no links: its layers are added, without seams"),
+            (left_out, f"without {left_out:.1%} of the model's work, which no graph expresses"),
+            (
+                given.cache == "hot",
+                "layers were measured with hot caches; in a pass they find them colder",
+            ),
+            (
+                bound,
                 f"{bound} of {len(chosen)} layers take less of the device than of the host that "
                 "launches them: a pass that is launched may wait for the host, which --metric "
-                "e2e_ns counts and --replay avoids"
-            )
-
-
-def _doubled(rows: Sequence[TableRow], chosen: Sequence[TableRow]) -> Iterator[str]:
-    """Fused graphs beside all of their own parts: the same work may stand in the file twice."""
-    parts = {row.base: row for row in rows if row.variant.get("fusion") == "off" and row.layers}
-    here = {row.base for row in chosen}
-    for base, row in parts.items():
-        if base in here and here.issuperset(row.layers):
-            yield (
-                f"the pipeline has the fused graph {row.name} and all of its parts: if they are "
-                "one piece of work it counts twice"
-            )
+                "e2e_ns counts and --replay avoids",
+            ),
+            (
+                unresolved,
+                f"the energy of {unresolved} rows is not resolved by the device's counter",
+            ),
+            (
+                self._is_choice and len(set((table.rounds % 2).tolist())) < 2,
+                "there is a single round: the rows that chose predict as well",
+            ),
+        )
+        yield from (text for holds, text in remarks if holds)
+        # Fused graphs beside all of their own parts: the same work may stand in the file twice.
+        fusions = {r.base: r for r in table.rows if r.variant.get("fusion") == "off" and r.layers}
+        here = {row.base for row in chosen}
+        for base, row in fusions.items():
+            if base in here and here.issuperset(row.layers):
+                yield (
+                    f"the pipeline has the fused graph {row.name} and all of its parts: if they "
+                    "are one piece of work it counts twice"
+                )
 
 
 @dataclass(frozen=True, eq=False)

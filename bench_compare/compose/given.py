@@ -143,28 +143,28 @@ def surroundings(
     ]
     document, engine = used[0]
     device = device_of(document, engine)
+    settings: dict[str, str] = {}
+    for name in SETTINGS:
+        value: object = vars(document.run.settings)[name]
+        if isinstance(value, bool):
+            value = "yes" if value else "no"
+        elif isinstance(value, (tuple, dict)):
+            items = value.items() if isinstance(value, dict) else value
+            value = ", ".join(" ".join(i) if isinstance(i, tuple) else i for i in items) or None
+        if value is not None:
+            settings[name] = str(value)
     return TableSurroundings(
         device_kind=engine.device_kind,
         device=engine.device,
         host=document.machine.host,
         driver=None if device is None else device.driver,
         cache=cache,
-        settings={n: v for n in SETTINGS if (v := _setting(document, n)) is not None},
+        settings=settings,
         libraries={
             e.key: ", ".join(f"{name} {version}" for name, version in sorted(e.libraries.items()))
             for _, e in used
         },
     )
-
-
-def _setting(document: Document, name: str) -> str | None:
-    value: object = vars(document.run.settings)[name]
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (tuple, dict)):
-        items = value.items() if isinstance(value, dict) else value
-        return ", ".join(" ".join(i) if isinstance(i, tuple) else i for i in items) or None
-    return None if value is None else str(value)
 
 
 # What was not measured, as command lines that measure it in the way of the documents.

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from bench_schema.errors import PipelineError
-from bench_schema.pipeline import read_pipeline
+from bench_schema.pipeline import Link, read_pipeline
 
 from bench_compare.compose.forms import GraphTensors, read_tensors
 from bench_compare.errors import InputError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bench_schema.pipeline import Layer, Link, Pipeline
+    from bench_schema.pipeline import Layer, Pipeline
 
     from bench_compare.compose.rows import LayerTable, TableRow
 
@@ -76,7 +76,15 @@ def read_network(path: Path, table: LayerTable) -> Network:
     hashes = {row.sha256: row.fingerprint for row in table.rows if not row.is_rewritten}
     tensors: dict[Path, GraphTensors | None] = {}
     numbers = {layer.id: number for number, layer in enumerate(pipeline.order)}
-    seams = _representatives(pipeline)
+    # Each pair of neighbours to the first that is like it, which is the one that was measured.
+    seams: dict[tuple[str, str], tuple[str, str]] = {}
+    first: dict[object, tuple[str, str]] = {}
+    for one, other in pipeline.neighbours:
+        links = {n: link for n, link in other.links.items() if link.layer == one.id}
+        wiring = tuple(sorted((n, link.tensor, link.offset) for n, link in links.items()))
+        variants = tuple(tuple(sorted(each.variant.items())) for each in (one, other))
+        key = (content(one), content(other), variants, wiring)
+        seams[one.id, other.id] = first.setdefault(key, (one.id, other.id))
     stations: list[Station] = []
     pairs = {prints for prints, _, _ in table.pairs}
     for number, layer in enumerate(pipeline.order):
@@ -87,8 +95,8 @@ def read_network(path: Path, table: LayerTable) -> Network:
         entry = number - 1 if before is not None else None
         if (before, fingerprint) not in pairs:
             # The layer right before where it reads that one or none, else the last that it reads.
-            links = [link.layer for link in layer.links.values() if link.layer is not None]
-            writers = [numbers[link] for link in links]
+            read = [link.layer for link in layer.links.values() if link.layer is not None]
+            writers = [numbers[one] for one in read]
             entry = entry if number - 1 in writers else max(writers, default=entry)
         writer = None if entry is None else pipeline.order[entry].id
         stations.append(
@@ -165,19 +173,6 @@ def _fingerprint(
     return known.get(content(layer))
 
 
-def _representatives(pipeline: Pipeline) -> dict[tuple[str, str], tuple[str, str]]:
-    """Each pair of neighbours to the first that is like it, which is the one that was measured."""
-    first: dict[object, tuple[str, str]] = {}
-    found = {}
-    for writer, reader in pipeline.neighbours:
-        links = {n: link for n, link in reader.links.items() if link.layer == writer.id}
-        wiring = tuple(sorted((n, link.tensor, link.offset) for n, link in links.items()))
-        variants = tuple(tuple(sorted(one.variant.items())) for one in (writer, reader))
-        key = (content(writer), content(reader), variants, wiring)
-        found[writer.id, reader.id] = first.setdefault(key, (writer.id, reader.id))
-    return found
-
-
 def _edges(
     pipeline: Pipeline, stations: list[Station], numbers: Mapping[str, int]
 ) -> Iterator[Edge]:
@@ -188,19 +183,17 @@ def _edges(
                 continue
             writer = None if link.layer is None else numbers[link.layer]
             yield Edge(writer, link.tensor, station.number, name, link.offset > 0)
-    for link in pipeline.outputs or tuple(_unread(stations)):
+    # What no other layer reads is what the pipeline gives, where it does not say.
+    read = {link.layer for one in stations for link in one.layer.links.values()}
+    unread = [
+        Link(name, one.layer.id)
+        for one in stations
+        if one.tensors is not None and one.layer.id not in read
+        for name in one.tensors.outputs
+    ]
+    for link in pipeline.outputs or unread:
         assert link.layer is not None
         yield Edge(numbers[link.layer], link.tensor, None, "", link.offset > 0)
-
-
-def _unread(stations: list[Station]) -> Iterator[Link]:
-    """Outputs of layers that no other reads: what the pipeline gives, where it does not say."""
-    from bench_schema.pipeline import Link
-
-    read = {link.layer for one in stations for link in one.layer.links.values()}
-    for one in stations:
-        if one.layer.id not in read and one.tensors is not None:
-            yield from (Link(name, one.layer.id) for name in one.tensors.outputs)
 
 
 def seam_row(station: Station, rows: Sequence[TableRow]) -> TableRow | None:

@@ -92,6 +92,10 @@ class Problem:
             math.fsum(float(term.energy[place]) for term, place in rows),
         )
 
+    def admits(self, choice: Sequence[int]) -> bool:
+        """No limit is exceeded."""
+        return all(limit.admits(limit.of(choice)) for limit in self.limits)
+
 
 @dataclass(frozen=True)
 class Best:
@@ -175,8 +179,31 @@ class _Program:
             if len(term.nodes) == 1:
                 self._times[0][self._of(*term.nodes)] += term.time
                 self._energies[0][self._of(*term.nodes)] += term.energy
-            else:
-                self._pair(term)
+                continue
+            # Variables of the kinds of options that may go together: those of one kind add up to
+            # the options of the kind.
+            both = np.stack((term.time, term.energy))
+            first = np.unique(np.concatenate(both, axis=1), axis=0, return_inverse=True)[1].ravel()
+            second = np.unique(np.concatenate(both, axis=0), axis=1, return_inverse=True)[1].ravel()
+            kinds = np.empty((2, first.max() + 1, second.max() + 1))
+            kinds[:, first[:, None], second] = both
+            one, other = term.nodes
+            self._pairs[one].append(_Neighbour(other, first, second, kinds))
+            self._pairs[other].append(_Neighbour(one, second, first, kinds.swapaxes(1, 2)))
+            here, there = np.nonzero(np.isfinite(kinds[0]))
+            own = self._count + np.arange(here.size)
+            if not here.size:
+                self._fits = False
+                continue
+            self._blocks.append(self._count)
+            self._count += here.size
+            self._times.append(kinds[0, here, there])
+            self._energies.append(kinds[1, here, there])
+            for node, kind, of_pair in zip(term.nodes, (first, second), (here, there), strict=True):
+                rows = np.concatenate((of_pair, kind)) + len(self._bounds)
+                factors = np.concatenate((np.ones(own.size), -np.ones(kind.size)))
+                self._rows.append((rows, np.concatenate((own, self._of(node))), factors))
+                self._bounds += [(0.0, 0.0)] * (kind.max() + 1)
         self._within = np.ones(self._options, dtype=bool)
         """Options that keep every limit by themselves."""
         for limit in problem.limits:
@@ -191,32 +218,6 @@ class _Program:
     def _add(self, variables: Ints, factors: Array, low: float, high: float) -> None:
         self._rows.append((np.full(len(variables), len(self._bounds)), variables, factors))
         self._bounds.append((low, high))
-
-    def _pair(self, term: Term) -> None:
-        """Variables of the kinds of options that may go together: those of one kind add up to the
-        options of the kind."""
-        both = np.stack((term.time, term.energy))
-        first = np.unique(np.concatenate(both, axis=1), axis=0, return_inverse=True)[1].ravel()
-        second = np.unique(np.concatenate(both, axis=0), axis=1, return_inverse=True)[1].ravel()
-        kinds = np.empty((2, first.max() + 1, second.max() + 1))
-        kinds[:, first[:, None], second] = both
-        one, other = term.nodes
-        self._pairs[one].append(_Neighbour(other, first, second, kinds))
-        self._pairs[other].append(_Neighbour(one, second, first, kinds.swapaxes(1, 2)))
-        here, there = np.nonzero(np.isfinite(kinds[0]))
-        own = self._count + np.arange(here.size)
-        if not here.size:
-            self._fits = False
-            return
-        self._blocks.append(self._count)
-        self._count += here.size
-        self._times.append(kinds[0, here, there])
-        self._energies.append(kinds[1, here, there])
-        for node, kind, of_pair in zip(term.nodes, (first, second), (here, there), strict=True):
-            rows = np.concatenate((of_pair, kind)) + len(self._bounds)
-            factors = np.concatenate((np.ones(own.size), -np.ones(kind.size)))
-            self._rows.append((rows, np.concatenate((own, self._of(node))), factors))
-            self._bounds += [(0.0, 0.0)] * (kind.max() + 1)
 
     def _beaten(self, alone: Array, weights: tuple[float, float], possible: Mask) -> Mask:
         """Options that another one of their node beats, whatever the neighbours take."""
@@ -263,8 +264,10 @@ class _Program:
         alone = costs[: self._options]
         possible[: self._options] &= ~self._beaten(alone, weights, possible[: self._options])
         choice = self._choice(possible)
-        if possible[: self._options].sum() == len(choice) and self._holds(choice, weights):
-            return Best(choice, *self._problem.takes(choice), optimal=True)  # without SciPy
+        if possible[: self._options].sum() == len(choice) and self._problem.admits(choice):
+            time, energy = self._problem.takes(choice)
+            if np.isfinite(_weighted(np.array(time), np.array(energy), weights)):
+                return Best(choice, time, energy, optimal=True)  # without SciPy
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
 
@@ -285,7 +288,7 @@ class _Program:
             if found.x is None:
                 return replace(NOTHING, optimal=found.status == INFEASIBLE)
             choice = self._choice(found.x)
-            if all(limit.admits(limit.of(choice)) for limit in self._problem.limits):
+            if self._problem.admits(choice):
                 break
             # It is beyond a limit by less than the tolerance of HiGHS: not all of these together.
             chosen = self._first + np.array(choice, dtype=np.int64)
@@ -301,13 +304,6 @@ class _Program:
         """The option of each node whose variable is the largest."""
         edges = zip(self._first, self._problem.sizes, strict=True)
         return tuple(int(np.argmax(variables[a : a + size])) for a, size in edges)
-
-    def _holds(self, choice: Sequence[int], weights: tuple[float, float]) -> bool:
-        """Whether all of it goes together, and keeps the limits."""
-        takes = np.array(self._problem.takes(choice))
-        limits = self._problem.limits
-        fits = math.isfinite(_weighted(takes[:1], takes[1:], weights)[0])
-        return fits and all(limit.admits(limit.of(choice)) for limit in limits)
 
 
 def minimise(

@@ -76,34 +76,24 @@ def seam(
     """None where it was not measured. Between engines it cannot be: the larger of their own seams
     stands for it, and never less than nothing, so that no choice gains by what is not known.
     `costs` by number of the row."""
-    found = [
-        _seam_on(table, station, writer, reader, engine)
-        for engine in dict.fromkeys((writer.engine, reader.engine))
-    ]
-    known = [one for one in found if one is not None]
+    given, stand_in = (writer.fingerprint, reader.fingerprint), (writer.base, reader.base)
+    known: list[Seam] = []
+    for engine in dict.fromkeys((writer.engine, reader.engine)):
+        for prints in dict.fromkeys((given, stand_in)):
+            row = seam_row(station, table.pairs.get((prints, engine, reader.cache), ()))
+            one, other = (table.defaults.get((each, engine, reader.cache)) for each in prints)
+            if row is not None and one is not None and other is not None:
+                weights = {row.number: 1.0}
+                for each in (one, other):
+                    weights[each.number] = weights.get(each.number, 0.0) - 1.0
+                known.append(Seam(row, weights, None if prints == given else STAND_IN))
+                break
     if writer.engine == reader.engine or not known:
         return known[0] if known else None
     largest = max(known, key=lambda one: one.cost(costs))
     if largest.cost(costs) <= 0:
         return Seam(None, {}, f"{BETWEEN}: nothing is gained")
     return Seam(largest.row, largest.weights, BETWEEN)
-
-
-def _seam_on(
-    table: LayerTable, station: Station, writer: TableRow, reader: TableRow, engine: str
-) -> Seam | None:
-    given = ((writer.fingerprint, reader.fingerprint), None)
-    stand_in = ((writer.base, reader.base), STAND_IN)
-    for prints, note in dict.fromkeys((given, stand_in)):
-        row = seam_row(station, table.pairs.get((prints, engine, reader.cache), ()))
-        alone = [table.defaults.get((one, engine, reader.cache)) for one in prints]
-        if row is None or alone[0] is None or alone[1] is None:
-            continue
-        weights = {row.number: 1.0}
-        for one in (alone[0], alone[1]):
-            weights[one.number] = weights.get(one.number, 0.0) - 1.0
-        return Seam(row, weights, note if prints != given[0] else None)
-    return None
 
 
 def forms(edge: Edge, network: Network) -> tuple[Form, Form] | None:

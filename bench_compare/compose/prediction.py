@@ -126,26 +126,23 @@ def total(
 ) -> WeightedSum:
     """Sum of rows, each by its weight, over the columns that `use` marks. `bounds`: of each row's
     systematic error."""
-    found = _total(weights, values, sources, use)
-    if bounds is None:
-        return found
-    return replace(found, bound=math.fsum(abs(w) * float(bounds[r]) for r, w in weights.items()))
-
-
-def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask) -> WeightedSum:
+    bound = 0.0
+    if bounds is not None:
+        bound = math.fsum(abs(w) * float(bounds[r]) for r, w in weights.items())
     rows = np.array([number for number, weight in weights.items() if weight], dtype=np.int64)
     factors = np.array([weight for weight in weights.values() if weight], dtype=float)
     cells, columns = values[np.ix_(rows, np.flatnonzero(use))], sources[use]
     value = float((factors * means(cells, columns)).sum())
+    unknown = WeightedSum(value, None, None, "none", bound=bound)
     if not math.isfinite(value) or not rows.size:
-        return WeightedSum(value, None, None, "none")
+        return unknown
     # Documents that hold every row are the units, where no other one holds any.
     known = {int(one): np.isfinite(cells[:, columns == one]).any(axis=1) for one in set(columns)}
     whole = sorted(one for one, here in known.items() if here.any())
     if len(whole) >= DOCUMENTS and all(known[one].all() for one in whole):
-        sums = [float((factors * _mean(cells[:, columns == one])).sum()) for one in whole]
-        variance = float(np.var(sums, ddof=1))
-        return WeightedSum(value, variance / len(sums), len(sums) - 1, "documents", variance)
+        each = [float((factors * _mean(cells[:, columns == one])).sum()) for one in whole]
+        count, apart = len(each), float(np.var(each, ddof=1))
+        return WeightedSum(value, apart / count, count - 1, "documents", apart, bound)
     # Documents add up; each has its own rounds, so variances add, and degrees of freedom as
     # by Satterthwaite.
     documents = each_of(columns)
@@ -157,15 +154,21 @@ def _total(weights: Mapping[int, float], values: Array, sources: Ints, use: Mask
         mine = held[:, place]
         if mine.any():
             here = cells[np.ix_(mine, columns == one)]
-            added = _variances(shares[mine], here)
+            # Over the rounds that hold every row; where these are fewer than two, of each alone.
+            terms, common = shares[mine][:, None] * here, np.isfinite(here).all(axis=0)
+            single = [row[np.isfinite(row)] for row in terms]
+            sums = [terms[:, common].sum(axis=0)] if common.sum() >= 2 else single
+            added = [
+                (float(s.var(ddof=1)) / s.size if s.size > 1 else 0.0, s.size - 1) for s in sums
+            ]
             states += unsettled(added, float((shares[mine] * _mean(here)).sum()))
             parts += added
     if any(dof < 1 for _, dof in parts):
-        return WeightedSum(value, None, None, "none")
+        return unknown
     variance = sum(v for v, _ in parts)
     spread = sum(v * v / dof for v, dof in parts)
     dof = variance * variance / spread if spread else 1.0
-    return WeightedSum(value, variance, dof, "rounds", states)
+    return WeightedSum(value, variance, dof, "rounds", states, bound)
 
 
 def unsettled(parts: Sequence[tuple[float, int]], value: float) -> float:
@@ -175,25 +178,15 @@ def unsettled(parts: Sequence[tuple[float, int]], value: float) -> float:
     return max(0.0, rounds - quiet)
 
 
-def _variances(factors: Array, cells: Array) -> list[tuple[float, int]]:
-    """(variance of the mean, degrees of freedom) of the sum over the rounds that hold every row;
-    where these are fewer than two, of each row alone."""
-    common = np.isfinite(cells).all(axis=0)
-    if common.sum() >= 2:
-        return [_variance((factors[:, None] * cells[:, common]).sum(axis=0))]
-    return [_variance(f * row[np.isfinite(row)]) for f, row in zip(factors, cells, strict=True)]
-
-
-def _variance(values: Array) -> tuple[float, int]:
-    count = values.size
-    if count < 2:
-        return 0.0, 0
-    return float(np.var(values, ddof=1)) / count, count - 1
-
-
 def alone(values: Array, sources: Ints, bounds: Array) -> list[IntervalEstimate]:
     """Each row by itself, as `total` has it, all at once."""
-    parts = [_moments(values[:, sources == one]) for one in each_of(sources)]
+    parts = []
+    for one in each_of(sources):  # in each document: mean, variance of that mean, number of values
+        cells = values[:, sources == one]
+        known, middle = np.isfinite(cells), _mean(cells)
+        squares = np.where(known, (cells - middle[:, None]) ** 2, 0.0).sum(axis=1)
+        size = known.sum(axis=1)
+        parts.append((middle, squares / np.maximum(size * (size - 1), 1), size))
     mean, variance, count = (np.stack(rows, axis=1) for rows in zip(*parts, strict=True))
     held = (count > 0).sum(axis=1)
     middle = _mean(mean)
@@ -213,14 +206,6 @@ def alone(values: Array, sources: Ints, bounds: Array) -> list[IntervalEstimate]
         logs = np.where(half / value <= MOST_LOG, half / value, np.nan)
     rows = zip(value.tolist(), np.exp(logs).tolist(), strict=True)
     return [IntervalEstimate(v) if f != f else IntervalEstimate(v, v / f, v * f) for v, f in rows]
-
-
-def _moments(values: Array) -> tuple[Array, Array, Array]:
-    """Mean of each row, variance of that mean, and how many values it has."""
-    known = np.isfinite(values)
-    count, mean = known.sum(axis=1), _mean(values)
-    squares = np.where(known, (values - mean[:, None]) ** 2, 0.0).sum(axis=1)
-    return mean, squares / np.maximum(count * (count - 1), 1), count
 
 
 def ratio(

@@ -166,7 +166,7 @@ def read_table(
     sources: Sequence[Source], engines: Mapping[int, frozenset[str]], series: str | None
 ) -> LayerTable:
     """Raises `InputError` where no case has samples of the series."""
-    grouped = {key: _counting(*found) for key, found in _grouped(sources, engines).items()}
+    grouped = _grouped(sources, engines)
     sides = [
         CaseSide(cases[-1].graph.name, key[1], tuple(cases), tuple(numbers))
         for key, (cases, numbers) in grouped.items()
@@ -195,7 +195,13 @@ def read_table(
         )
     )
     energies = _energies(sides, matrix.sources, matrix.rounds)
-    bounds = np.array([_bound_ns(side) if wanted == SERIES[0] else 0.0 for side in sides])
+    bounds = np.zeros(len(sides))
+    for number, side in enumerate(sides if wanted == SERIES[0] else ()):
+        timed = (case.rounds for case in side.cases if facts(case.rounds).bound_ns)
+        known = [
+            ns for rounds in timed for one in rounds if (ns := one.device_bound_ns) is not None
+        ]
+        bounds[number] = median(known) if known else 0.0
     return LayerTable(rows, times, energies, matrix.sources, matrix.rounds, wanted, bounds)
 
 
@@ -206,7 +212,8 @@ def _grouped(
     sources: Sequence[Source], engines: Mapping[int, frozenset[str]]
 ) -> dict[_Key, tuple[list[Case], list[int]]]:
     """Cases by fingerprint, engine, variant and cache, with the numbers of their documents. Of
-    several in one document the first counts."""
+    several in one document the first counts; of a row that ran in one document and not in another
+    those that ran, in any order of the documents; outputs that are wrong anywhere are wrong."""
     found: dict[_Key, tuple[list[Case], list[int]]] = {}
     for number, source in enumerate(sources):
         cache = source.document.run.settings.cache
@@ -221,17 +228,12 @@ def _grouped(
             if number not in numbers:
                 cases.append(case)
                 numbers.append(number)
+    for key, (cases, numbers) in found.items():
+        pairs = list(zip(cases, numbers, strict=True))
+        wrong = [pair for pair in pairs if _problem(pair[0]) == WRONG]
+        counting = wrong or [pair for pair in pairs if _problem(pair[0]) is None] or pairs
+        found[key] = [case for case, _ in counting], [number for _, number in counting]
     return found
-
-
-def _counting(cases: list[Case], numbers: list[int]) -> tuple[list[Case], list[int]]:
-    """Of a row that ran in one document and not in another those that ran count, in any order of
-    the documents; outputs that are wrong anywhere are wrong."""
-    pairs = list(zip(cases, numbers, strict=True))
-    wrong = [pair for pair in pairs if _problem(pair[0]) == WRONG]
-    ran = [pair for pair in pairs if _problem(pair[0]) is None]
-    counting = wrong or ran or pairs
-    return [case for case, _ in counting], [number for _, number in counting]
 
 
 def _identity(case: Case) -> CaseIdentity:
@@ -297,18 +299,6 @@ def _problem(case: Case, lacking: str | None = None) -> str | None:
     if lacking is None:
         return None
     return f"no samples of {lacking} that took longer than {LEAST_NS:g} ns"
-
-
-def _bound_ns(side: CaseSide) -> float:
-    """Of its rounds the middle one."""
-    known = [
-        one.device_bound_ns
-        for case in side.cases
-        if facts(case.rounds).bound_ns
-        for one in case.rounds
-        if one.device_bound_ns is not None
-    ]
-    return float(median(known)) if known else 0.0
 
 
 def _energies(sides: Sequence[CaseSide], sources: Ints, rounds: Ints) -> Array:

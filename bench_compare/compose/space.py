@@ -93,7 +93,16 @@ def make_space(
         *maker.links(),
     ]
     sizes = (*(len(rows) for rows in options), *maker.extra)
-    problem = Problem(sizes, tuple(terms), tuple(_limits(network, options, limits, sizes)))
+    bounds = []
+    for name, bound in limits.items():
+        power = 2 if name == "error" else 1
+        costs = [
+            np.array([s.layer.repeat * (row.error or 0.0) ** power for row in rows])
+            for s, rows in zip(network.stations, options, strict=True)
+        ]
+        costs += [np.zeros(size) for size in maker.extra]
+        bounds.append(Limit(bound**power, tuple(costs)))
+    problem = Problem(sizes, tuple(terms), tuple(bounds))
     unpriced = tuple((need, engine) for need, engine in maker.unpriced.items())
     return ChoiceSpace(problem, tuple(map(tuple, options)), unpriced, sum(map(len, allowed)))
 
@@ -125,22 +134,6 @@ def _options(
 
 def _rewrite(row: TableRow) -> tuple[str | None, str | None]:
     return row.variant.get("layout"), row.variant.get("dtype")
-
-
-def _limits(
-    network: Network,
-    options: Sequence[Sequence[TableRow]],
-    limits: Mapping[str, float],
-    sizes: Sequence[int],
-) -> Iterator[Limit]:
-    for name, bound in limits.items():
-        power = 2 if name == "error" else 1
-        costs = [
-            np.array([s.layer.repeat * (row.error or 0.0) ** power for row in rows])
-            for s, rows in zip(network.stations, options, strict=True)
-        ]
-        costs += [np.zeros(size) for size in sizes[len(costs) :]]
-        yield Limit(bound**power, tuple(costs))
 
 
 class _Maker:
@@ -179,20 +172,17 @@ class _Maker:
             first, second = self._options[station.entry], self._options[station.number]
             time, energy = np.zeros((2, len(first), len(second)))
             for (i, a), (j, b) in itertools.product(enumerate(first), enumerate(second)):
-                time[i, j], energy[i, j] = self._seam(station, a, b)
+                key = (station.seam, a.engine, b.engine, a.fingerprint, b.fingerprint)
+                if key not in self._seams:
+                    measured = seam(self._table, station, a, b, self._times)
+                    weights = {} if measured is None else measured.weights
+                    joules = self._prices.energy(weights, is_gap=True)
+                    joules = 0.0 if math.isnan(joules) else joules
+                    self._seams[key] = max(0.0, self._prices.time(weights)), max(0.0, joules)
+                time[i, j], energy[i, j] = self._seams[key]
+            time, energy = station.layer.repeat * time, station.layer.repeat * energy
             if time.any() or energy.any():
                 yield Term((station.entry, station.number), time, energy)
-
-    def _seam(self, station: Station, writer: TableRow, reader: TableRow) -> tuple[float, float]:
-        key = (station.seam, writer.engine, reader.engine, writer.fingerprint, reader.fingerprint)
-        if key not in self._seams:
-            found = seam(self._table, station, writer, reader, self._times)
-            weights = {} if found is None else found.weights
-            energy = self._prices.energy(weights, is_gap=True)
-            joules = 0.0 if math.isnan(energy) else energy
-            self._seams[key] = max(0.0, self._prices.time(weights)), max(0.0, joules)
-        time, energy = self._seams[key]
-        return station.layer.repeat * time, station.layer.repeat * energy
 
     def links(self) -> Iterator[Term]:
         groups: dict[tuple[int | None, str], list[Edge]] = defaultdict(list)
@@ -233,10 +223,18 @@ class _Maker:
         self.extra.append(len(sets))
         writer, sides = edges[0].writer, forms(edges[0], self._network)
         assert sides is not None
-        rows = [
-            [self._price_of(as_variant(sides[0], variant), some, edges[0]) for some in sets]
-            for variant in self._variants(writer)
-        ]
+        rows = []
+        for variant in self._variants(writer):
+            here = as_variant(sides[0], variant)
+            prices = {
+                there: self._price(FormConversion(here, there), edges[0])
+                for there in wanted
+                if there != here
+            }
+            found = [[prices[form] for form in some if form != here] for some in sets]
+            rows.append(
+                [tuple(map(math.fsum, zip(*each, strict=True))) or (0.0, 0.0) for each in found]
+            )
         yield _term(writer, node, np.array(rows))
         for edge in edges:
             finds = [
@@ -244,10 +242,6 @@ class _Maker:
             ]
             table = np.array(finds)[:, :, None].repeat(2, axis=2)
             yield _term(edge.reader, node, table.transpose(1, 0, 2))
-
-    def _price_of(self, here: Form, some: frozenset[Form], edge: Edge) -> tuple[float, float]:
-        prices = [self._price(FormConversion(here, there), edge) for there in some if there != here]
-        return math.fsum(p[0] for p in prices), math.fsum(p[1] for p in prices)
 
     def _single(self, edge: Edge) -> Term:
         sides = forms(edge, self._network)
