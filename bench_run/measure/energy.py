@@ -75,17 +75,14 @@ def count_energy(
         return Used(notes=(NO_COUNTER,))
     joules = (last.mj - first.mj) / 1000
     window_s = last.at_s - first.at_s
-    notes = _unresolved(max(first.within_s, last.within_s), window_s)
-    return Used(joules / (last.iterations - first.iterations), window_s, notes)
-
-
-def _unresolved(within_s: float, window_s: float) -> tuple[str, ...]:
-    """Where iterations are so long that the counter's steps cannot be placed well."""
+    # Where iterations are so long that the counter's steps cannot be placed well, a note says so.
+    within_s = max(first.within_s, last.within_s)
     share = min(within_s, COUNTER_S) / window_s
-    if share <= RESOLVED:
-        return ()
-    what = f"an iteration of {within_s:.2g} s in a window of {window_s:.2g} s"
-    return (f"--energy: not resolved by the counter: {what} is known to ±{share:.0%}",)
+    notes: tuple[str, ...] = ()
+    if share > RESOLVED:
+        what = f"an iteration of {within_s:.2g} s in a window of {window_s:.2g} s"
+        notes = (f"--energy: not resolved by the counter: {what} is known to ±{share:.0%}",)
+    return Used(joules / (last.iterations - first.iterations), window_s, notes)
 
 
 def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterator[EnergyStep]:

@@ -67,7 +67,7 @@ def run_benchmark(
             talk.say(f"engine {outline.reason}")
     if templates is None:
         templates = Templates(options.worker_start, options.timeout_s, {})
-    launcher = Launcher(templates, options.timeout_s)
+    launcher = Launcher(templates)
     pool = WorkerPool(options.timeout_s, {}, breakdown, launcher=launcher)
     try:
         before = users_of(device_names()) if options.require_idle else {}

@@ -84,10 +84,10 @@ def run_performance_test(
     rows = []
     for name in (ops,) if isinstance(ops, str) else ops:
         for given in inputs or ({},):
-            spec, asked = op_spec(name, given), find(name, "run_performance_test")
+            spec, named = op_spec(name, given), find(name, "run_performance_test")
             direction: str | None = None
-            if asked.direction != "bwd":
-                direction = "both" if run_backward and asked.backward else "fwd"
+            if named.direction != "bwd":
+                direction = "both" if run_backward and named.backward else "fwd"
             usual = {"rounds": min(MOST_ROUNDS, runs), "direction": direction}
             document = run(
                 (), op=(spec,), **{"warmup": warmup, "iterations": runs, **usual, **options}

@@ -55,24 +55,24 @@ SPOOL_BYTES = 8 << 30
 are computed again."""
 
 
-def cache_folder(asked: str | None) -> str | None:
-    """Where references are kept across runs: as asked, by default the user's; None for nowhere."""
-    if asked is not None:
-        return None if asked == OFF else asked
+def cache_folder(chosen: str | None) -> str | None:
+    """Where references are kept across runs: as chosen, by default the user's; None for nowhere."""
+    if chosen is not None:
+        return None if chosen == OFF else chosen
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.expanduser("~/.cache")
     return os.path.join(base, "bench-run", "references") if os.path.isabs(base) else None
 
 
-def check_cache(asked: str | None) -> None:
-    """Raises `UsageError` for a folder that was asked for and cannot be."""
-    if asked is None or asked == OFF:
+def check_cache(chosen: str | None) -> None:
+    """Raises `UsageError` for a folder that was chosen and cannot be made."""
+    if chosen is None or chosen == OFF:
         return
     try:
-        Path(asked).mkdir(mode=0o700, parents=True, exist_ok=True)
+        Path(chosen).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--reference-cache {asked}: {error.strerror or error}") from None
+        raise UsageError(f"--reference-cache {chosen}: {error.strerror or error}") from None
 
 
 def make_room(folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
@@ -285,30 +285,30 @@ class ReferenceStore:
         if self._options.golden is not None:
             from bench_run.tensors.golden import find_golden
 
-            asked = self._options.golden
-            return asked if find_golden(graph.id.path, asked) is not None else None
+            folder = self._options.golden
+            return folder if find_golden(graph.id.path, folder) is not None else None
         return None if graph.loaded.golden is None else str(graph.loaded.golden)
 
-    def reference(self, graph: PlannedGraph, asked: str) -> str:
+    def reference(self, graph: PlannedGraph, named: str) -> str:
         """``auto`` is golden tensors where the graph has them, else the float64 reference."""
-        if asked == "auto":
+        if named == "auto":
             return FORMULAS if self._golden(graph) is None else GOLDEN
-        return asked
+        return named
 
-    def announce(self, asked: Iterable[tuple[PlannedGraph, str]]) -> None:
+    def announce(self, upcoming: Iterable[tuple[PlannedGraph, str]]) -> None:
         """What the next cases will ask for, in their order: some is computed side by side."""
-        keyed = [((g.id.path, self.reference(g, word)), g) for g, word in asked]
+        keyed = [((g.id.path, self.reference(g, word)), g) for g, word in upcoming]
         self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
 
     def early_settings(
-        self, graph: PlannedGraph, asked: str, math: str | None = None
+        self, graph: PlannedGraph, named: str, math: str | None = None
     ) -> ValidationSettings:
         """As `validation_settings`, but nobody waits: what is not known yet is *pending*."""
-        reference = self.reference(graph, asked)
+        reference = self.reference(graph, named)
         with self._lock:
             known = not self._is_missing((graph.id.path, reference))
         if known or self._why_none(graph, reference) is not None:
-            return self.validation_settings(graph, asked, math)
+            return self.validation_settings(graph, named, math)
         return replace(self._settings(graph, reference, math), pending=True)
 
     def compute_ahead(self) -> None:
@@ -331,13 +331,15 @@ class ReferenceStore:
             future.add_done_callback(lambda _: free.release())
 
     def validation_settings(
-        self, graph: PlannedGraph, asked: str, math: str | None = None
+        self, graph: PlannedGraph, named: str, math: str | None = None
     ) -> ValidationSettings:
         """`math`: the float32 arithmetic of the engine, where it is not the run's."""
-        reference = self.reference(graph, asked)
-        found = self._expected(graph, reference)
+        reference = self.reference(graph, named)
+        expected = self._expected(graph, reference)
         settings = self._settings(graph, reference, math)
-        return replace(settings, expected=found.folder, reason=found.reason, source=found.source)
+        return replace(
+            settings, expected=expected.folder, reason=expected.reason, source=expected.source
+        )
 
     def _settings(
         self, graph: PlannedGraph, reference: str, math: str | None
@@ -413,10 +415,10 @@ class ReferenceStore:
         try:
             elements = sum(tensor.elements for tensor in graph.loaded.graph.tensors)
             with self._room.take((ELEMENT_BYTES * elements, 0)):
-                found = self._evaluate(graph, key[1], pool)
+                expected = self._evaluate(graph, key[1], pool)
             with self._lock:
-                self._known[key] = found
-            return found
+                self._known[key] = expected
+            return expected
         finally:
             with self._lock:
                 del self._pending[key]
@@ -443,14 +445,14 @@ class ReferenceStore:
             problem = error
         if answer.not_kept is not None:
             self.notes[f"references are not kept for later runs: {answer.not_kept}"] = None
-        found = Expected(request.folder, None, answer.source)
+        expected = Expected(request.folder, None, answer.source)
         stored = isinstance(problem, OutputError) and Path(request.folder).exists()
         if problem is not None and not stored:
             shutil.rmtree(request.folder, ignore_errors=True)
-            found = Expected(None, f"the reference {reference} gave no outputs: {problem}")
+            expected = Expected(None, f"the reference {reference} gave no outputs: {problem}")
         if problem is not None and not isinstance(problem, UnsupportedGraphError):
-            self.problems[found.reason or f"--write-golden: {problem}"] = None
-        return found
+            self.problems[expected.reason or f"--write-golden: {problem}"] = None
+        return expected
 
     def stop(self) -> None:
         """Whoever waits, or asks for what is not known, gets `StoppedError`."""

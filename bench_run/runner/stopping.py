@@ -40,7 +40,7 @@ OPEN = "unclear"
 
 @dataclass(frozen=True)
 class Decisions:
-    """What one look found."""
+    """The result of one look."""
 
     counts: Mapping[str, int]
     """Verdicts that are decided."""
@@ -57,8 +57,8 @@ class Decisions:
         """``5 of 7 pairs decided (3 faster, 2 same), 1 open, 1 needs more documents``."""
         decided = sum(self.counts.values())
         total = decided + self.unclear + sum(self.without.values())
-        found = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
-        parts = [f"{decided} of {total} {what} decided" + (f" ({found})" if found else "")]
+        listed = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
+        parts = [f"{decided} of {total} {what} decided" + (f" ({listed})" if listed else "")]
         parts += [f"{self.unclear} open"] if self.unclear else []
         parts += [f"{number} {reason}" for reason, number in self.without.items()]
         return ", ".join(parts)
@@ -116,10 +116,10 @@ class Referee:
             text = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
             last = text.splitlines()[-1][:SHOWN].removeprefix("bench-compare: ")
             raise UsageError(f"--until decided: {last}") from None
-        found = read_decisions(record, self._against is None)
-        if not found.decided and not found.open and record["problems"]:
+        decisions = read_decisions(record, self._against is None)
+        if not decisions.decided and not decisions.open and record["problems"]:
             raise UsageError(f"--until decided: {record['problems'][0]}")
-        return found
+        return decisions
 
 
 def read_decisions(record: Mapping[str, Any], paired: bool) -> Decisions:
@@ -190,10 +190,11 @@ def until_decided(
     decided: list[CaseState] = []
     for until in looks(fewest, most):
         rounds.measure(until, [state.case for state in due])
-        found = referee.look()
-        due = [state for state in states if state.case.id in found.open]
-        decided = [state for state in states if state.case.id in found.decided - found.open]
-        progress.say(f"after {until} rounds: {found.sentence(referee.what)}")
+        decisions = referee.look()
+        due = [state for state in states if state.case.id in decisions.open]
+        done = decisions.decided - decisions.open
+        decided = [state for state in states if state.case.id in done]
+        progress.say(f"after {until} rounds: {decisions.sentence(referee.what)}")
         if not due:
             break
     rounds.note_end(decided, "decided")
@@ -213,10 +214,10 @@ def until_settled(
     due = list(states.values())
     for until in looks(fewest, most):
         rounds.measure(until, [state.case for state in due])
-        found = find_open(states)
+        open_ids = find_open(states)
         due = [state for state in due if state.ended is None]
-        rounds.note_end([state for state in due if state.case.id not in found], "settled")
-        due = [state for state in due if state.case.id in found]
+        rounds.note_end([state for state in due if state.case.id not in open_ids], "settled")
+        due = [state for state in due if state.case.id in open_ids]
         done = len(states) - len(due)
         progress.say(f"after {until} rounds: {done} of {len(states)} cases settled")
         if not due:

@@ -113,10 +113,9 @@ def openings(engines: Sequence[PlannedEngine]) -> list[int]:
 class Launcher:
     """How workers come to be: afresh, from a template, or ahead of time."""
 
-    def __init__(self, templates: Templates, timeout_s: float) -> None:
-        """`timeout_s`: how long a worker may take to open its engine. `templates` are closed with
-        this."""
-        self._templates, self._timeout_s = templates, timeout_s
+    def __init__(self, templates: Templates) -> None:
+        """`templates` are closed with this."""
+        self._templates = templates
         self._ahead: dict[str, tuple[PlannedEngine, Ahead]] = {}
 
     def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
@@ -138,7 +137,8 @@ class Launcher:
             is_due = count > 0 and engine.key not in self._ahead
             if is_due and self._templates.are_used_by(engine):
                 template, environment = self._templates.start(engine), self.environment(engine)
-                ahead = Ahead(engine, template, environment, self._timeout_s, count, at_once)
+                timeout_s = self._templates.timeout_s
+                ahead = Ahead(engine, template, environment, timeout_s, count, at_once)
                 self._ahead[engine.key] = engine, ahead
 
     def take_ahead(self, engine: PlannedEngine) -> Started | None:

@@ -68,7 +68,7 @@ class WorkerPool:
         self._timeout_s = timeout_s
         self._owns_launcher = launcher is None
         if launcher is None:
-            launcher = Launcher(Templates(fresh, timeout_s, environments), timeout_s)
+            launcher = Launcher(Templates(fresh, timeout_s, environments))
         self._launcher = launcher
         self.breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._workers: dict[str, Worker] = {}

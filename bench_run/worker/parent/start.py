@@ -211,10 +211,11 @@ class Templates:
     def __init__(
         self, fresh: str, timeout_s: float, environments: Mapping[str, Mapping[str, str]]
     ) -> None:
-        """`timeout_s`: how long a template may take to import, and to fork. `fresh`: ``exec``
-        starts each worker afresh; ``fork`` forks those of engines that allow it from a template,
-        which is kept until `close`. `environments`: more variables, by an engine's key."""
-        self._fresh, self._timeout_s = fresh, timeout_s
+        """`timeout_s`: how long a template may take to import, and to fork, and a worker to open
+        its engine. `fresh`: ``exec`` starts each worker afresh; ``fork`` forks those of engines
+        that allow it from a template, which is kept until `close`. `environments`: more variables,
+        by an engine's key."""
+        self._fresh, self.timeout_s = fresh, timeout_s
         self._given, self._environments = environments, dict[str, "Mapping[str, str]"]()
         self._templates: dict[str, Template] = {}
         self._lock = threading.Lock()
@@ -244,7 +245,7 @@ class Templates:
         with self._lock:
             if name not in self._templates:
                 starting = self._starting.submit(
-                    Template, engine.spec.text, environment, self._timeout_s
+                    Template, engine.spec.text, environment, self.timeout_s
                 )
                 self._templates[name] = starting.result()
             return self._templates[name]
