@@ -249,7 +249,7 @@ def cache_folder(pool, side):
     return psutil.Process(pid).environ()["HIPDNN_CACHE_DIR"]
 
 
-def test_a_sides_caches_serve_all_of_its_rounds_and_nobody_elses(release, tmp_path):
+def test_a_sides_caches_serve_all_of_its_rounds_and_nobody_elses(fresh_workers, release, tmp_path):
     release()
     spec, pool = parse_spec(write_plugin(tmp_path / "same")), WorkerPool(30.0, {})
     sides = [PlannedEngine(key, spec, EngineOptions(), "none") for key in ("A", "B")]
