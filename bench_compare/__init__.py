@@ -3,8 +3,8 @@
 For scripts::
 
     from bench_compare.comparison.compare import compare
+    from bench_compare.comparison.conclusion import conclude
     from bench_compare.input.load import load
-    from bench_compare.model import exit_code
     from bench_compare.policy import Policy
     from bench_compare.input.sides import Grouping, group
 

@@ -83,13 +83,26 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
             return 1, None
         for remark in outcome.remarks:
             _complain(remark)
-        said = not outcome.text or _say(outcome.text)
-        for problem in outcome.problems:
-            _complain(problem)
-        return (outcome.exit_code if said else 1), outcome
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            stream = sys.stderr if outcome.is_document else sys.stdout
+            write_text(stream, _annotation(outcome))
+        said = _say(outcome.text)
+        return (outcome.conclusion.exit_code if said else 1), outcome
     except KeyboardInterrupt:
         _complain("interrupted")
     return 1, None
+
+
+def _annotation(outcome: CommandResult) -> str:
+    """The line as a command of GitHub's workflows, which shows it beside the job."""
+    conclusion = outcome.conclusion
+    level = "error" if conclusion.exit_code else "notice"
+    text = conclusion.line
+    if conclusion.hint is not None:
+        text += f"\nto decide: {conclusion.hint}"
+    signs = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+    shown = "".join(signs.get(sign, sign if sign.isprintable() else "�") for sign in text)
+    return f"::{level}::{shown}\n"
 
 
 def _say(text: str) -> bool:

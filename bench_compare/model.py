@@ -64,6 +64,27 @@ SWAPPED: Mapping[Verdict, Verdict] = {
 """The verdict when base and other change places; those not listed stay. What was fixed may come
 back as any of three."""
 
+NEWS: tuple[Verdict, ...] = (
+    Verdict.BROKEN,
+    Verdict.NEWLY_WRONG,
+    Verdict.WRONG,
+    Verdict.REMOVED,
+    Verdict.NEWLY_UNSUPPORTED,
+    Verdict.LOST,
+    Verdict.INCOMPARABLE,
+    Verdict.SLOWER,
+    Verdict.WORSE,
+    Verdict.CLOCK,
+    Verdict.FIXED,
+    Verdict.FASTER,
+    Verdict.BETTER,
+    Verdict.ADDED,
+    Verdict.UNCLEAR,
+    Verdict.UNMEASURED,
+    Verdict.SAME,
+)
+"""Worst first; the order of sentences, tables, legends and summaries."""
+
 SideName: TypeAlias = Literal["base", "other"]
 Scope: TypeAlias = Literal["all", "weighted", "family", "engine"]
 Unit: TypeAlias = Literal["pair", "document", "round", "iteration", "summary"]
@@ -337,6 +358,43 @@ class FalseAlarms:
         return self.rate_ratio <= self.limit_ratio
 
 
+Word: TypeAlias = Literal["PASS", "FAIL", "UNDECIDED"]
+EXIT_CODES: Mapping[Word, int] = {"PASS": 0, "UNDECIDED": 1, "FAIL": 2}
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The answer of a command, which every report shows, and its exit code."""
+
+    word: Word
+    sentence: str
+    hint: str | None = None
+    """The command line that would decide what is undecided."""
+    allowed: bool = False
+    """No answer is no failure (``--allow-no-answer``); the word stays."""
+
+    @property
+    def line(self) -> str:
+        return f"{self.word}: {self.sentence}"
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.allowed and self.word == "UNDECIDED" else EXIT_CODES[self.word]
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """How a command was called, as far as its conclusion depends on it."""
+
+    words: tuple[str, ...] = ()
+    """Documents and flags that ask the same question again."""
+    record: str | None = None
+    """The file that holds the result as JSON."""
+    passed_over: tuple[str, ...] = ()
+    """Sentences on files in folders that are no documents."""
+    allow_no_answer: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     base: Side
@@ -362,6 +420,9 @@ class Comparison:
     """One for each other side with measured cases: no silence is told without it."""
     policy: Mapping[str, str] = field(default_factory=dict)
     """What was asked for, as text: thresholds, gates, centring, allowed names."""
+    threshold_ratio: float | None = None
+    """Of `gate`; None where graphs have thresholds of their own."""
+    invocation: Invocation = field(default_factory=Invocation)
 
 
 @dataclass(frozen=True)
@@ -378,13 +439,6 @@ class View:
     """Words, each part of a name, family, engine or verdict, or a glob of it."""
     plotlyjs: str = "inline"
     """``inline`` or ``cdn``."""
-
-
-def exit_code(comparison: Comparison) -> int:
-    """0 no bad news, 1 could not answer, 2 bad news that nobody allowed."""
-    if comparison.problems:
-        return 1
-    return 2 if any(not news.allowed for news in comparison.bad_news) else 0
 
 
 def swapped(verdict: Verdict) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.model import Side, View
+    from bench_compare.model import Side, View, Word
     from bench_compare.options import CompareOptions
 
 USAGE = """bench-compare: report what became faster, slower, broken or wrong.
@@ -70,6 +71,8 @@ What counts:
   --max-unclear N       exit 1 where more cases are unclear: 3, or 10%
   --allow NAME[=WHAT]   a regression that is expected: a graph's name, a glob of
                         it, or a fingerprint; WHAT is a verdict
+  --allow-no-answer     exit 0 where there is no answer (UNDECIDED): on a
+                        laptop, or another machine that is known to be noisy
   --strict              exit 1 where settings that must agree differ, or a name
                         means two graphs
   --aa                  all DOC are one build: measure the rate of false alarms,
@@ -96,14 +99,15 @@ Where to write ('-' is stdout, in place of the table):
   --plotlyjs HOW        plotly.js of the page: inline (basic charts, 1.2 MB),
                         full (all charts, 4.8 MB, for a page that you extend)
                         or cdn (from the network) (default inline)
-  -q, --quiet           no table
+  -q, --quiet           only the last line: PASS, FAIL or UNDECIDED, and why
   -h, --help            this text
   --version             the version
 
-Exit codes: 0 no regression; 2 slower, broken, removed or wrong; 1 no answer
-(unreadable, nothing in common, unlike under --strict). Of a single document: 0
-nothing failed; 2 a case failed, or outputs differ from the reference; 1 nothing
-was measured.
+The last line says PASS (exit code 0), FAIL (2: slower, broken, removed, wrong
+...) or UNDECIDED (1: nothing in common, all unclear, a file passed over, unlike
+under --strict); exit code 1 also for what cannot be read. A single document: 2
+where a case failed, or outputs differ from the reference; 1 where nothing was
+measured. In GitHub Actions the line is an annotation, too.
 """
 
 
@@ -139,18 +143,19 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     if len(sources) == 1 and options.shows_one:
         source = sources[0]
         # A single document, which nothing is held against.
-        from bench_compare.report.single import ShownRun, exit_code, report_of
+        from bench_compare.report.single import ShownRun, report_of
 
         keep_documents(options.outputs, [source.path])
-        run = ShownRun(source)
-        text = write_reports(options.outputs, report_of(run, view), view, quiet=options.quiet)
-        return CommandResult(text, tuple(remarks), run.problems, exit_code(run))
+        run = ShownRun(source, replace(options.invocation, passed_over=tuple(remarks)))
+        report, said = report_of(run, view), [*remarks, *run.problems]
+        return write_reports(options.outputs, report, view, said, quiet=options.quiet)
     return _compared(options, view, group(sources, options.grouping), remarks)
 
 
 def _aa_test(options: CompareOptions) -> CommandResult:
     from bench_compare.comparison.aa_test import aa_test
     from bench_compare.input.load import load
+    from bench_compare.model import Conclusion
 
     sources, remarks = load(options.documents or (*options.a, *options.b))
     alarms = aa_test(sources, options.policy)
@@ -163,7 +168,10 @@ def _aa_test(options: CompareOptions) -> CommandResult:
         keep_documents(named, [source.path for source in sources])
         text = json.dumps(to_tree(calibrate(sources)), indent=2) + "\n"
         write(Path(options.save_calibration), text)
-    return CommandResult(alarms.sentence, tuple(remarks), (), 0 if alarms.trusted else 1)
+    word: Word = "PASS" if alarms.trusted else "UNDECIDED"
+    allowed = options.invocation.allow_no_answer
+    conclusion = Conclusion(word, alarms.sentence, allowed=allowed)
+    return CommandResult(conclusion.line, conclusion, () if options.quiet else tuple(remarks))
 
 
 def _compared(
@@ -171,7 +179,6 @@ def _compared(
 ) -> CommandResult:
     from bench_compare.comparison.compare import compare
     from bench_compare.comparison.regressions import unused_allowances
-    from bench_compare.model import exit_code
     from bench_compare.report.compare import report_of
 
     base, others = sides
@@ -179,12 +186,14 @@ def _compared(
         options.outputs, [source.path for side in (base, *others) for source in side.sources]
     )
     calibration, more = _known(options)
-    comparison = compare(base, others, options.policy, calibration)
+    comparison = replace(
+        compare(base, others, options.policy, calibration),
+        invocation=replace(options.invocation, passed_over=tuple(remarks)),
+    )
     more += unused_allowances(comparison.cases, options.policy)
-    report = report_of(comparison, view)
-    text = write_reports(options.outputs, report, view, quiet=options.quiet)
-    code = exit_code(comparison)
-    return CommandResult(text, (*remarks, *more), comparison.problems, code, comparison)
+    report, said = report_of(comparison, view), [*remarks, *more, *comparison.problems]
+    quiet = options.quiet
+    return write_reports(options.outputs, report, view, said, quiet=quiet, comparison=comparison)
 
 
 def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.commands.files import keep_documents, write, write_reports
-from bench_compare.commands.outcome import CommandResult
 from bench_compare.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bench_compare.commands.outcome import CommandResult
     from bench_compare.compose.analysis import Composed
     from bench_compare.compose.select import ComposeSettings
 
@@ -65,13 +65,13 @@ Where to write ('-' is stdout, in place of the text):
   --html FILE           one page that opens offline: each step of a pass, the
                         choices of each layer, time against energy
   --save FILE           the chosen plans as a pipeline for bench-run --chain
-  -q, --quiet           no text
+  -q, --quiet           only the last line
   -h, --help            this text
   --version             the version
 
-Exit codes: 0 an answer; 2 a measured chain lies outside of its prediction's
-interval; 1 no answer (rows are missing, documents are not of one device or one
-way of measuring).
+The last line says PASS (exit code 0), FAIL (2: a measured chain lies outside of
+its prediction's interval) or UNDECIDED (1: rows are missing, documents are not
+of one device or one way of measuring, a file was passed over).
 """
 OUTPUTS = ("markdown", "json", "html")
 CHOICES = ("time", "energy", "edp")
@@ -95,7 +95,7 @@ class ComposeOptions:
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
     from bench_compare.model import View
-    from bench_compare.report.compose import report_of
+    from bench_compare.report.compose import conclude, report_of
 
     options = parse(arguments)
     composed, remarks = read_composed(options)
@@ -109,9 +109,9 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 
         write(options.save, export(composed.network, composed.rows, options.save))
     view = View(width=width)
-    text = write_reports(options.outputs, report_of(composition), view, quiet=options.quiet)
-    code = 1 if composition.problems else 0 if composition.holds else 2
-    return CommandResult(text, tuple(remarks), composition.problems, code)
+    report = report_of(composition, conclude(composition, remarks))
+    said = [*remarks, *composition.problems]
+    return write_reports(options.outputs, report, view, said, quiet=options.quiet)
 
 
 def parse(arguments: Mapping[str, Any]) -> ComposeOptions:

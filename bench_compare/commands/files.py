@@ -8,29 +8,51 @@ from typing import TYPE_CHECKING
 
 from bench_schema.streams import pieces
 
+from bench_compare.commands.outcome import CommandResult
 from bench_compare.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from bench_compare.model import View
+    from bench_compare.model import Comparison, View
     from bench_compare.report.model import Report
 
 
-def write_reports(outputs: Mapping[str, str], report: Report, view: View, *, quiet: bool) -> str:
-    """Write every format asked for (its name and target); what goes to stdout is returned."""
+def write_reports(
+    outputs: Mapping[str, str],
+    report: Report,
+    view: View,
+    remarks: Sequence[str],
+    *,
+    quiet: bool,
+    comparison: Comparison | None = None,
+) -> CommandResult:
+    """Write every format asked for (its name and target); what goes to stdout is returned. A quiet
+    command says its conclusion, and nothing else."""
     from bench_compare.report import render
 
-    shown = None
+    document = None
     for name, target in outputs.items():
         text = render(name, report, view)
         if target == "-":
-            shown = text
+            document = text
         else:
             write(Path(target), text)
-    if shown is not None:
-        return shown
-    return "" if quiet else render("text", report, view)
+    if document is not None:
+        text = document
+    elif quiet:
+        from bench_compare.report.text import conclusion_text
+
+        text = conclusion_text(report.conclusion, view)
+    else:
+        text = render("text", report, view)
+    return CommandResult(
+        text,
+        report.conclusion,
+        remarks=() if quiet else tuple(remarks),
+        is_document=document is not None,
+        comparison=comparison,
+    )
 
 
 def keep_documents(outputs: Mapping[str, str], documents: Iterable[str | Path]) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.commands.files import keep_documents, write_reports
-from bench_compare.commands.outcome import CommandResult
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bench_compare.commands.outcome import CommandResult
     from bench_compare.history.archive import Archive
     from bench_compare.history.model import History
 
@@ -55,6 +55,7 @@ What counts:
   --events FILE         TOML: what is known and accepted (README.md)
   --fail-on WHAT        new-regression, unclear or none, by commas
                         (default new-regression)
+  --allow-no-answer     exit 0 where there is no answer (UNDECIDED)
 
 Where to write ('-' is stdout, in place of the text):
   --markdown FILE       for an issue
@@ -62,12 +63,13 @@ Where to write ('-' is stdout, in place of the text):
   --junit FILE          each series a test
   --html FILE           one page with charts that opens offline
   --next N              command lines that would decide most (default 3)
-  -q, --quiet           no text
+  -q, --quiet           only the last line
   -h, --help            this text
   --version             the version
 
-Exit codes: 0 no new regression; 2 slower, broken, wrong, unsupported, removed or
-no longer measured or checked, and not accepted; 1 no answer (unreadable, too few documents).
+The last line says PASS (exit code 0), FAIL (2: slower, broken, wrong,
+unsupported, removed or no longer measured or checked, and not accepted) or
+UNDECIDED (1: too few documents); exit code 1 also for what cannot be read.
 """
 OUTPUTS = ("markdown", "json", "junit", "html")
 FAIL_ON = ("new-regression", "unclear", "none")
@@ -89,25 +91,22 @@ class HistoryOptions:
     outputs: Mapping[str, str]
     suggestions: int
     quiet: bool
+    allow_no_answer: bool
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
     options = parse(arguments)
     from bench_compare.model import View
-    from bench_compare.report.history import report_of
+    from bench_compare.report.history import conclude, report_of
 
     history, remarks = read_history(options)
     view = View(width=width)
-    text = write_reports(options.outputs, report_of(history), view, quiet=options.quiet)
     if len(remarks) > MOST_REMARKS:
         remarks = [*remarks[:MOST_REMARKS], f"and {len(remarks) - MOST_REMARKS} more remarks"]
-    if "new-regression" in options.fail_on and history.gating:
-        code = 2
-    else:
-        unclear = "unclear" in options.fail_on and history.unclear
-        code = 1 if history.problems or unclear else 0
-    return CommandResult(text, tuple(remarks), history.problems, code)
+    conclusion = conclude(history, options.fail_on, allow_no_answer=options.allow_no_answer)
+    report, said = report_of(history, conclusion), [*remarks, *history.problems]
+    return write_reports(options.outputs, report, view, said, quiet=options.quiet)
 
 
 def parse(arguments: Mapping[str, Any]) -> HistoryOptions:
@@ -144,6 +143,7 @@ def parse(arguments: Mapping[str, Any]) -> HistoryOptions:
         outputs=outputs,
         suggestions=DEFAULT_SUGGESTIONS if suggestions is None else int(suggestions),
         quiet=arguments["--quiet"],
+        allow_no_answer=arguments["--allow-no-answer"],
     )
 
 

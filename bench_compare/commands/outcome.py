@@ -1,4 +1,4 @@
-"""What a command has to say, and its exit code."""
+"""What a command has to say."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench_compare.model import Comparison
+    from bench_compare.model import Comparison, Conclusion
 
 
 @dataclass(frozen=True)
 class CommandResult:
     text: str
     """For stdout."""
-    remarks: tuple[str, ...]
-    """For stderr, before the text."""
-    problems: tuple[str, ...]
-    """For stderr, after it: why there is no answer."""
-    exit_code: int
+    conclusion: Conclusion
+    remarks: tuple[str, ...] = ()
+    """For stderr: files that were passed over, and why there is no answer."""
+    is_document: bool = False
+    """Whether `text` is a report in a format of its own, to which nothing is added."""
     comparison: Comparison | None = None
     """What was compared, for callers from Python."""

@@ -307,6 +307,7 @@ def compare(
         ),
         sensitivity=seen,
         policy=_policy_text(policy, chosen),
+        threshold_ratio=None if gate is None or policy.rules else policy.threshold(gate),
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_compare.comparison.conclusion import OPEN_FILE, run_again
 from bench_compare.history.attribution import causes
 from bench_compare.history.model import (
     BAD_STATES,
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 
 # What to run next, as command lines.
 
-OUT_FLAGS = ("-o", "--output", "--out")
-DROPPED = ("--resume",)
-OPEN_FILE = "open.json"
 MOST_DOCUMENTS = 9
 PLACE_Z = 3.0
 """Standard deviations by which repeats should tell the levels on either side of a build apart."""
@@ -91,27 +87,9 @@ def decide(doc: Doc, cases: int, needed: int, where: str) -> Suggestion | None:
 def repeat(doc: Doc, where: str) -> str | None:
     """The run again, of the cases that are open; None where its command is not known. `where`: what
     the history was made of, as words of a command line."""
-    words = without_output(doc.command[1:])
-    if not doc.command or any(word.startswith("--rerun-from") for word in words):
-        return None
-    target = Path(doc.path)
-    again = target.with_name(f"{target.name.split('.')[0]}-again.json")
     listing = f"bench-compare history {where} --quiet --json {OPEN_FILE}"
-    run = ["bench-run", *words, "--rerun-from", OPEN_FILE, "-o", str(again)]
-    return f"{listing}; {shlex.join(run)}"
-
-
-def without_output(words: Sequence[str]) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-        elif word in OUT_FLAGS:
-            skip = True
-        elif not (word in DROPPED or re.match(r"-o|--out(put)?=", word)):
-            kept.append(word)
-    return kept
+    run = run_again(doc.command, doc.path, OPEN_FILE)
+    return None if run is None else f"{listing}; {run}"
 
 
 MOST_NAMES = 3

@@ -26,7 +26,8 @@ LARGE_BYTES = 1 << 22
 
 def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
     """The documents behind file names, folders and globs, in that order, each file once; and
-    sentences about files in folders that are none. Raises `InputError` or `DocumentError`."""
+    sentences about files in folders that are none, or cannot be read. Raises `InputError`, of a
+    file that was named also `DocumentError`."""
     sources: list[Source] = []
     remarks: list[str] = []
     found: dict[Path, tuple[Path, bool]] = {}
@@ -43,7 +44,13 @@ def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
         if document is not None:
             source: Source | None = Source(str(path), document, "bench")
         else:
-            source = read_source(path) if named else _read_found(path)
+            try:
+                source = read_source(path) if named else _read_found(path)
+            except DocumentError as error:
+                if named:
+                    raise
+                remarks.append(f"{error}; passed over")
+                continue
         if source is None:
             remarks.append(f"{path}: passed over, it holds no results")
         else:

@@ -6,9 +6,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from bench_compare.comparison.conclusion import conclude
 from bench_compare.comparison.judging.results import stretches
 from bench_compare.metrics import METRICS
-from bench_compare.model import MetricComparison, Verdict, exit_code
+from bench_compare.model import MetricComparison, Verdict
 from bench_compare.report import words
 from bench_compare.report.cells import counts_text
 from bench_compare.report.model import (
@@ -38,7 +39,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bench_compare.comparison.judging.results import Results
-    from bench_compare.model import BadNews, CaseComparison, CaseSide, Comparison, Side, View
+    from bench_compare.model import (
+        BadNews,
+        CaseComparison,
+        CaseSide,
+        Comparison,
+        Conclusion,
+        Side,
+        View,
+    )
     from bench_compare.report.model import Cell
 
 COMPARE_VERSION = 2
@@ -68,6 +77,7 @@ STATES: dict[Verdict, State] = {
 NO_ANSWER = frozenset({Verdict.UNCLEAR, Verdict.INCOMPARABLE, Verdict.UNMEASURED})
 NOTHING = Amount(None, "")
 MOST_WARNINGS = 50
+MOST_UNCLEAR = 40
 METRIC_FIELDS = tuple(
     "reason" if name == "make_reason" else name
     for name in MetricComparison.__struct_fields__
@@ -88,9 +98,11 @@ WARNINGS = "comparison_warnings"
 
 
 def report_of(comparison: Comparison, view: View) -> Report:
+    conclusion = conclude(comparison)
     return Report(
+        conclusion=conclusion,
         body=partial(body_of, comparison, view),
-        payload=partial(payload_of, comparison),
+        payload=partial(payload_of, comparison, conclusion),
         page=partial(page_of, comparison, view),
         records=partial(records_of, comparison, view),
         suite=partial(suite_of, comparison),
@@ -121,7 +133,7 @@ def body_of(comparison: Comparison, view: View) -> Body:
         *words.sensitivity_texts(comparison),
         words.why_text(comparison),
     ]
-    order = rows(comparison, view)
+    shown, hidden = split_rows(comparison, view)
     told = []
     for role, side in sides:
         facts, number = words.side_facts(side), len(side.sources)
@@ -140,13 +152,32 @@ def body_of(comparison: Comparison, view: View) -> Body:
         counted=len(comparison.cases),
         counts=tuple((STATES[verdict], count) for verdict, count in words.counts(comparison)),
         statements=tuple(text for text in statements if text),
-        tables=(_table(comparison, view, order),),
+        tables=(_table(comparison, shown, hidden),),
         also=tuple(words.news_text(news) for news in words.other_bad_news(comparison)),
-        closing=tuple(_closing(comparison, view, order)),
+        closing=tuple(_closing(comparison, shown, view)),
     )
 
 
-def _table(comparison: Comparison, view: View, order: Sequence[CaseComparison]) -> Table:
+def split_rows(
+    comparison: Comparison, view: View
+) -> tuple[list[CaseComparison], list[CaseComparison]]:
+    """The cases that the terminal shows, and the others: unasked those with news; where all that
+    was measured is unclear, these rows are the answer."""
+    order = rows(comparison, view)
+    quiet = [case for case in order if case.verdict in QUIET]
+    if view.all or not quiet:
+        return list(order), []
+    shown = [case for case in order if case.verdict not in QUIET]
+    if not shown and not comparison.counts.get(Verdict.SAME):
+        shown = [case for case in order if case.verdict is Verdict.UNCLEAR][:MOST_UNCLEAR]
+        kept = {case.id for case in shown}
+        quiet = [case for case in quiet if case.id not in kept]
+    return shown, quiet
+
+
+def _table(
+    comparison: Comparison, shown: Sequence[CaseComparison], hidden: Sequence[CaseComparison]
+) -> Table:
     engines, others = words.many_engines(comparison), words.many_others(comparison)
     columns = (
         Column("verdict", head=""),
@@ -188,21 +219,15 @@ def _table(comparison: Comparison, view: View, order: Sequence[CaseComparison]) 
 
     return Table(
         columns,
-        tuple(row(case) for case in order if _is_shown(case, view)),
-        lambda: tuple(row(case) for case in order if not _is_shown(case, view)),
+        tuple(map(row, shown)),
+        lambda: tuple(map(row, hidden)),
         ranked=True,
         stacked="{base} → {other}, {change} {95_percent_interval}",
     )
 
 
-def _is_shown(case: CaseComparison, view: View) -> bool:
-    """Whether the terminal shows it."""
-    return view.all or case.verdict not in QUIET
-
-
-def _closing(comparison: Comparison, view: View, order: Sequence[CaseComparison]) -> Iterator[str]:
+def _closing(comparison: Comparison, shown: Sequence[CaseComparison], view: View) -> Iterator[str]:
     """How many cases the terminal shows, and what their marks mean."""
-    shown = [case for case in order if _is_shown(case, view)]
     total = len(comparison.cases)
     if len(shown) < total:
         more = "" if view.all else "; --all shows the rest"
@@ -222,14 +247,14 @@ def _closing(comparison: Comparison, view: View, order: Sequence[CaseComparison]
 # JSON
 
 
-def payload_of(comparison: Comparison) -> Payload:
+def payload_of(comparison: Comparison, conclusion: Conclusion) -> Payload:
     """Numbers that JSON cannot hold become null."""
     cases = comparison.cases
     return Payload(
         {
             "kind": "bench-compare",
             "compare_version": COMPARE_VERSION,
-            "exit_code": exit_code(comparison),
+            "exit_code": conclusion.exit_code,
             "base": _side(comparison.base),
             "others": [_side(side) for side in comparison.others],
             "policy": dict(comparison.policy),

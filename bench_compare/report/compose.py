@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.compose.model import IntervalEstimate
+from bench_compare.model import Conclusion
 from bench_compare.report.model import (
     Amount,
     Body,
@@ -30,7 +31,7 @@ from bench_compare.report.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bench_compare.compose.model import (
         Composition,
@@ -137,8 +138,26 @@ def model_text(made: Composition) -> str:
     return f"{term.pipelines} other pipelines: predictions were off by {median} (median){more}"
 
 
-def report_of(composition: Composition) -> Report:
+def conclude(made: Composition, passed_over: Sequence[str] = ()) -> Conclusion:
+    """`passed_over`: sentences on files in folders that are no documents."""
+    if not made.problems and not made.holds:
+        off = next(check for check in made.checks if check.holds is False)
+        change = change_text(math.exp(off.log_error)) if math.isfinite(off.log_error) else "far"
+        return Conclusion(
+            "FAIL", f"{headline(made)}; {off.engine}: off by {change}, outside of the interval"
+        )
+    if made.problems or passed_over:
+        return Conclusion(
+            "UNDECIDED",
+            (*made.problems, *passed_over)[0],
+            next((one.command for one in made.missing if one.blocks), None),
+        )
+    return Conclusion("PASS", headline(made))
+
+
+def report_of(composition: Composition, conclusion: Conclusion) -> Report:
     return Report(
+        conclusion=conclusion,
         body=partial(body_of, composition),
         payload=lambda: Payload({"kind": KIND, "version": VERSION, **asdict(composition)}),
         page=lambda: Page("compose", page_title(composition), page_data(composition)),

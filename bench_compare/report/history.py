@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.history.model import BAD_STATES
+from bench_compare.model import Conclusion
 from bench_compare.report.model import (
     Body,
     Column,
@@ -27,7 +28,7 @@ from bench_compare.report.model import (
 from bench_compare.report.units import change_text, interval_text, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from bench_compare.history.model import (
         EventInfo,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from bench_compare.report.model import Tone
 
 KIND, VERSION = "bench-compare history", 1
+DEFAULT_FAIL_ON = frozenset({"new-regression"})
 MOST_CHANGES, MOST_CAUSES, MOST_EVENTS = 6, 4, 30
 MOST_DETAILS = 20
 TONES: dict[str, Tone] = {"slower": "bad", "faster": "good", "both": "odd", "none": "fatal"}
@@ -114,8 +116,27 @@ def place_text(event: EventInfo, history: History) -> str:
     return history.builds[event.build].name
 
 
-def report_of(history: History) -> Report:
+def conclude(
+    history: History, fail_on: Container[str] = DEFAULT_FAIL_ON, *, allow_no_answer: bool = False
+) -> Conclusion:
+    """`fail_on`: words of the command's ``--fail-on``."""
+    if history.gating and "new-regression" in fail_on:
+        worst = max(history.gating, key=lambda event: event.cost_ratio)
+        return Conclusion(
+            "FAIL", f"{headline(history)}: {worst.sentence} {size_text(worst)}".rstrip()
+        )
+    if history.problems:
+        return Conclusion("UNDECIDED", history.problems[0], allowed=allow_no_answer)
+    hint = history.suggestions[0].command if history.suggestions and history.unclear else None
+    if history.unclear and "unclear" in fail_on:
+        return Conclusion("UNDECIDED", headline(history), hint, allow_no_answer)
+    parts = [headline(history), noise_text(history)]
+    return Conclusion("PASS", "; ".join(part for part in parts if part))
+
+
+def report_of(history: History, conclusion: Conclusion) -> Report:
     return Report(
+        conclusion=conclusion,
         body=partial(body_of, history),
         payload=lambda: Payload(record(history)),
         page=lambda: Page("history", f"{headline(history)}: {history.title}", page_data(history)),

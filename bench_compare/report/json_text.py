@@ -39,8 +39,15 @@ def schema(kind: str) -> dict[str, Any]:
 
 
 def render(report: Report, view: View) -> str:  # noqa: ARG001 - the record is whole
-    payload = report.payload()
-    around = orjson.dumps(payload.tree, option=orjson.OPT_INDENT_2).decode()
+    payload, answer = report.payload(), report.conclusion
+    conclusion = {
+        "word": answer.word,
+        "sentence": answer.sentence,
+        "hint": answer.hint,
+        "exit_code": answer.exit_code,
+    }
+    tree = {"kind": payload.tree["kind"], "conclusion": conclusion, **payload.tree}
+    around = orjson.dumps(tree, option=orjson.OPT_INDENT_2).decode()
     if not payload.count:
         return f"{around}\n"
     before, empty, after = around.rpartition(f'"{payload.key}": []')

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def render(report: Report, view: View) -> str:  # noqa: ARG001 - every case is a test
     assert report.suite is not None
     told = report.suite()
-    suite = ET.Element("testsuite", name=safe(told.name))
-    _properties(suite, told.properties)
+    suite = ET.Element("testsuite", name=safe(f"{told.name}: {report.conclusion.line}"))
+    hint = report.conclusion.hint
+    _properties(suite, told.properties if hint is None else {"hint": hint, **told.properties})
     for test in told.tests:
         element = ET.SubElement(suite, "testcase", classname=safe(test.group), name=safe(test.name))
         _properties(element, test.properties)

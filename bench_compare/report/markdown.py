@@ -16,7 +16,7 @@ from bench_compare.report.names import safe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_compare.model import View
+    from bench_compare.model import Conclusion, View
     from bench_compare.report.model import Body, Column, Report, ReportRow, Table
 
 ROOM = 60_000
@@ -25,6 +25,7 @@ FIRST_ROWS = 25
 """Rows of a table that is not folded away."""
 MOST_ROWS = 50
 """Rows of a table of entries."""
+MARKS = {"PASS": "✅", "FAIL": "❌", "UNDECIDED": "⚠️"}
 ALIGNS = {"left": ":--", "right": "--:", "center": ":-:"}
 
 
@@ -33,7 +34,7 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - Markdown has no
     every = [replace(table, rows=(*table.rows, *table.quiet())) for table in body.tables]
     tables = [table for table in every if table.rows]
     ranked = [table for table in tables if table.ranked]
-    text = "\n\n".join(block for block in _blocks(body, ranked, tables) if block)
+    text = "\n\n".join(block for block in _blocks(report.conclusion, body, ranked, tables) if block)
     for table in ranked:
         bad, good, rest = (_with_news(table, news) for news in ("bad", "good", "quiet"))
         for title, rows in zip(table.folded, (bad[FIRST_ROWS:], good, rest), strict=True):
@@ -41,13 +42,14 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - Markdown has no
     return text + "\n"
 
 
-def _blocks(body: Body, ranked: Sequence[Table], tables: Sequence[Table]) -> Iterator[str]:
+def _blocks(
+    conclusion: Conclusion, body: Body, ranked: Sequence[Table], tables: Sequence[Table]
+) -> Iterator[str]:
+    yield f"### {MARKS[conclusion.word]} {prose(conclusion.line)}"
+    if conclusion.hint is not None:
+        yield _command("To decide:", conclusion.hint)
     base, *others = map(code, body.labels) if body.labels else ("",)
-    yield (
-        f"### {prose(body.headline)}"
-        if body.headline
-        else (f"### Benchmarks: {base} → {', '.join(others)}")
-    )
+    yield prose(body.headline) if body.headline else f"{base} → {', '.join(others)}"
     yield "\n".join(f"- {name}: {prose(text)}" for name, text in body.facts)
     answer = []
     if body.counted:
@@ -76,8 +78,12 @@ def _blocks(body: Body, ranked: Sequence[Table], tables: Sequence[Table]) -> Ite
     if body.commands:
         yield f"**{body.commands_title}**"
     for reason, line in body.commands:
-        fence = "```" if "```" not in line else "~~~~"
-        yield f"{prose(reason)}\n\n{fence}sh\n{line}\n{fence}"
+        yield _command(reason, line)
+
+
+def _command(reason: str, line: str) -> str:
+    fence = "```" if "```" not in line else "~~~~"
+    return f"{prose(reason)}\n\n{fence}sh\n{safe(line)}\n{fence}"
 
 
 def code(text: str, *, cell: bool = False) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from bench_compare.model import Conclusion
+
 Tone: TypeAlias = Literal["fatal", "bad", "odd", "good", "open", "plain"]
 
 
@@ -250,6 +252,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Report:
+    conclusion: Conclusion
     body: Callable[[], Body]
     payload: Callable[[], Payload]
     page: Callable[[], Page]

@@ -7,31 +7,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from bench_compare.errors import UsageError
-from bench_compare.model import CaseComparison, Comparison, Verdict, View
+from bench_compare.model import NEWS, CaseComparison, Comparison, Verdict, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-NEWS: tuple[Verdict, ...] = (
-    Verdict.BROKEN,
-    Verdict.NEWLY_WRONG,
-    Verdict.WRONG,
-    Verdict.REMOVED,
-    Verdict.NEWLY_UNSUPPORTED,
-    Verdict.LOST,
-    Verdict.INCOMPARABLE,
-    Verdict.SLOWER,
-    Verdict.WORSE,
-    Verdict.CLOCK,
-    Verdict.FIXED,
-    Verdict.FASTER,
-    Verdict.BETTER,
-    Verdict.ADDED,
-    Verdict.UNCLEAR,
-    Verdict.UNMEASURED,
-    Verdict.SAME,
-)
-"""Worst first; the order of tables, legends and summaries."""
 
 QUIET = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 """Shown only on demand (``--all``)."""

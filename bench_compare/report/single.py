@@ -4,7 +4,7 @@ what a reader should know of them."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,15 @@ from bench_schema.estimate import Time, case_time, time_series
 
 from bench_compare.comparison.circumstances.notes import disturbed_rounds
 from bench_compare.metrics import METRICS
-from bench_compare.model import CaseComparison, CaseSide, Comparison, Side, Verdict
+from bench_compare.model import (
+    CaseComparison,
+    CaseSide,
+    Comparison,
+    Conclusion,
+    Invocation,
+    Side,
+    Verdict,
+)
 from bench_compare.report import words
 from bench_compare.report.model import (
     Amount,
@@ -139,6 +147,7 @@ class ShownCase:
 @dataclass(frozen=True, eq=False)
 class ShownRun:
     source: Source
+    invocation: Invocation = field(default_factory=Invocation)
 
     @cached_property
     def cases(self) -> tuple[ShownCase, ...]:
@@ -203,17 +212,36 @@ class ShownRun:
         return tuple(words.side_facts(self.side).items())
 
 
-def exit_code(run: ShownRun) -> int:
-    """1 nothing was measured, 2 a case failed or its outputs differ from the reference."""
-    if run.problems:
-        return 1
-    return 2 if any(one.state in FAILED for one in run.cases) else 0
+def conclude(run: ShownRun) -> Conclusion:
+    """FAIL where a case failed or its outputs differ from the reference."""
+    failed = [one for one in run.cases if one.state in FAILED]
+    total = len(run.cases)
+    if failed:
+        kinds = Counter(one.state for one in failed)
+        parts = [f"{kinds[word]} {word}" for word in FAILED if kinds[word]]
+        more = "" if len(failed) == 1 else f" and {len(failed) - 1} more"
+        return Conclusion("FAIL", f"{', '.join(parts)} of {_cases(total)} ({failed[0].name}{more})")
+    passed_over = run.invocation.passed_over
+    if run.problems or passed_over:
+        doubts = "; ".join((*run.problems, *passed_over[:1]))
+        return Conclusion("UNDECIDED", doubts, allowed=run.invocation.allow_no_answer)
+    left = [f"{count} {state.word}" for state, count in run.counts if state.word != "completed"]
+    unchecked = sum(one.state == "completed" and one.validation != "passed" for one in run.cases)
+    if unchecked:
+        left.append(f"outputs of {unchecked} not checked")
+    return Conclusion("PASS", ", ".join([_cases(total), "none failed", *left]))
+
+
+def _cases(count: int) -> str:
+    return "1 case" if count == 1 else f"{count} cases"
 
 
 def report_of(run: ShownRun, view: View) -> Report:
+    conclusion = conclude(run)
     return Report(
+        conclusion=conclusion,
         body=partial(body_of, run, view),
-        payload=partial(payload_of, run),
+        payload=partial(payload_of, run, conclusion),
         page=partial(page_of, run, view),
         records=partial(records_of, run, view),
         suite=partial(suite_of, run),
@@ -302,13 +330,13 @@ def _table(run: ShownRun, view: View) -> Table:
     return Table(columns, tuple(rows), ranked=True, folded=folded, stacked=stacked)
 
 
-def payload_of(run: ShownRun) -> Payload:
+def payload_of(run: ShownRun, conclusion: Conclusion) -> Payload:
     """Its schema is `single_v1.json` beside this file."""
     return Payload(
         {
             "kind": KIND,
             "version": VERSION,
-            "exit_code": exit_code(run),
+            "exit_code": conclusion.exit_code,
             "document": run.source.path,
             "label": run.side.label,
             "complete": run.source.document.run.complete,

@@ -16,7 +16,7 @@ from bench_compare.report.units import margin_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.model import View
+    from bench_compare.model import Conclusion, View
     from bench_compare.report.model import (
         Body,
         Cell,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 COLORS: dict[Tone, str] = {"fatal": "1;31", "bad": "31", "odd": "35", "good": "32", "open": "33"}
 """ANSI codes; another tone keeps the terminal's colour."""
 BOLD, ALARM, WARNING = "1", "1;31", "33"
+ANSWERS = {"PASS": "1;32", "FAIL": ALARM, "UNDECIDED": "1;33"}
 WIDE = 110
 """From this width on there is room for both ends of the interval of a ratio."""
 GAP, HEAD = 2, 2
@@ -43,9 +44,14 @@ NAME_ROOM = 9
 """Of the name of a fact."""
 
 
+def conclusion_text(conclusion: Conclusion, view: View) -> str:
+    """One line, however narrow the terminal is: programs read it, too."""
+    return _paint(safe(conclusion.line), ANSWERS[conclusion.word], view)
+
+
 def render(report: Report, view: View) -> str:
-    """The report as text of at most `View.width` columns (40 at least), a newline at the end;
-    command lines are not wrapped: they are copied as they stand."""
+    """The report as text of at most `View.width` columns (40 at least), a newline at the end. Two
+    things are not wrapped: command lines, which are copied as they stand, and the last line."""
     body = report.body()
     opening = [_paint(_wrap(f"error: {safe(p)}", view), ALARM, view) for p in body.problems]
     opening += [_paint(_wrap(f"warning: {safe(w)}", view), WARNING, view) for w in body.warnings]
@@ -76,6 +82,9 @@ def render(report: Report, view: View) -> str:
         commands.append(f"{INDENT}{INDENT}{safe(line)}")
     blocks += ["\n".join(notes), "\n".join(commands)]
     blocks.append("\n".join(_wrap(line, view) for line in body.closing))
+    hint = report.conclusion.hint
+    last = [] if hint is None else ["to decide:", f"{INDENT}{safe(hint)}"]
+    blocks.append("\n".join([*last, conclusion_text(report.conclusion, view)]))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from bench_compare.comparison.judging.results import is_provisional, verdict_of
 from bench_compare.comparison.judging.verdict import LEAST_UNITS
 from bench_compare.metrics import METRICS
-from bench_compare.model import Verdict
+from bench_compare.model import NEWS, Verdict
 from bench_compare.report.names import safe
-from bench_compare.report.rows import NEWS, QUIET
+from bench_compare.report.rows import QUIET
 from bench_compare.report.units import change_text, interval_text, value_text
 from bench_compare.report.why import case_changes, kinds
 

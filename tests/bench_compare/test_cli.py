@@ -117,7 +117,7 @@ def test_a_hostile_file_name_cannot_forge_lines_or_colours(files, capsys):
 def test_every_format_has_a_flag_that_writes_a_file(files, name, capsys):
     assert main(["a.json", "slow.json", f"--{name}", "out", "-q"]) == 2
     assert (files / "out").stat().st_size > 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out.startswith("FAIL: 3 of 3 slower (worst +10.")
 
 
 def test_a_format_on_stdout_takes_the_place_of_the_table(files, capsys):
@@ -263,10 +263,60 @@ def test_every_metric_has_a_title_and_a_threshold():
 def test_columns_count_without_a_terminal(files, columns, widest, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", columns)
     main(["a.json", "slow.json", "--all"])
-    lines = capsys.readouterr().out.splitlines()
+    *lines, answer = capsys.readouterr().out.splitlines()
+    assert answer.startswith("FAIL: 3 of 3 slower")  # one line, for programs
     assert 0.75 * min(widest, 110) <= max(map(len, lines)) <= widest
 
 
 def test_the_help_fits_into_80_columns(capsys):
     main(["--help"])
     assert [] == [line for line in capsys.readouterr().out.splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [("a.json b.json", "PASS"), ("a.json slow.json", "FAIL"), ("a.json folder", "UNDECIDED")],
+)
+def test_the_last_line_is_the_same_everywhere(files, words, word, capsys):
+    (files / "folder").mkdir()
+    (files / "folder" / "b.json").write_bytes((files / "b.json").read_bytes())
+    (files / "folder" / "note.json").write_text('{"not": "a result"}')
+    formats = {"json": "r.json", "markdown": "r.md", "junit": "r.xml", "html": "r.html"}
+    flags = [word for name, file in formats.items() for word in (f"--{name}", file)]
+    code = main([*words.split(), *flags])
+    line = capsys.readouterr().out.splitlines()[-1]
+    record = json.loads((files / "r.json").read_text())["conclusion"]
+    assert line.startswith(f"{word}: ")
+    assert line == f"{record['word']}: {record['sentence']}"
+    assert code == record["exit_code"] == {"PASS": 0, "FAIL": 2, "UNDECIDED": 1}[word]
+    assert f"{word}: " in (files / "r.md").read_text().splitlines()[0]
+    assert line in (files / "r.xml").read_text().splitlines()[2]
+    assert main([*words.split(), "-q"]) == code
+    assert capsys.readouterr() == (f"{line}\n", "")
+
+
+def test_a_folder_with_an_unreadable_document_is_undecided_unless_allowed(files, capsys):
+    (files / "folder").mkdir()
+    (files / "folder" / "b.json").write_bytes((files / "b.json").read_bytes())
+    (files / "folder" / "cut.json").write_bytes((files / "b.json").read_bytes()[:500])
+    assert main(["a.json", "folder", "-q"]) == 1
+    assert "UNDECIDED: folder/cut.json: the text ends too early" in capsys.readouterr().out
+    assert main(["a.json", "folder", "-q", "--allow-no-answer"]) == 0
+    assert capsys.readouterr().out.startswith("UNDECIDED: ")
+    assert main(["slow.json", "--allow-no-answer", "missing.json"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "level"), [("a.json b.json", "notice"), ("a.json slow.json", "error")]
+)
+def test_github_gets_an_annotation_only_there(files, words, level, monkeypatch, capsys):
+    main(words.split())
+    assert "::" not in capsys.readouterr().out
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    main(words.split())
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert f"::{level}::{last.replace('%', '%25')}" == first
+    main([*words.split(), "--json", "-"])
+    out, err = capsys.readouterr()
+    assert json.loads(out)["conclusion"]["sentence"] in last
+    assert err == f"{first}\n"

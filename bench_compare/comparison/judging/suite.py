@@ -10,7 +10,7 @@ import numpy as np
 
 from bench_compare.comparison.judging.estimates import MeasuredMetric
 from bench_compare.comparison.judging.results import UNITS, seen_of
-from bench_compare.comparison.judging.verdict import Move, percent, words
+from bench_compare.comparison.judging.verdict import MOST_RATIO, Move, percent, size, words
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, Sensitivity, SuiteNumber, Verdict
 from bench_compare.statistics.intervals import ROUND, take
@@ -264,22 +264,20 @@ def _reached(sizes: Sequence[float], share: float) -> float | None:
 
 
 def _blind_text(half: float | None) -> str:
-    if half is None:
-        return "No answer on this machine: half of the cases have no interval"
-    return f"No answer on this machine: half of the cases exclude slow-downs above {_size(half)}"
+    if half is None or half > MOST_RATIO:
+        return "no answer on this machine: half of the cases carry no information on slow-downs"
+    return (
+        f"no answer on this machine: slow-downs below {size(half)} would not have been seen in "
+        "half of the cases"
+    )
 
 
 def _text(half: float | None, most: float | None) -> str:
-    if half is None:
-        return "half of the cases have no interval, so no slow-down of theirs would have been seen"
-    text = f"slow-downs above {_size(half)} would have been seen in half of the cases"
-    if most is None:
-        return f"{text}, in one of ten none"
-    return f"{text}, above {_size(most)} in nine of ten"
-
-
-def _size(ratio: float) -> str:
-    """``2.1 %``, beyond a quarter ``× 3.3``."""
-    if ratio > BLIND_RATIO:
-        return f"× {ratio:.2g}" if ratio < 10 else f"× {ratio:.0f}"
-    return f"{100 * (ratio - 1):.2g} %"
+    if half is None or half > MOST_RATIO:
+        return "half of the cases carry no information on slow-downs"
+    if most is None or most > MOST_RATIO:
+        return (
+            f"slow-downs of {size(half)} would have been seen in half of the cases, one of ten "
+            "carries no information"
+        )
+    return f"slow-downs of {size(most)} would have been seen in 9 of 10 cases"

@@ -141,6 +141,15 @@ def percent(ratio: float) -> str:
     return factor(ratio)
 
 
+MOST_RATIO = 10.0
+"""An interval that reaches further than this factor either way holds no information."""
+
+
+def size(ratio: float) -> str:
+    """How large a slow-down is: ``2.1 %``, from a factor of two on ``×2.4``."""
+    return percent(ratio).removeprefix("+")
+
+
 def factor(ratio: float) -> str:
     """``×2.4``, ``÷2.4``; a digit more near 1."""
     if ratio <= 0:

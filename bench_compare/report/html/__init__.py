@@ -59,9 +59,15 @@ def render(report: Report, view: View) -> str:
     script = code()
     formats = {"CSV": report.records, "JUnit": report.suite}
     more = [name for name, made in formats.items() if made is not None]
-    data = {"kind": page.kind, "eyebrow": f"bench-compare{EYEBROWS[page.kind]}", **page.data}
+    answer = report.conclusion
+    data = {
+        "kind": page.kind,
+        "eyebrow": f"bench-compare{EYEBROWS[page.kind]}",
+        "conclusion": {"word": answer.word, "sentence": answer.sentence, "hint": answer.hint},
+        **page.data,
+    }
     return Template(asset("page.html")).substitute(
-        title=html.escape(page.title),
+        title=html.escape(f"{answer.word}: {page.title}"),
         policy=POLICY.format(scripts=f"'sha256-{digest(script)}' {source}".rstrip()),
         style=asset("page.css"),
         formats=f"{', '.join(['Markdown', *more])} and JSON",

@@ -13,11 +13,11 @@ import numpy as np
 
 from bench_compare.comparison.judging.results import values_of
 from bench_compare.metrics import METRICS
-from bench_compare.model import Verdict, exit_code
+from bench_compare.model import NEWS, Verdict
 from bench_compare.report import words
 from bench_compare.report.html.candidates import candidate_groups
 from bench_compare.report.html.sampling import FEW, MANY, shares
-from bench_compare.report.rows import NEWS, SORTS
+from bench_compare.report.rows import SORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -82,7 +82,6 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
     thresholds = np.unique(gates[-1][~np.isnan(gates[-1])])
     return {
         "title": words.title(comparison),
-        "exitCode": exit_code(comparison),
         "sides": [_side("base", comparison.base)]
         + [_side("other", side) for side in comparison.others],
         "differences": [

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bench_compare.comparison.judging.results import NUMBERS, neighbours, numbers_of
-from bench_compare.model import Verdict
+from bench_compare.model import NEWS, Verdict
 from bench_compare.report.html.front import floats
-from bench_compare.report.rows import NEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

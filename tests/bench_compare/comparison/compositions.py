@@ -13,8 +13,9 @@ from bench_schema.document import Outcome
 from bench_schema.summary import summarize
 
 from bench_compare.comparison.compare import compare
+from bench_compare.comparison.conclusion import conclude
 from bench_compare.input.sides import Grouping, group
-from bench_compare.model import Source, Verdict, exit_code
+from bench_compare.model import Source, Verdict
 from bench_compare.policy import Allowance, GraphRule, Policy
 from tests.bench_compare.build import (
     H200,
@@ -339,6 +340,6 @@ def silent(seeds, trouble=None):
     found = []
     for seed in seeds:
         plan, comparison = composed(seed, trouble)
-        if exit_code(comparison) == 0:
+        if conclude(comparison).exit_code == 0:
             found.append(f"seed {seed}: {plan.text}")
     return found

@@ -7,7 +7,7 @@ import pytest
 from bench_schema.document import Memory
 
 from bench_compare.comparison.compare import compare
-from bench_compare.model import exit_code
+from bench_compare.comparison.conclusion import conclude
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side, steady
 
@@ -41,7 +41,7 @@ def test_what_does_not_decide_is_told_where_it_is_worse(changes, told):
 
 def test_it_counts_where_it_is_asked_to_and_is_told_once():
     found = held(Policy(fail_on=frozenset({"e2e_ns"})), end_to_end=2)
-    assert (exit_code(found), found.warnings) == (2, ())
+    assert (conclude(found).exit_code, found.warnings) == (2, ())
 
 
 @pytest.mark.parametrize("changes", [{}, {"end_to_end": 0.5}, {"device": 2, "end_to_end": 2}])
@@ -52,4 +52,4 @@ def test_what_is_better_or_told_by_the_verdict_needs_no_words(changes):
 def test_a_peak_of_memory_that_scatters_unknown_needs_no_words_and_counts_where_asked_to():
     assert held(memory=(120, 100)).warnings == ()
     asked = held(Policy(fail_on=frozenset({"peak_bytes"})), memory=(120, 100))
-    assert exit_code(asked) == 2
+    assert conclude(asked).exit_code == 2

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_compare.comparison.compare import compare
-from bench_compare.model import Verdict, exit_code, swapped
+from bench_compare.comparison.conclusion import conclude
+from bench_compare.model import Verdict, swapped
 from bench_compare.policy import Allowance, GraphRule, Policy
 from tests.bench_compare.build import (
     case,
@@ -44,13 +45,13 @@ def only(comparison):
 
 def test_a_slower_case_is_slower_and_bad_news():
     found = held([quiet()], [quiet(1.05 * MS, seed=1)])
-    assert (only(found).verdict, exit_code(found)) == (Verdict.SLOWER, 2)
+    assert (only(found).verdict, conclude(found).exit_code) == (Verdict.SLOWER, 2)
     assert found.bad_news[0].sentence == only(found).reason
 
 
 def test_a_faster_case_is_good_news():
     found = held([quiet()], [quiet(0.9 * MS, seed=1)])
-    assert (only(found).verdict, exit_code(found)) == (Verdict.FASTER, 0)
+    assert (only(found).verdict, conclude(found).exit_code) == (Verdict.FASTER, 0)
 
 
 def test_the_same_case_is_the_same():
@@ -167,12 +168,12 @@ def test_a_common_movement_gates_whatever_the_list_names(fail_on):
     policy = Policy(fail_on=frozenset(fail_on), threshold_ratio=0.01)
     found = compare(suites("a", 0.0), [suites("b", 0.3)], policy)
     assert "suite" in [news.name for news in found.bad_news]
-    assert exit_code(found) == 2
+    assert conclude(found).exit_code == 2
 
 
 def test_a_common_movement_can_be_allowed_by_its_name():
     policy = Policy(fail_on=frozenset(), allow=(Allowance("suite"),))
-    assert exit_code(compare(suites("a", 0.0), [suites("b", 0.3)], policy)) == 0
+    assert conclude(compare(suites("a", 0.0), [suites("b", 0.3)], policy)).exit_code == 0
 
 
 def test_no_verdict_contradicts_the_ratio_of_the_values_beside_it():
@@ -211,12 +212,12 @@ def test_false_discoveries_are_controlled_over_all_other_sides():
 )
 def test_a_case_that_stopped_working_is_bad_news(status, expected):
     found = held([quiet()], [case("g", status=status)])
-    assert (only(found).verdict, exit_code(found)) == (expected, 2)
+    assert (only(found).verdict, conclude(found).exit_code) == (expected, 2)
 
 
 def test_a_removed_case_is_bad_news_though_others_are_fine():
     found = held([quiet(), quiet(fingerprint="x")], [quiet(seed=1)])
-    assert exit_code(found) == 2
+    assert conclude(found).exit_code == 2
 
 
 def test_a_newly_wrong_case_is_still_timed():
@@ -229,7 +230,7 @@ def test_a_newly_wrong_case_is_still_timed():
 def test_bad_news_can_be_allowed_by_name(pattern):
     allowed = Policy(allow=(Allowance(pattern),))
     found = held([quiet()], [case("g", status="failed")], allowed)
-    assert (found.bad_news[0].allowed, exit_code(found)) == (True, 0)
+    assert (found.bad_news[0].allowed, conclude(found).exit_code) == (True, 0)
 
 
 @pytest.mark.parametrize("pattern", ["c0001", "c*"])
@@ -241,31 +242,31 @@ def test_bad_news_is_not_allowed_by_the_number_of_its_row(pattern):
 
 def test_an_allowance_for_one_verdict_does_not_cover_another():
     allowed = Policy(allow=(Allowance("g", Verdict.SLOWER),))
-    assert exit_code(held([quiet()], [case("g", status="failed")], allowed)) == 2
+    assert conclude(held([quiet()], [case("g", status="failed")], allowed)).exit_code == 2
 
 
 def test_nothing_in_common_is_no_answer():
     found = held([quiet(fingerprint="1")], [case("h", fingerprint="2")])
-    assert exit_code(found) == 1
+    assert conclude(found).exit_code == 1
     assert "no case in common" in found.problems[0]
 
 
 def test_sides_measured_in_different_terms_are_no_answer_and_that_is_said():
     device = case("g", [round_(n, {"device_ns": [5] * 20}) for n in range(5)])
     found = held([device], [quiet()])
-    assert exit_code(found) == 1
+    assert conclude(found).exit_code == 1
     assert "base has device_ns, other has e2e_ns" in found.problems[0]
 
 
 def test_cases_that_nobody_measured_are_no_answer():
     found = held([case("g", status="failed")], [case("g", status="failed")])
-    assert exit_code(found) == 1
+    assert conclude(found).exit_code == 1
 
 
 def test_unlike_settings_are_shown_and_refused_only_when_strict():
     for strict, expected in ((False, 0), (True, 1)):
         found = held([quiet()], [quiet(seed=1)], Policy(strict=strict), settings={"timer": "cupti"})
-        assert exit_code(found) == expected
+        assert conclude(found).exit_code == expected
         assert (found.differences[0].name, found.differences[0].must_agree) == ("timer", True)
 
 
@@ -276,7 +277,7 @@ def test_another_kind_of_device_is_a_difference_that_matters():
 
 def test_the_same_name_with_another_meaning_is_incomparable_and_loud():
     found = held([quiet(fingerprint="1")], [quiet(fingerprint="2")], Policy(strict=True))
-    assert (only(found).verdict, exit_code(found)) == (Verdict.INCOMPARABLE, 1)
+    assert (only(found).verdict, conclude(found).exit_code) == (Verdict.INCOMPARABLE, 1)
     assert any("another meaning" in warning for warning in found.warnings)
 
 
@@ -333,7 +334,7 @@ def test_swapping_the_sides_swaps_every_verdict(cases, seed):
 
 def test_a_few_cases_have_no_common_movement_that_gates():
     found = held([quiet()], [quiet(1.05 * MS, seed=1)], Policy(fail_on=frozenset()))
-    assert (only(found).verdict, exit_code(found)) == (Verdict.SLOWER, 0)
+    assert (only(found).verdict, conclude(found).exit_code) == (Verdict.SLOWER, 0)
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_without_energy_the_page_says_what_to_measure(show, texts):
 
 def test_without_an_answer_the_reason_is_told(show, texts):
     show(replace(composition(), chosen=None, ratios=None, problems=("conv1 was not measured",)))
-    assert ["net: no answer"] == texts("h1")
+    assert ["UNDECIDED: conv1 was not measured"] == texts("h1")
     assert "conv1 was not measured" in texts("#alarms p")
 
 
@@ -162,7 +162,7 @@ def test_the_command_writes_the_page(tmp_path):
     path, out = worlds.write_pipeline(worlds.CHAIN, tmp_path), tmp_path / "page.html"
     files.save(tmp_path / "parts.json", worlds.parts(worlds.CHAIN))
     words = ["compose", str(path), str(tmp_path / "parts.json"), "--html", str(out), "-q"]
-    assert (0, True) == (main(words), "<title>net: " in out.read_text("utf-8"))
+    assert (0, True) == (main(words), "<title>PASS: net: " in out.read_text("utf-8"))
 
 
 def test_the_headline_is_the_time_and_what_it_is_against_the_baseline():

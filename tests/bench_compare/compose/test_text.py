@@ -18,7 +18,7 @@ COMMAND = "    bench-run "
 def lines(made, width):
     return [
         line
-        for line in render("text", made, View(width=width)).splitlines()
+        for line in render("text", made, View(width=width)).splitlines()[:-1]
         if not line.startswith(COMMAND)
     ]
 

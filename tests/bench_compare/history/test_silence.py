@@ -139,5 +139,5 @@ def test_where_no_document_is_left_the_damaged_one_is_named(tmp_path, capsys):
 def test_a_newest_run_that_was_not_finished_is_named(tmp_path, capsys):
     random = np.random.default_rng(3)
     made = [make.one(n, [1e6], random=random, complete=n < 5) for n in range(6)]
-    main(["history", str(make.write(tmp_path, made)), "-q"])
+    main(["history", str(make.write(tmp_path, made))])
     assert "d005.json: the run was not finished" in capsys.readouterr().err

@@ -70,13 +70,17 @@ def test_other_json_in_a_folder_is_passed_over_with_a_remark(tmp_path):
     assert "other.json: passed over" in remarks[0]
 
 
-def test_a_damaged_document_in_a_folder_is_not_passed_over(tmp_path):
+def test_a_damaged_document_in_a_folder_is_passed_over_and_named(tmp_path):
     whole = (tmp_path / "a.json").as_posix()
     saved(whole)
     text = (tmp_path / "a.json").read_bytes()
     (tmp_path / "b.json").write_bytes(text[: len(text) // 2])
+    sources, (remark,) = load([str(tmp_path)])
+    assert [whole] == [source.path for source in sources]
+    assert remark.startswith(f"{tmp_path}/b.json: ")
+    assert remark.endswith("; passed over")
     with pytest.raises(DocumentError, match="cut off"):
-        load([str(tmp_path)])
+        load([f"{tmp_path}/b.json"])
 
 
 @pytest.mark.parametrize(

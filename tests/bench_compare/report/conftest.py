@@ -227,7 +227,7 @@ SUITE = (
     ("batchnorm_n64_c64", Verdict.CLOCK, 1.06, {"base_ns": 151_000.0, "family": "batchnorm"}),
 )
 FAMILIES = (("conv_fwd", 1.06, 1.05, 1.071, 2), ("matmul", 1.012, 0.99, 1.033, 1))
-SEEN = "slow-downs above 1.4 % would have been seen in half of the cases, above 3 % in nine of ten"
+SEEN = "slow-downs of 3 % would have been seen in 9 of 10 cases"
 SLOWER = "device time is slower by more than the threshold of 1 %"
 
 

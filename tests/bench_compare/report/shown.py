@@ -15,5 +15,5 @@ def render(name, found, view=None):
         made = single.report_of(found, view)
     else:
         module = history if hasattr(found, "series") and hasattr(found, "events") else compose
-        made = module.report_of(found)
+        made = module.report_of(found, module.conclude(found))
     return report.render(name, made, view)

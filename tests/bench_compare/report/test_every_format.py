@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.model import View, exit_code
+from bench_compare.comparison.conclusion import conclude
+from bench_compare.model import View
 from bench_compare.policy import Allowance, Policy
 from bench_compare.report import FORMATS
 from tests.bench_compare.build import (
@@ -85,7 +86,7 @@ CODES = dict.fromkeys(COMPARISONS, 2) | {
 
 @pytest.mark.parametrize("sentence", COMPARISONS)
 def test_the_exit_code_says_it_too(sentence):
-    assert exit_code(COMPARISONS[sentence]()) == CODES[sentence]
+    assert conclude(COMPARISONS[sentence]()).exit_code == CODES[sentence]
 
 
 @pytest.mark.parametrize("name", ["power limit", "g=incomparable"])
@@ -95,4 +96,4 @@ def test_what_is_known_can_be_allowed_by_name(name):
     other = [quiet(seed=1, fingerprint="f" * 64), quiet("h", 2)]
     limited = held([quiet()], [quiet(seed=1)], policy, {"power_limit_w": 450.0})
     found = limited if name == "power limit" else held([quiet(), quiet("h")], other, policy)
-    assert exit_code(found) == 0
+    assert conclude(found).exit_code == 0

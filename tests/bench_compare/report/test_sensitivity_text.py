@@ -11,7 +11,7 @@ from tests.bench_compare.report.shown import render
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - {"csv"}))
 def test_every_format_says_what_could_have_been_seen(name, suite):
     text = " ".join(render(name, suite, View(plotlyjs="cdn")).split())
-    assert "above 1.4 % would have been seen in half of the cases" in text
+    assert "of 3 % would have been seen in 9 of 10 cases" in text
 
 
 def test_csv_has_the_smallest_slow_down_of_each_metric(suite):

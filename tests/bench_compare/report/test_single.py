@@ -17,7 +17,7 @@ from bench_schema.files import save
 from bench_compare.cli import main
 from bench_compare.model import Source, View
 from bench_compare.report import FORMATS, json_text
-from bench_compare.report.single import ShownRun, exit_code
+from bench_compare.report.single import ShownRun, conclude
 from tests.bench_compare.build import case, document, round_, steady, validation
 from tests.bench_compare.report.shown import render
 from tests.bench_compare.report.test_browser import browser, find, problems, until
@@ -58,12 +58,12 @@ def suite():
         ((good(), good("h", validation=validation("failed", 3))), 2),
         ((good(), gone()), 2),
         ((good(), case("u", (), outcome=Outcome("unsupported", "no fp8"))), 0),
-        ((gone(),), 1),
+        ((gone(),), 2),
         ((), 1),
     ],
 )
 def test_the_exit_code_says_whether_it_ran_and_was_right(cases, expected):
-    assert expected == exit_code(run(*cases))
+    assert expected == conclude(run(*cases)).exit_code
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -87,7 +87,8 @@ def test_bad_news_comes_first_in_the_terminal(suite):
 
 @pytest.mark.parametrize("width", [40, 64, 80])
 def test_no_line_is_wider_than_the_terminal(width, suite):
-    lines = render("text", suite, View(width=width)).splitlines()
+    *lines, answer = render("text", suite, View(width=width)).splitlines()
+    assert answer.startswith("FAIL: ")  # one line, for programs
     assert [] == [line for line in lines if len(line) > width]
 
 

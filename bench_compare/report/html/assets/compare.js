@@ -23,7 +23,7 @@ const FOOT = "Ratios are other / base: above 1 the other side's number is larger
 function showHead() {
   const alarm = (kind, title) => (said) =>
     el(`p.alarm${kind}`, {}, el("strong", {}, `${title}: `), said);
-  fill("title", page.title);
+  byId("title").textContent = page.title;
   fill("alarms", page.problems.map(alarm(".fatal", "Error")), page.warnings.map(alarm("", "Note")));
   const seen = page.badNews.length || page.blind.length ? page.sensitivity : [];
   const said = [...page.movements, ...seen].map((text) => el("p.note", {}, text));

@@ -185,7 +185,7 @@ function sparkline(one) {
 }
 
 function showHead() {
-  byId("title").textContent = page.headline;
+  byId("title").textContent = page.title;
   fill("alarms", page.problems.map((text) => el("p.alarm.fatal", {}, text)),
     page.remarks.map((text) => el("p.alarm", {}, text)));
   showCounts(Object.entries(page.counts));

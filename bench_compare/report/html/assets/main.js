@@ -1,6 +1,6 @@
 // The page that the data is of; sections of the others are taken out.
 
-import { byId, page, showTheme } from "./base.js";
+import { byId, commandLine, el, fill, page, showTheme } from "./base.js";
 import { showComparison } from "./compare.js";
 import { showComposition } from "./compose.js";
 import { showHistory } from "./history.js";
@@ -14,5 +14,9 @@ for (const node of document.querySelectorAll("[data-for]")) {
   if (!node.dataset.for.split(" ").includes(page.kind)) node.remove();
 }
 byId("eyebrow").textContent = page.eyebrow;
+const TONES = { PASS: "good", FAIL: "bad", UNDECIDED: "odd" };
+const { word, sentence, hint } = page.conclusion;
+fill("conclusion", el(`span.answer.${TONES[word]}`, {}, `${word}:`), ` ${sentence}`);
+fill("hint", hint === null ? null : commandLine(["To decide:", hint]));
 showTheme();
 PAGES[page.kind]();

@@ -1,0 +1,247 @@
+"""The answer in one line, and the exit code that goes with it: every report shows the same.
+
+FAIL names what the policy calls bad, and wins over everything else. UNDECIDED says why there is no
+answer, with the command line that would bring one. All else is PASS, and says what it could have
+seen.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter, defaultdict
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from bench_compare.comparison.judging.results import verdict_of
+from bench_compare.comparison.judging.verdict import percent
+from bench_compare.comparison.regressions import WORSENED
+from bench_compare.metrics import METRICS
+from bench_compare.model import NEWS, Conclusion, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_compare.model import BadNews, CaseComparison, Comparison, Side
+
+MOVED = frozenset({*WORSENED, Verdict.FASTER, Verdict.BETTER, Verdict.CLOCK, Verdict.UNCLEAR})
+"""Verdicts of a metric, which has a ratio."""
+MOST_MORE = 20
+"""Rounds or documents that somebody may want to add."""
+GONE = frozenset({Verdict.REMOVED, Verdict.LOST})
+TROUBLE = NEWS[: NEWS.index(Verdict.FIXED)]
+"""What nobody likes to see, counted or not."""
+
+
+def conclude(comparison: Comparison) -> Conclusion:
+    loud = [news for news in comparison.bad_news if not news.allowed]
+    if not any(case.gate is not None for case in comparison.cases):
+        # Documents that belong to different things look as if all was gone.
+        loud = [news for news in loud if news.verdict not in GONE]
+    if loud:
+        return Conclusion("FAIL", ", ".join(_failures(comparison, loud)))
+    doubts = [*_doubts(comparison)]
+    if doubts:
+        hint = _hint(comparison)
+        allowed = comparison.invocation.allow_no_answer
+        return Conclusion("UNDECIDED", "; ".join(doubts), hint, allowed)
+    seen = _seen(comparison)
+    return Conclusion("PASS", ", ".join(_passed(comparison)) + (f"; {seen}" if seen else ""))
+
+
+def _failures(comparison: Comparison, loud: Sequence[BadNews]) -> Iterator[str]:
+    """Each kind of bad news with its count, worst first."""
+    cases = {case.id: case for case in comparison.cases}
+    kinds: dict[tuple[Verdict, str | None], dict[str, CaseComparison]] = defaultdict(dict)
+    for news in (one for one in loud if one.case is not None):
+        case = cases[news.case or ""]
+        beside = None if news.metric == case.gate else news.metric
+        kinds[news.verdict, beside][case.id] = case
+    of_metrics = False
+    for verdict, beside in sorted(kinds, key=lambda kind: (NEWS.index(kind[0]), kind[1] or "")):
+        some = [*kinds[verdict, beside].values()]
+        if verdict not in MOVED:
+            more = "" if len(some) == 1 else f" and {len(some) - 1} more"
+            yield f"{len(some)} {verdict} ({some[0].name}{more})"
+            continue
+        of_metrics = True
+        where = "" if beside is None else f" in {METRICS[beside].title}"
+        worst = _worst(some, beside)
+        yield f"{len(some)} of {len(cases)} {verdict}{where} ({worst})"
+    for news in (one for one in loud if one.case is None):
+        moves = [m for m in comparison.movements if m.reason == news.sentence]
+        if moves:
+            of_metrics = True
+            yield f"all cases together {news.verdict}, {percent(moves[0].ratio)}"
+        else:
+            yield f"{news.name} differs"
+    if of_metrics and comparison.threshold_ratio is not None:
+        yield f"threshold {_share(comparison.threshold_ratio)}"
+
+
+def _worst(cases: Sequence[CaseComparison], beside: str | None) -> str:
+    """The largest change among cases of one verdict, with the case's name."""
+    found = []
+    for case in cases:
+        name = case.gate if beside is None else beside
+        metric = None if name is None else case.metrics.get(name)
+        if metric is not None and metric.ratio:
+            found.append((max(metric.ratio, 1 / metric.ratio), metric.ratio, case.name))
+    if not found:
+        return cases[0].name
+    _, ratio, name = max(found)
+    return f"worst {percent(ratio)} {name}" if len(cases) > 1 else f"{percent(ratio)} {name}"
+
+
+def _doubts(comparison: Comparison) -> Iterator[str]:
+    """Why there is no answer; nothing where there is one."""
+    problems, passed_over = comparison.problems, comparison.invocation.passed_over
+    if problems:
+        yield _first_of(problems)
+    else:
+        many = len(comparison.others) > 1
+        for one in comparison.sensitivity:
+            if one.blind:
+                yield f"{one.other_label}: {one.sentence}" if many else one.sentence
+        for side in comparison.others:
+            verdicts = _measured(comparison, side.label)
+            if verdicts and verdicts.count(Verdict.UNCLEAR) == len(verdicts):
+                lead = f"{side.label}: " if many else ""
+                yield f"{lead}{_all_unclear(comparison, side, len(verdicts))}"
+    if passed_over:
+        yield _first_of(passed_over)
+
+
+def _first_of(sentences: Sequence[str]) -> str:
+    return sentences[0] + (f" (and {len(sentences) - 1} more)" if len(sentences) > 1 else "")
+
+
+def _measured(comparison: Comparison, label: str) -> list[Verdict | None]:
+    """Verdicts of the metrics that decide, and what became of cases that none decides."""
+    return [
+        verdict_of(case.metrics, case.gate)
+        for case in comparison.cases
+        if case.other_label == label and case.gate is not None
+    ]
+
+
+def _all_unclear(comparison: Comparison, other: Side, count: int) -> str:
+    cases = "the only measured case is" if count == 1 else f"all {count} measured cases are"
+    text = f"{cases} unclear"
+    needed = [
+        (metric.rounds_needed, metric.needed_unit)
+        for case in comparison.cases
+        if case.other_label == other.label
+        and (metric := case.gate_metric) is not None
+        and metric.rounds_needed is not None
+    ]
+    number = round(median(count for count, _ in needed)) if needed else 0
+    if not 0 < number <= MOST_MORE:
+        return text
+    unit, _ = Counter(unit for _, unit in needed).most_common(1)[0]
+    noun = "document" if unit == "document" else "round"
+    return f"{text}, about {number} more {noun}{'' if number == 1 else 's'} a side would decide"
+
+
+def _passed(comparison: Comparison) -> Iterator[str]:
+    counts, total = comparison.counts, len(comparison.cases)
+    yield "1 case" if total == 1 else f"{total} cases"
+    if comparison.gate is not None and not any(counts.get(one) for one in WORSENED):
+        speed, limit = METRICS[comparison.gate].speed, comparison.threshold_ratio
+        threshold = "its threshold" if limit is None else _share(limit)
+        none = "not" if total == 1 else "none"
+        yield f"{none} {'slower' if speed else 'worse'} by more than {threshold}"
+    allowed = Counter(
+        verdict for _, verdict in {(n.case, n.verdict) for n in comparison.bad_news if n.allowed}
+    )
+    for verdict in TROUBLE:
+        if allowed[verdict]:
+            yield f"{allowed[verdict]} {verdict} (allowed)"
+        if (left := counts.get(verdict, 0) - allowed[verdict]) > 0:
+            yield f"{left} {verdict} (not counted)"
+    for verdict in NEWS[len(TROUBLE) :]:
+        if counts.get(verdict) and verdict is not Verdict.SAME:
+            yield f"{counts[verdict]} {verdict}"
+
+
+def _seen(comparison: Comparison) -> str:
+    """The slow-down that the comparison could have seen; of several sides the least able one."""
+    if not comparison.sensitivity:
+        return ""
+    return max(
+        comparison.sensitivity,
+        key=lambda one: float("inf") if one.p90_ratio is None else one.p90_ratio,
+    ).sentence
+
+
+def _share(ratio: float) -> str:
+    return f"{100 * ratio:.3g} %"
+
+
+# The command line that would decide.
+
+OUT_FLAGS = ("-o", "--output", "--out")
+DROPPED = ("--resume",)
+OPEN_FILE = "open.json"
+ENGINE_FLAGS = ("-e", "--engine", "--until", "--rounds", "--label")
+
+
+def _hint(comparison: Comparison) -> str | None:
+    """More of what was measured; None where that would not help, or nobody knows how."""
+    unlike = comparison.counts.get(Verdict.INCOMPARABLE) or (
+        comparison.policy.get("strict") == "yes"
+        and any(d.must_agree for d in comparison.differences)
+    )
+    if comparison.gate is None or unlike or not comparison.counts.get(Verdict.UNCLEAR):
+        return None
+    base, other = comparison.base, comparison.others[-1]
+    last = other.sources[-1]
+    command = last.document.run.command
+    together = {source.path for source in base.sources} & {source.path for source in other.sources}
+    if not together and command and _two_engines(base, other):
+        words = without(without(command[1:], OUT_FLAGS), ENGINE_FLAGS)
+        pair = ["--a", base.engines[0], "--b", other.engines[0], "--until", "decided"]
+        return shlex.join(["bench-run", *words, *pair, "-o", "ab.json"])
+    called = comparison.invocation
+    run = run_again(command, last.path, called.record or OPEN_FILE)
+    if run is None or called.record is not None:
+        return run
+    if not called.words:
+        return None
+    words = ["bench-compare", *called.words, "--quiet", "--json", OPEN_FILE]
+    return f"{shlex.join(words)}; {run}"
+
+
+def _two_engines(base: Side, other: Side) -> bool:
+    """Whether two engines, or two builds of one, were measured on one host in separate runs."""
+    hosts = {s.document.machine.host for side in (base, other) for s in side.sources}
+    if len(hosts) > 1 or len(base.engines) != 1 or len(other.engines) != 1:
+        return False
+    return base.engines != other.engines
+
+
+def run_again(command: Sequence[str], path: str, record: str) -> str | None:
+    """The run of a document again, of the cases that `record` holds open; None where its command is
+    not known."""
+    words = without(command[1:], OUT_FLAGS)
+    if not command or any(word.startswith("--rerun-from") for word in words):
+        return None
+    target = Path(path)
+    again = target.with_name(f"{target.name.split('.')[0]}-again.json")
+    return shlex.join(["bench-run", *words, "--rerun-from", record, "-o", str(again)])
+
+
+def without(words: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """The words without these flags and their values."""
+    attached = re.compile("|".join(f"{flag}=" if flag[1] == "-" else flag for flag in flags))
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in flags:
+            skip = True
+        elif not (word in DROPPED or attached.match(word)):
+            kept.append(word)
+    return kept

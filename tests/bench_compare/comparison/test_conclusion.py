@@ -1,0 +1,165 @@
+"""The answer in one line and its exit code, from the comparison alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bench_compare.comparison.compare import compare
+from bench_compare.comparison.conclusion import conclude
+from bench_compare.model import Invocation, Verdict
+from bench_compare.policy import Allowance, Policy, UnclearLimit
+from tests.bench_compare.build import case, document, side, steady, validation
+
+
+def cases(seed, factor=1.0, count=4, **changes):
+    random = np.random.default_rng(seed)
+    return [case(f"g{n}", steady(random, factor * 1e6), **changes) for n in range(count)]
+
+
+def noisy(seed, factor=1.0, count=4):
+    random = np.random.default_rng(seed)
+    levels = np.rint(factor * 1e6 * random.lognormal(0, 0.5, (count, 5, 1))).astype(int)
+    return [case(f"g{n}", list(some.repeat(20, axis=1))) for n, some in enumerate(levels)]
+
+
+def held(base, other, policy=None, **changes):
+    return compare(
+        side("before", document(base, run_id="a", **changes)),
+        [side("after", document(other, run_id="b", **changes))],
+        policy or Policy(),
+    )
+
+
+def invoked(comparison, **changes):
+    return replace(comparison, invocation=Invocation(**changes))
+
+
+def test_a_pass_says_what_could_have_been_seen():
+    found = conclude(held(cases(1), cases(2)))
+    assert (found.word, found.exit_code, found.hint) == ("PASS", 0, None)
+    assert found.sentence.startswith("4 cases, none slower by more than 1 %; slow-downs of ")
+    assert found.sentence.endswith(" % would have been seen in 9 of 10 cases")
+
+
+def test_a_failure_counts_and_names_the_worst():
+    other = [*cases(2, 1.1, 2), *cases(3, 1.3)[2:3], *cases(4)[3:]]
+    found = conclude(held(cases(1), other))
+    assert (found.word, found.exit_code) == ("FAIL", 2)
+    assert found.sentence == "3 of 4 slower (worst +30.1 % g2), threshold 1 %"
+
+
+def test_each_kind_of_bad_news_is_counted_worst_first():
+    good = cases(1)
+    other = [
+        case("g0", status="failed"),
+        replace(cases(2)[1], validation=validation("failed", 3)),
+        cases(2, 1.2)[2],
+    ]
+    checked = [good[0], replace(good[1], validation=validation()), *good[2:]]
+    assert conclude(held(checked, other)).sentence == (
+        "1 broken (g0), 1 newly wrong (g1), 1 removed (g3), 1 of 4 slower (+20.2 % g2), "
+        "threshold 1 %"
+    )
+
+
+def test_a_common_movement_is_named():
+    found = conclude(held(cases(1, count=12), cases(2, 1.1, 12)))
+    assert "12 of 12 slower" in found.sentence
+    assert "all cases together slower, +10 %" in found.sentence
+
+
+def test_what_is_allowed_passes_and_is_said():
+    policy = Policy(allow=(Allowance("g1"),))
+    base, other = cases(1), [cases(2)[0], cases(2, 1.2)[1], *cases(2)[2:]]
+    assert "4 cases, 1 slower (allowed); " in conclude(held(base, other, policy)).line
+
+
+def test_what_the_policy_does_not_count_is_said():
+    found = conclude(held(cases(1), cases(2, 1.2), Policy(fail_on=frozenset())))
+    assert found.line.startswith("PASS: 4 cases, 4 slower (not counted)")
+
+
+def test_all_unclear_is_no_answer():
+    found = conclude(held(noisy(1), noisy(2)))
+    assert (found.word, found.exit_code) == ("UNDECIDED", 1)
+    assert "all 4 measured cases are unclear" in found.sentence
+
+
+def test_no_answer_may_be_allowed_and_stays_undecided():
+    found = conclude(invoked(held(noisy(1), noisy(2)), allow_no_answer=True))
+    assert (found.word, found.exit_code) == ("UNDECIDED", 0)
+
+
+def test_a_failure_is_not_allowed_with_it():
+    found = conclude(invoked(held(cases(1), cases(2, 1.2)), allow_no_answer=True))
+    assert (found.word, found.exit_code) == ("FAIL", 2)
+
+
+def test_some_unclear_among_decided_ones_pass_and_are_counted():
+    base = [*cases(1, count=12), *noisy(1, count=1)]
+    other = [*cases(2, count=12), *noisy(2, count=1)]
+    base[-1], other[-1] = (
+        replace(one, graph=replace(one.graph, name="n", fingerprint="n"))
+        for one in (base[-1], other[-1])
+    )
+    comparison = held(base, other)
+    assert comparison.counts[Verdict.UNCLEAR] == 1
+    assert ", 1 unclear" in conclude(comparison).line
+    strict = held(base, other, Policy(max_unclear=UnclearLimit(0)))
+    assert conclude(strict).line.startswith("UNDECIDED: --max-unclear 0: 1 of 13 measured cases")
+
+
+def test_a_file_that_was_passed_over_is_no_answer_but_hides_no_failure():
+    text = "results/x.json: passed over, it holds no results"
+    undecided = conclude(invoked(held(cases(1), cases(2)), passed_over=(text, "y")))
+    assert undecided.line == f"UNDECIDED: {text} (and 1 more)"
+    failed = conclude(invoked(held(cases(1), cases(2, 1.2)), passed_over=(text,)))
+    assert failed.word == "FAIL"
+
+
+def test_nothing_in_common_is_undecided_not_removed():
+    found = conclude(held(cases(1), [case("other", fingerprint="o")]))
+    assert found.line.startswith("UNDECIDED: nothing compared")
+
+
+@pytest.mark.parametrize("word", ["slower", "none"])
+def test_a_crash_fails_whatever_is_asked(word):
+    policy = Policy(fail_on=frozenset({word} - {"none"}))
+    found = conclude(held(cases(1), [case("g0", status="crashed"), *cases(2)[1:]], policy))
+    assert found.word == "FAIL"
+
+
+COMMAND = ("bench-run", "graphs/", "--label", "after", "-o", "after.json")
+
+
+def test_the_hint_measures_the_open_cases_again():
+    found = invoked(held(noisy(1), noisy(2), command=COMMAND), words=("before.json", "after.json"))
+    assert conclude(found).hint == (
+        "bench-compare before.json after.json --quiet --json open.json; "
+        "bench-run graphs/ --label after --rerun-from open.json -o after0-again.json"
+    )
+
+
+def test_the_hint_uses_the_record_that_was_written():
+    found = invoked(held(noisy(1), noisy(2), command=COMMAND), record="diff.json")
+    assert conclude(found).hint == (
+        "bench-run graphs/ --label after --rerun-from diff.json -o after0-again.json"
+    )
+
+
+def test_two_engines_are_measured_in_turn_until_decided():
+    base = side("a", document(noisy(1), run_id="a", command=COMMAND))
+    other = [replace(one, engine="torch") for one in noisy(2)]
+    compared = compare(base, [side("b", document(other, run_id="b", command=COMMAND))], Policy())
+    assert conclude(compared).hint == (
+        "bench-run graphs/ --a numpy --b torch --until decided -o ab.json"
+    )
+
+
+def test_a_line_is_one_line_and_short_numbers():
+    for comparison in (held(noisy(1), noisy(2, 50.0)), held(cases(1), cases(2, 12345.0))):
+        assert "e+" not in conclude(comparison).line
+        assert "\n" not in conclude(comparison).line
