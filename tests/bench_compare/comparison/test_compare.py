@@ -237,7 +237,7 @@ def test_bad_news_can_be_allowed_by_name(pattern):
 def test_bad_news_is_not_allowed_by_the_number_of_its_row(pattern):
     allowed = Policy(allow=(Allowance(pattern),))
     found = held([quiet()], [case("g", status="failed")], allowed)
-    assert (found.bad_news[0].allowed, exit_code(found)) == (False, 2)
+    assert (found.bad_news[0].allowed, conclude(found).exit_code) == (False, 2)
 
 
 def test_an_allowance_for_one_verdict_does_not_cover_another():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.model import Verdict, exit_code
+from bench_compare.comparison.conclusion import conclude
+from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, engine, round_, side, steady
 
@@ -92,13 +93,13 @@ def test_a_document_of_a_unit_that_base_lacks_is_held_against_the_slowest_of_bas
     case_ = found.cases[0]
     assert (Verdict.SLOWER, True) == (case_.verdict, case_.gate_metric.provisional)
     assert "ran on a unit of hardware that base lacks" in case_.reason
-    assert 2 == exit_code(found)
+    assert 2 == conclude(found).exit_code
 
 
 def test_a_unit_that_base_lacks_is_no_news_where_it_is_not_slower_than_all_of_base():
     old = on_units("old", ("GPU-1", 1e6), ("GPU-2", 1.2e6))
     new = on_units("new", ("GPU-1", 1e6), ("GPU-3", 1.1e6))
-    assert 0 == exit_code(compare(old, [new], Policy()))
+    assert 0 == conclude(compare(old, [new], Policy())).exit_code
 
 
 def test_a_unit_that_other_lacks_does_not_count_and_that_is_said():
@@ -107,7 +108,7 @@ def test_a_unit_that_other_lacks_does_not_count_and_that_is_said():
     assert "old: 1 of 2 documents ran on no unit of hardware of new and does not count" in (
         found.warnings
     )
-    assert 0 == exit_code(found)
+    assert 0 == conclude(found).exit_code
 
 
 def only_summary(level):
@@ -136,6 +137,6 @@ def side_of(label, *cases):
 )
 def test_a_summary_without_samples_is_judged_by_its_raw_ratio(base, other, verdict, code):
     found = compare(side_of("base", *base), [side_of("other", *other)], Policy())
-    assert (verdict, code) == (found.cases[0].verdict, exit_code(found))
+    assert (verdict, code) == (found.cases[0].verdict, conclude(found).exit_code)
     if any(not one.rounds for one in other) and verdict is Verdict.SLOWER:
         assert "summary only, no samples: the raw ratio counts" in found.cases[0].reason
