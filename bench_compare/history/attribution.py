@@ -110,38 +110,37 @@ def _rank(name: str) -> tuple[int, str]:
 def _difference(
     name: str, before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
 ) -> str | None:
-    """None unless each side agrees with itself, and not with the other."""
-    if _is_measured(name):
-        return _measured(name, *([facts.get(name) for facts in side] for side in (before, after)))
+    """None unless each side agrees with itself, and not with the other. Of what is measured each
+    document says something else: medians count, and for ceilings that the sides do not overlap."""
     olds, news = ({facts.get(name) for facts in side} for side in (before, after))
-    if len(olds) != 1 or len(news) != 1 or olds == news:
-        return None
-    return f"{name}: {_short(olds.pop())} → {_short(news.pop())}"
-
-
-def _is_measured(name: str) -> bool:
-    return "ceiling" in name or name == OTHERS
-
-
-def _measured(name: str, before: Sequence[str | None], after: Sequence[str | None]) -> str | None:
-    """Each document says something else: their medians count, and for ceilings that the sides do
-    not overlap."""
-    olds, news = (
-        sorted(float(one[1]) for text in side if text is not None and (one := NUMBER.match(text)))
+    if not _is_measured(name):
+        if len(olds) != 1 or len(news) != 1 or olds == news:
+            return None
+        return f"{name}: {_short(olds.pop())} → {_short(news.pop())}"
+    numbers_before, numbers_after = (
+        sorted(
+            float(number[1])
+            for facts in side
+            if (number := NUMBER.match(facts.get(name, ""))) is not None
+        )
         for side in (before, after)
     )
-    if not olds or not news:
+    if not numbers_before or not numbers_after:
         return None
-    old, new = median(olds), median(news)
+    old, new = median(numbers_before), median(numbers_after)
     if name == OTHERS:
         if abs(new - old) < OTHERS_PERCENT:
             return None
         busy = "busier" if new > old else "less busy"
         return f"{name} {old:.0f} → {new:.0f} % of the processors: the machine was {busy}"
-    apart = olds[-1] < news[0] or news[-1] < olds[0]
+    apart = numbers_before[-1] < numbers_after[0] or numbers_after[-1] < numbers_before[0]
     if not apart or old <= 0 or 1 / CEILING_RATIO < new / old < CEILING_RATIO:
         return None
     return f"{name} {100 * (new / old - 1):+.1f} %: the machine itself changed"
+
+
+def _is_measured(name: str) -> bool:
+    return "ceiling" in name or name == OTHERS
 
 
 def _short(text: str | None) -> str:

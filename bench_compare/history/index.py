@@ -253,21 +253,11 @@ def _keep(
     connection.execute("INSERT INTO file VALUES (?, ?, ?, ?)", (name, *stamp, problem))
     if isinstance(held, str):
         return
-    row = (
-        name,
-        held.run_id,
-        held.parts,
-        held.label,
-        held.started,
-        held.complete,
-        held.tags,
-        held.command,
-        held.graphs_commit,
-    )
     cursor = connection.execute(
         "INSERT INTO document (path, run_id, parts, label, started, complete, tags, command, "
-        "graphs_commit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        row,
+        "graphs_commit) VALUES (:path, :run_id, :parts, :label, :started, :complete, :tags, "
+        ":command, :graphs_commit)",
+        {**vars(held), "path": name},
     )
     number = cursor.lastrowid or 0
     facts = [(number, fact, value) for fact, value in held.facts.items()]
@@ -284,35 +274,25 @@ def _keep(
             found = (connection.execute(insert, values).lastrowid,)
         places.append(found[0])
     outcomes = [
-        (
-            number,
-            place,
-            c.unit,
-            c.name,
-            c.family,
-            c.data_type,
-            c.path,
-            c.status,
-            c.reason,
-            c.plan,
-            c.kernels,
-            c.checked,
-        )
-        for place, c in zip(places, held.cases, strict=True)
+        {**vars(case), "document": number, "series": place}
+        for place, case in zip(places, held.cases, strict=True)
     ]
     connection.executemany(
-        "INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", outcomes
+        "INSERT OR REPLACE INTO outcome VALUES (:document, :series, :unit, :name, :family, "
+        ":data_type, :path, :status, :reason, :plan, :kernels, :checked)",
+        outcomes,
     )
     levels = [
-        (
-            number,
-            places[one.case],
-            held.cases[one.case].unit,
-            one.metric,
-            one.log_mean,
-            one.variance,
-            one.rounds,
-        )
-        for one in held.levels
+        {
+            **vars(level),
+            "document": number,
+            "series": places[level.case],
+            "unit": held.cases[level.case].unit,
+        }
+        for level in held.levels
     ]
-    connection.executemany("INSERT OR REPLACE INTO level VALUES (?, ?, ?, ?, ?, ?, ?)", levels)
+    connection.executemany(
+        "INSERT OR REPLACE INTO level VALUES (:document, :series, :unit, :metric, :log_mean, "
+        ":variance, :rounds)",
+        levels,
+    )

@@ -27,7 +27,7 @@ from bench_compare.history.steps.segments import (
     steps_of,
     strongest,
 )
-from bench_compare.history.steps.track import Track, normal_score, settled, track_of
+from bench_compare.history.steps.track import normal_score, settled, track_of
 from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.discovery import false_discovery
 
@@ -219,11 +219,22 @@ def _completed(
     result = []
     for event in events:
         inside = {member.row for member in event.members}
-        tested = [
-            (row, step)
-            for row, track in enumerate(tracks)
-            if row not in inside and (step := _at(track, table[row], event.build)) is not None
-        ]
+        tested = []
+        for row, track in enumerate(tracks):
+            if row in inside:
+                continue
+            # Where it has documents on both sides, and no step of its own close to it.
+            split = int(np.searchsorted(track.build, event.build))
+            bounds = [0, *(step.split for step in table[row]), len(track)]
+            place = int(np.searchsorted(bounds, split, side="right"))
+            if not 0 < place < len(bounds):
+                continue
+            first, end = bounds[place - 1], bounds[place]
+            if split - first < 2 or end - split < 2:
+                continue
+            step = step_between(track, first, split, end)
+            if math.isfinite(step.variance):
+                tested.append((row, step))
         q = false_discovery(np.array([step.p for _, step in tested]))
         members = []
         for (row, step), value in zip(tested, q, strict=True):
@@ -232,21 +243,6 @@ def _completed(
                 members.append(member_of(row, step, tracks[row]))
         result.append(added(event, members) if members else event)
     return result, [_again(t, found) for t, found in zip(tracks, table, strict=True)]
-
-
-def _at(track: Track, steps: Sequence[LevelStep], build: int) -> LevelStep | None:
-    """The split of a series at a build; None where it has no document on one side, or a step of its
-    own within a document of it."""
-    split = int(np.searchsorted(track.build, build))
-    bounds = [0, *(step.split for step in steps), len(track)]
-    place = int(np.searchsorted(bounds, split, side="right"))
-    if not 0 < place < len(bounds):
-        return None
-    first, end = bounds[place - 1], bounds[place]
-    if split - first < 2 or end - split < 2:
-        return None
-    found = step_between(track, first, split, end)
-    return found if math.isfinite(found.variance) else None
 
 
 def _overlap(one: tuple[int, Slope], lead: tuple[int, Slope], tracks: Sequence[Track]) -> bool:

@@ -92,7 +92,38 @@ def joined(
             again = _around(waiting, max(support, key=lambda build: support[build]))
             group = again if waiting[0] in again else group
         waiting = [one for one in waiting if one not in group]
-        events.append(_event(group, tracks, shared))
+        support = _together([one.support for one in group], shared)
+        pins = {one.step.split: one for one in group if one.step.pinned}
+        if pins:
+            lead = next(iter(pins.values()))
+            build = int(tracks[lead.row].build[lead.step.split])
+            earliest = latest = build
+        else:
+            build = max(support, key=lambda one: support[one])
+            earliest, latest = interval(support)
+        members = tuple(
+            member_of(one.row, one.step, tracks[one.row])
+            for one in sorted(group, key=lambda one: one.row)
+        )
+        shift = float(np.mean([member.shift for member in members]))
+        # Of the 95 % interval of the mean shift; what series share does not average out.
+        variance = float(np.mean([one.step.variance for one in group]))
+        variance *= shared + (1 - shared) / len(group)
+        dof = max(tracks[one.row].dof for one in group)
+        half = float(t_quantile(0.975, np.array([dof]))[0]) * math.sqrt(variance)
+        events.append(
+            Event(
+                build=build,
+                earliest=min(earliest, build),
+                latest=max(latest, build),
+                shift=shift,
+                low=shift - half,
+                high=shift + half,
+                p=min(one.step.p for one in group),
+                members=members,
+                pinned=bool(pins),
+            )
+        )
     return sorted(events, key=lambda event: event.build)
 
 
@@ -123,30 +154,6 @@ def interval(support: Mapping[int, float]) -> tuple[int, int]:
         if held >= wanted:
             break
     return min(kept), max(kept)
-
-
-def _event(group: Sequence[_Placed], tracks: Sequence[Track], shared: float) -> Event:
-    members = tuple(
-        member_of(one.row, one.step, tracks[one.row]) for one in sorted(group, key=lambda o: o.row)
-    )
-    support = _together([one.support for one in group], shared)
-    pins = {one.step.split: one for one in group if one.step.pinned}
-    if pins:
-        lead = next(iter(pins.values()))
-        build = int(tracks[lead.row].build[lead.step.split])
-        earliest = latest = build
-    else:
-        build = max(support, key=lambda one: support[one])
-        earliest, latest = interval(support)
-    shift = float(np.mean([member.shift for member in members]))
-    # Of the 95 % interval of the mean shift; what series share does not average out.
-    variance = float(np.mean([one.step.variance for one in group]))
-    variance *= shared + (1 - shared) / len(group)
-    dof = max(tracks[one.row].dof for one in group)
-    half = float(t_quantile(0.975, np.array([dof]))[0]) * math.sqrt(variance)
-    p = min(one.step.p for one in group)
-    ends = (min(earliest, build), max(latest, build))
-    return Event(build, *ends, shift, shift - half, shift + half, p, members, bool(pins))
 
 
 def _together(supports: Sequence[Mapping[int, float]], shared: float) -> dict[int, float]:

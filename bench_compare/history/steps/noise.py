@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.statistics.arrays import Array, Ints, Mask, column_median
+from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.variances import prior
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
 
@@ -182,48 +180,39 @@ def noise_of(grid: Grid, guess: Guess | None = None) -> NoiseModel:
     known = int(np.isfinite(grid.values).sum())
     calm = np.where(odd, np.nan, grid.values)
     steps = [differences(calm, grid.unit, lag) for lag in range(1, LAGS + 1)]
-    squares = []
-    for one in steps:
+    spreads = [_median_variance(one) for one in steps]
+    shared = _shared(steps[0], spreads[0])
+    totals, counts = [], []
+    for one, spread in zip(steps, spreads, strict=True):
         # Without those that only a step or an odd value makes.
         with np.errstate(invalid="ignore"):
-            large = one**2 > (CLIP**2 * 2) * _median_variance(one)[:, None]
-        squares.append(np.where(large, np.nan, one) ** 2 / 2 / CLIPPED_SQUARE)
-    shared = _shared(steps[0], _median_variance(steps[0]))
-    near, *far = (_mean(one) for one in squares)
-    documents = np.isfinite(squares[0]).sum(axis=1) + 1.0
-    lagged = Lagged(near, np.mean(far, axis=0), documents)
-    guess = pool_of(lagged, shared) if guess is None else guess
-    variance, dof = _variance(squares, lagged.documents, guess.correlation)
+            large = one**2 > (CLIP**2 * 2) * spread[:, None]
+        squares = np.where(large, np.nan, one) ** 2 / 2 / CLIPPED_SQUARE
+        totals.append(np.nansum(squares, axis=1))
+        counts.append(np.isfinite(squares).sum(axis=1))
+    near, *far = (
+        np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        for total, count in zip(totals, counts, strict=True)
+    )
+    documents = counts[0] + 1.0
+    if guess is None:
+        guess = pool_of(Lagged(near, np.mean(far, axis=0), documents), shared)
+    rho = guess.correlation
+    weight = sum(count * (1 - rho**lag) for lag, count in enumerate(counts, start=1))
+    has_some = weight > 0
+    variance = np.where(has_some, sum(totals) / np.where(has_some, weight, 1.0), np.nan)
+    variance = np.maximum(variance, FLOOR_VARIANCE)
+    independent = (1 - rho) / (1 + rho)
+    dof = np.maximum(DIFFERENCE_DOF * independent * (documents - 1), 1.0)
+    # Moved towards the spread of all series, as far as their spreads are alike.
+    if has_some.sum() >= POOLED_SERIES:
+        d0, s0 = prior(variance[has_some], dof[has_some])
+        own = dof[has_some]
+        variance[has_some] = (d0 * s0 + own * variance[has_some]) / (d0 + own)
+        variance = np.maximum(variance, FLOOR_VARIANCE)
+        dof[has_some] += d0
     share = (int(odd.sum()) + 0.5) / (known + 1)
     return NoiseModel(variance, dof, guess, shared, share, known)
-
-
-def _mean(values: Array) -> Array:
-    """Of each row; NaN where it is empty."""
-    count = np.isfinite(values).sum(axis=1)
-    return np.where(count > 0, np.nansum(values, axis=1) / np.maximum(count, 1), np.nan)
-
-
-def _variance(
-    squares: Sequence[Array], documents: Array, correlation: float
-) -> tuple[Array, Array]:
-    """From the squares of differences that are no steps, shrunk over all series."""
-    total, weight = np.zeros(len(documents)), np.zeros(len(documents))
-    for lag, one in enumerate(squares, start=1):
-        total += np.nansum(one, axis=1)
-        weight += np.isfinite(one).sum(axis=1) * (1 - correlation**lag)
-    known = weight > 0
-    variance = np.where(known, total / np.where(known, weight, 1.0), np.nan)
-    independent = (1 - correlation) / (1 + correlation)
-    dof = np.maximum(DIFFERENCE_DOF * independent * (documents - 1), 1.0)
-    variance = np.maximum(variance, FLOOR_VARIANCE)
-    # Moved towards the spread of all series, as far as their spreads are alike.
-    if known.sum() >= POOLED_SERIES:
-        d0, s0 = prior(variance[known], dof[known])
-        variance[known] = (d0 * s0 + dof[known] * variance[known]) / (d0 + dof[known])
-        variance = np.maximum(variance, FLOOR_VARIANCE)
-        dof[known] += d0
-    return variance, dof
 
 
 def correlated(old: float, new: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from bench_compare.history.steps.track import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from bench_compare.history.steps.track import Track
     from bench_compare.statistics.arrays import Array, Ints, Mask
@@ -228,8 +228,20 @@ def steps_of(track: Track, limit: float, pins: Iterable[int] = ()) -> list[Level
     for first, end in pairwise(ranges):
         found |= _search(track, first, end, limit)
     calm = settled(track, sorted(found))
-    placed = _placed(calm, sorted(found), held)
-    return _pruned(settled(track, placed), placed, held, limit)
+    places = sorted(found)
+    # Each step where it explains most between its neighbours.
+    for _ in range(SWEEPS):
+        for number, split in enumerate(places):
+            if split in held:
+                continue
+            first, _, end = [0, *places, len(track)][number : number + 3]
+            spots = np.arange(first + LEAST_DOCUMENTS, end - LEAST_DOCUMENTS + 1)
+            spots = spots[track.opens_build[spots] > 0]
+            if spots.size:
+                ends = np.full_like(spots, first), np.full_like(spots, end)
+                gain = np.nan_to_num(contrasts(calm, ends[0], spots, ends[1]).t) ** 2
+                places[number] = int(spots[np.argmax(gain)])
+    return _pruned(settled(track, places), places, held, limit)
 
 
 def _search(track: Track, first: int, end: int, limit: float) -> set[int]:
@@ -241,24 +253,6 @@ def _search(track: Track, first: int, end: int, limit: float) -> set[int]:
         *_search(track, first, found.split, limit),
         *_search(track, found.split, end, limit),
     }
-
-
-def _placed(track: Track, found: list[int], held: set[int]) -> list[int]:
-    """Each step where it explains most between its neighbours."""
-    places = list(found)
-    for _ in range(SWEEPS):
-        for number, split in enumerate(places):
-            if split in held:
-                continue
-            first = places[number - 1] if number else 0
-            end = places[number + 1] if number + 1 < len(places) else len(track)
-            spots = np.arange(first + LEAST_DOCUMENTS, end - LEAST_DOCUMENTS + 1)
-            spots = spots[track.opens_build[spots] > 0]
-            if spots.size:
-                ends = np.full_like(spots, first), np.full_like(spots, end)
-                gain = np.nan_to_num(contrasts(track, ends[0], spots, ends[1]).t) ** 2
-                places[number] = int(spots[np.argmax(gain)])
-    return places
 
 
 def _pruned(track: Track, places: Sequence[int], held: set[int], limit: float) -> list[LevelStep]:
@@ -323,7 +317,9 @@ class Slope:
 
 
 def slopes_of(track: Track, steps: Sequence[LevelStep]) -> list[Slope]:
-    return [slope for run in _runs(steps) for slope in _in_run(track, run)]
+    """Of neighbouring steps in one direction that were not accepted as such."""
+    runs = groupby(steps, key=lambda step: (step.pinned, step.shift > 0))
+    return [slope for (pinned, _), run in runs if not pinned for slope in _in_run(track, [*run])]
 
 
 def _in_run(track: Track, run: Sequence[LevelStep]) -> list[Slope]:
@@ -335,20 +331,6 @@ def _in_run(track: Track, run: Sequence[LevelStep]) -> list[Slope]:
                 before, after = run[:first], run[first + length :]
                 return [*_in_run(track, before), found, *_in_run(track, after)]
     return []
-
-
-def _runs(steps: Sequence[LevelStep]) -> Iterator[list[LevelStep]]:
-    """Neighbouring steps in one direction that were not accepted as such."""
-    run: list[LevelStep] = []
-    for step in steps:
-        if step.pinned or (run and (step.shift > 0) != (run[-1].shift > 0)):
-            if run:
-                yield run
-            run = []
-        if not step.pinned:
-            run.append(step)
-    if run:
-        yield run
 
 
 def _slope(track: Track, run: Sequence[LevelStep]) -> Slope | None:
