@@ -3,6 +3,9 @@ milliseconds, where importing is a third of the processor time of a short run.
 
 One end of a socket belongs to `serve`, in the process that is forked from. The other end asks it
 for `Forked` processes, from any thread and several at a time.
+
+Run as a program, ``python -I -S forking.py DESCRIPTOR WORD...``, it asks over the socket that it
+inherits for a command with these words, in its own folder and with its own variables and streams.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import selectors
 import signal
 import socket
 import subprocess
+import sys
 
 MESSAGE_BYTES = 1 << 18
 MOST_DESCRIPTORS = 4
@@ -98,3 +102,13 @@ def _tell_ends(askers):
             return
         with askers.pop(pid) as asker, contextlib.suppress(OSError):  # nobody waits any more
             asker.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def main(descriptor, *words):
+    control = socket.socket(fileno=int(descriptor))
+    code = Forked(control, (os.getcwd(), dict(os.environ), words), [0, 1, 2]).wait()
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -40,8 +40,9 @@ READ_AT_THE_START = ("GOTO", "LD_", "MALLOC", "MKL", "OMP", "OPENBLAS", "PYTHON"
 class WarmCommands:
     """Runs commands, and their workers, in forks."""
 
-    def __init__(self, environment):
-        self._control = _start_server(environment, (*OF_COMMANDS, *OF_WORKERS))
+    def __init__(self, environment, modules=()):
+        """`modules`: what else is imported before."""
+        self._control = _start_server(environment, (*OF_COMMANDS, *OF_WORKERS, *modules))
 
     def run(self, words, folder, environment, timeout):
         """``bench-run`` with these words, as `subprocess.run` does it with captured text."""
@@ -63,9 +64,10 @@ class WarmCommands:
             raise subprocess.TimeoutExpired(words, timeout, stdout, stderr)
         return subprocess.CompletedProcess(words, code, stdout, stderr)
 
-    def fileno(self):
-        """Of the socket: who inherits it may ask for commands too."""
-        return self._control.fileno()
+    @property
+    def control(self):
+        """The socket: a process that inherits it runs commands by `forking.py`."""
+        return self._control
 
     def close(self):
         self._control.close()
@@ -148,8 +150,8 @@ def become_worker(descriptors):
 
 
 def become_command(words, descriptors, named):
-    """Do what a fresh interpreter does with ``-m`` and these words, but for its workers: they are
-    forked from a child of this process. `named`: entries of the path that are this process's."""
+    """Do what a fresh interpreter does with these words, but for its workers: they are forked from
+    a child of this process. First comes ``-c`` and a program, or a module. `named`: entries of the path that are this process's."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
@@ -162,6 +164,10 @@ def become_command(words, descriptors, named):
         os.dup2(given, number)
         os.close(given)
     start.start_module = WarmWorkers(lambda: ours).start_module
+    if words[0] == "-c":
+        sys.argv[:] = ["-c", *words[2:]]
+        exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
+        return
     sys.argv[1:] = words[1:]
     runpy.run_module(words[0], run_name="__main__", alter_sys=True)
 
