@@ -151,7 +151,8 @@ def become_worker(descriptors):
 
 def become_command(words, descriptors, named):
     """Do what a fresh interpreter does with these words, but for its workers: they are forked from
-    a child of this process. First comes ``-c`` and a program, or a module. `named`: entries of the path that are this process's."""
+    a child of this process. The words begin with a module, or with ``-c`` and a program. `named`:
+    entries of the path that are this process's."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
