@@ -86,21 +86,19 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
     references = [options.reference] * len(specs)
     if options.a is not None:
         references = ["none" if options.reference == "auto" else options.reference, keys[0]]
+    # One variant of many must not hold up the others; a single plan gets the case's time.
+    limit_s = options.build_timeout_s
+    each_s = BUILD_EVERY_S if limit_s is None else limit_s
     return tuple(
-        PlannedEngine(key, spec, of_spec(chosen, spec), reference, build_limit(options, spec))
+        PlannedEngine(
+            key, spec, of_spec(chosen, spec), reference, each_s if spec.id == EVERY else limit_s
+        )
         for key, spec, reference in zip(keys, specs, references, strict=True)
     )
 
 
 def takes_knobs(spec: EngineSpec) -> bool:
     return engine_module(spec.name).ABILITIES.knobs is not None
-
-
-def build_limit(options: Options, spec: EngineSpec) -> float | None:
-    """One variant of many must not hold up the others; a single plan gets the case's time."""
-    if options.build_timeout_s is not None:
-        return options.build_timeout_s
-    return BUILD_EVERY_S if spec.id == EVERY else None
 
 
 def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
