@@ -1,8 +1,9 @@
 """Documents of other that an estimate leaves out: bad news of theirs must not be lost.
 
 Sides are compared within the units of hardware, or the visits, that both have, and over documents
-with samples. What a document of other tells beyond these is held against the slowest document of
-base: a case that is slower than all of base there is slower, whatever the other documents say.
+with samples; where they share no unit, over all of them together. What documents of other tell
+beyond that is held against the slowest document of base: a case that is slower there than in all of
+base is slower, whatever the other documents say.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bench_compare.statistics.columns import Columns, by_document, paired_column
 from bench_compare.statistics.intervals import NOWHERE, PAIR, Estimates, estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from bench_compare.comparison.judging.estimates import ComparisonInputs, ExactMeasured
     from bench_compare.statistics.arrays import Array, Ints, Mask
@@ -87,77 +88,87 @@ UNITS_DIFFER_RATIO = 1.25
 def _of_units(
     measured: MeasuredMetric, inputs: ComparisonInputs
 ) -> Iterator[tuple[MeasuredMetric, Mask, str]]:
-    """Each document of other, on one unit, that some case leaves out: held against the slowest of
-    base."""
-    base, other = measured.columns
-    places = list(dict.fromkeys(zip(other.document.tolist(), other.block.tolist(), strict=True)))
-    if len(places) < 2:
+    """Each unit of other of which some case leaves documents out: the fastest of them, held against
+    the slowest document of base."""
+    (base, mine), (other, theirs) = (
+        by_document(*side)
+        for side in zip((measured.base, measured.other), measured.columns, strict=True)
+    )
+    if not mine.document.size or theirs.document.size < 2:
         return
-    held = [(other.document == run) & (other.block == unit) for run, unit in places]
-    left = _left_out(measured, places, held)
+    left = _left_out(measured, (base, mine), (other, theirs))
     if not left.any():
         return
-    slowest, reference = _slowest(measured.base, base)
-    several = int(left.any(axis=0).sum()) + 1
-    for (run, unit), mine, rows in zip(places, held, left.T, strict=True):
-        if not rows.any():
-            continue
-        found = _held_against(measured, inputs, (reference, mine))
+    slowest = np.argmax(np.where(np.isfinite(base), base, -np.inf), axis=1)
+    reference = _alone(measured.base, measured.columns[0], mine, slowest)
+    numbers = np.unique(theirs.block[left.any(axis=0)]).tolist()
+    for unit in numbers:
+        here = left & (theirs.block == unit)
+        rows = here.any(axis=1)
+        fastest = np.argmin(np.where(here, other, np.inf), axis=1)
+        found = _held_against(
+            measured,
+            inputs,
+            (reference, _alone(measured.other, measured.columns[1], theirs, fastest)),
+        )
         # The worst of several is looked for, so they share the error. Without an interval the raw
         # ratio counts, where it is more than units differ by.
-        p, shift = found.estimates.p * several, found.estimates.shift
+        p, shift = found.estimates.p * (len(numbers) + 1), found.estimates.shift
         raw = np.isnan(p) & (shift > math.log(UNITS_DIFFER_RATIO))
         with np.errstate(invalid="ignore"):
             sure = rows & ((p <= inputs.policy.alpha_ratio) | raw)
-        other_unit = slowest != unit
+        other_unit = np.not_equal(mine.block[slowest], unit)
         known = replace(found.estimates, p=np.minimum(p, 1), shift=np.where(raw, np.nan, shift))
         found = replace(found, estimates=known, other_unit=other_unit)
+        runs = np.unique(theirs.document[here.any(axis=0)]).tolist()
+        paths = " and ".join(_path(inputs, run, unit) for run in runs)
         for apart in (True, False):
-            why = "ran on a unit of hardware that base lacks" if apart else "has visits of its own"
-            text = f"{_path(inputs, run, unit)} {why}, held against the slowest document of base"
+            why = "on a unit of hardware that base lacks" if apart else "in visits of its own"
+            text = f"{paths}, {why}, against the slowest document of base"
             yield found, sure & (other_unit == apart), text
 
 
 def _left_out(
-    measured: MeasuredMetric, places: Sequence[tuple[int, int]], held: Sequence[Mask]
+    measured: MeasuredMetric, base: tuple[Array, Columns], other: tuple[Array, Columns]
 ) -> Mask:
-    """Of each case and place of other, whether it has times there that the estimate leaves out."""
-    base, other = (np.isfinite(values) for values in (measured.base, measured.other))
-    mine, theirs = paired_columns(*measured.columns)
-    visited = np.zeros_like(other)
-    visited[:, theirs] = base[:, mine] & other[:, theirs]
-    has = np.stack([other[:, columns].any(axis=1) for columns in held], axis=1)
-    paired = np.stack([visited[:, columns].any(axis=1) for columns in held], axis=1)
-    shared = np.stack(
-        [base[:, measured.columns[0].block == unit].any(axis=1) for _, unit in places], axis=1
+    """Of each case and document of other, on one unit, whether the estimate leaves it out, or takes
+    it together with documents of other units. The documents' means, and where they ran."""
+    has, place = np.isfinite(other[0]), other[1]
+    visits = paired_columns(*measured.columns)
+    mine, theirs = (
+        np.isfinite(values[:, columns])
+        for values, columns in zip((measured.base, measured.other), visits, strict=True)
     )
-    comparable = has & shared
-    apart = has & ~shared & comparable.any(axis=1, keepdims=True)
-    is_pair = (measured.estimates.unit == PAIR)[:, None]
-    return np.where(is_pair, has & ~paired, apart)
+    paired = np.zeros_like(has)
+    for number, (run, unit) in enumerate(zip(place.document, place.block, strict=True)):
+        columns = measured.columns[1]
+        here = (columns.document[visits[1]] == run) & (columns.block[visits[1]] == unit)
+        paired[:, number] = (mine & theirs)[:, here].any(axis=1)
+    shared = np.stack(
+        [np.isfinite(base[0][:, base[1].block == unit]).any(axis=1) for unit in place.block], axis=1
+    )
+    several = np.stack([(has & (place.block != unit)).any(axis=1) for unit in place.block], axis=1)
+    is_pair = np.equal(measured.estimates.unit, PAIR)
+    return np.where(is_pair[:, None], has & ~paired, has & ~shared & several)
 
 
-def _slowest(values: Array, columns: Columns) -> tuple[Ints, Array]:
-    """Of each case the unit of the slowest document of a side, and the times of that one alone."""
-    means, documents = by_document(values, columns)
-    worst = np.argmax(np.where(np.isfinite(means), means, -np.inf), axis=1)
-    run, unit = documents.document[worst], documents.block[worst]
+def _alone(values: Array, columns: Columns, documents: Columns, chosen: Ints) -> Array:
+    """The times of one document of each case."""
+    run, unit = documents.document[chosen], documents.block[chosen]
     alone = np.equal(columns.document, run[:, None]) & np.equal(columns.block, unit[:, None])
-    return unit, np.where(alone, values, np.nan)
+    return np.where(alone, values, np.nan)
 
 
 def _held_against(
-    measured: MeasuredMetric, inputs: ComparisonInputs, sides: tuple[Array, Mask]
+    measured: MeasuredMetric, inputs: ComparisonInputs, sides: tuple[Array, Array]
 ) -> MeasuredMetric:
     """One document of each side, as if they had run on one unit of hardware."""
-    reference, mine = sides
-    values = reference, np.where(mine, measured.other, np.nan)
-    columns = tuple(
+    base, other = (
         Columns(np.full_like(one.document, number), one.round, np.zeros_like(one.block))
         for number, one in enumerate(measured.columns)
     )
     floor_sd, looks = inputs.policy.floor_sd, inputs.looks
-    found = estimate(values[0], values[1], (columns[0], columns[1]), NOWHERE, floor_sd, looks)
+    found = estimate(*sides, (base, other), NOWHERE, floor_sd, looks)
     return replace(
         measured, estimates=found, base_level=found.base_level, other_level=found.other_level
     )
@@ -212,4 +223,4 @@ def _of_summaries(
             other_unit=np.zeros(len(slowest), bool),
         )
         text = f"{inputs.sides[1].sources[source].path} has no samples of it"
-        yield found, mine, f"{text}, held against the slowest document of base"
+        yield found, mine, f"{text}, against the slowest document of base"

@@ -92,7 +92,7 @@ def test_a_document_of_a_unit_that_base_lacks_is_held_against_the_slowest_of_bas
     assert any(text.startswith("new: 2 of 3 documents ran on no unit") for text in found.warnings)
     case_ = found.cases[0]
     assert (Verdict.SLOWER, True) == (case_.verdict, case_.gate_metric.provisional)
-    assert "ran on a unit of hardware that base lacks" in case_.reason
+    assert "on a unit of hardware that base lacks, against the slowest" in case_.reason
     assert 2 == conclude(found).exit_code
 
 
