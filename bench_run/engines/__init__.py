@@ -16,7 +16,7 @@ from bench_run.engines.base import (
 from bench_run.errors import EngineUnavailableError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from importlib.metadata import EntryPoint
 
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
@@ -87,7 +87,16 @@ def engine_module(name: str) -> EngineModule:
 
 def list_engines() -> tuple[EngineRow, ...]:
     """Every engine, available or not, ours first."""
-    return tuple(_rows())
+    rows: list[EngineRow] = []
+    for name in known_names():
+        try:
+            module = engine_module(name)
+        except EngineUnavailableError as error:
+            unavailable = Availability(False, str(error))
+            rows.append(EngineRow(name, "third-party engine", unavailable, ""))
+        else:
+            rows.append(EngineRow(name, module.SUMMARY, module.probe(), module.INSTALL))
+    return tuple(rows)
 
 
 def choose_auto() -> tuple[str, str]:
@@ -110,16 +119,6 @@ def availability(text: str) -> Availability:
     if identifier and probe_id is not None:
         return probe_id(identifier)
     return module.probe()
-
-
-def _rows() -> Iterator[EngineRow]:
-    for name in known_names():
-        try:
-            module = engine_module(name)
-        except EngineUnavailableError as error:
-            yield EngineRow(name, "third-party engine", Availability(False, str(error)), "")
-            continue
-        yield EngineRow(name, module.SUMMARY, module.probe(), module.INSTALL)
 
 
 def _third_parties() -> dict[str, EntryPoint]:

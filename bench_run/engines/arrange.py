@@ -12,7 +12,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from bench_run.engines.base import Home, PlanAbilities
-from bench_run.engines.chain import ChainPlan
+from bench_run.engines.chain import ChainPlan, share_memory
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.graph.chain import weights_of
 
@@ -137,7 +137,7 @@ def arrange(
         done = []
         for _ in range(_count(plans[0], graph, cache, cache_bytes) - 1):
             plans.append(make())
-            done.append(_share(plans[-1], homes))  # before the next one takes memory
+            done.append(share_memory(plans[-1], homes))  # before the next one takes memory
         for plan in plans:
             if isinstance(plan, ChainPlan):
                 plan.link()
@@ -167,9 +167,3 @@ def _homes(first: Plan, graph: Graph) -> dict[int, Home]:
     weights = weights_of(graph)
     ends = (*graph.inputs, *graph.outputs)
     return {t.uid: Home(first, t.uid) for t in ends if t.uid not in weights}
-
-
-def _share(plan: Plan, homes: dict[int, Home]) -> frozenset[int]:
-    """The uids for which that was done."""
-    share = plan.abilities.share
-    return share(homes) if homes and share is not None else frozenset()

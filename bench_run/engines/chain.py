@@ -117,6 +117,12 @@ def _plans(places: Sequence[Place], parts: Sequence[object], engine: Engine) -> 
     return plans
 
 
+def share_memory(plan: Plan, homes: Mapping[int, Home]) -> frozenset[int]:
+    """Uids of the tensors that the plan now has in the memory of other plans."""
+    share = plan.abilities.share
+    return share(homes) if homes and share is not None else frozenset()
+
+
 class ChainPlan:
     """Runs the plans of a chain in order. Uids are the chain's."""
 
@@ -209,8 +215,7 @@ class ChainPlan:
             alias = self._graph.aliases.get(new)
             if alias is not None:
                 homes[uid] = self._home(alias, outer)
-        share = plan.abilities.share
-        return share(homes) if homes and share is not None else frozenset()
+        return share_memory(plan, homes)
 
     def _home(self, alias: Alias, outer: Mapping[int, Home]) -> Home:
         """An input that lies in another chain is read there: the plan that holds it here may come

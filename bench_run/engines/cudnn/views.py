@@ -54,13 +54,10 @@ class TensorView:
 def views(graph: Graph) -> Mapping[int, TensorView]:
     """A view for each tensor of the graph, by uid. Raises `UnsupportedGraphError`."""
     kinds = {node.type for node in graph.nodes}
-    if kinds <= {POINTWISE, REDUCTION, *NORMS} and not _positions_matter(graph):
+    reads_positions = any(node.attributes.get("operation") == "gen_index" for node in graph.nodes)
+    if kinds <= {POINTWISE, REDUCTION, *NORMS} and not reads_positions:
         return _Matrix(graph).views()
     return {tensor.uid: view for tensor, view in _natural(graph)}
-
-
-def _positions_matter(graph: Graph) -> bool:
-    return any(node.attributes.get("operation") == "gen_index" for node in graph.nodes)
 
 
 # Graphs that keep their axes.
@@ -118,11 +115,8 @@ class _Matrix:
         self._order = self._memory_order()
         self._rows = self._cut()
         self._columns = tuple(axis for axis in self._order if axis not in self._rows)
-        self._free = all(self._axes(t) in ((), self._sorted) for t in graph.tensors)
-
-    @property
-    def _sorted(self) -> Dims:
-        return tuple(sorted(self._order))
+        whole = tuple(sorted(self._order))
+        self._free = all(self._axes(t) in ((), whole) for t in graph.tensors)
 
     def views(self) -> dict[int, TensorView]:
         return {tensor.uid: self._view(tensor) for tensor in self._graph.tensors}

@@ -149,16 +149,13 @@ def refuse_undefined(graph: Graph) -> None:
             )
     for node in graph.nodes:
         if node.type in ATTENTION:
-            _refuse_scale(node)
+            if not has_scale(node):
+                raise UnsupportedGraphError(
+                    f"hipdnn: {node.label}: attn_scale_value is not set, and hipDNN's engines take "
+                    "that as 1 or as 1/sqrt(head size): say which by --sdpa-scale one or "
+                    "--sdpa-scale rsqrt"
+                )
             _refuse_mask(graph, node)
-
-
-def _refuse_scale(node: Node) -> None:
-    if not has_scale(node):
-        raise UnsupportedGraphError(
-            f"hipdnn: {node.label}: attn_scale_value is not set, and hipDNN's engines take that as "
-            "1 or as 1/sqrt(head size): say which by --sdpa-scale one or --sdpa-scale rsqrt"
-        )
 
 
 def _refuse_mask(graph: Graph, node: Node) -> None:

@@ -174,14 +174,10 @@ def _saturated(result: Array, data_type: str) -> Array:
     """Clips what the conversion of NumPy would not: 8-bit floats and integers stay within the
     range of their type. Fractions of integers are cut off by the conversion itself."""
     row = DTYPES[data_type]
-    if result.dtype.kind != "f":
+    is_clipped = row.bits == 8 if row.kind in ("float", "scale") else row.kind == "integer"
+    if result.dtype.kind != "f" or not is_clipped or data_type == "int64":
         return result
-    if row.kind == "integer" and data_type != "int64":
-        limits = np.iinfo(array_type(data_type))
-        return np.clip(result, float(limits.min), float(limits.max))
-    if row.bits == 8 and row.kind in ("float", "scale"):
-        return np.clip(result, row.smallest if row.kind == "scale" else -row.largest, row.largest)
-    return result
+    return np.clip(result, row.lowest, row.largest)
 
 
 class NumpyEngine:

@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional
 
 from bench_run.engines.torch_engine.op import NATIVE, BoundKernel, TorchOp, elementwise
+from bench_run.graph.operations.base import spreads
 from bench_run.graph.operations.pointwise import OPERANDS, POINTWISE_MODES
 
 T: TypeAlias = torch.Tensor
@@ -35,26 +36,17 @@ def pointwise(op: TorchOp) -> BoundKernel:
     inputs = OPERANDS[: POINTWISE_MODES[mode].arity]
     kinds = {op.dtype(port) for port in inputs}
     out = op.dims("out_0")
-    padded = [_padded(op.dims(port), len(out)) for port in inputs]
-    together = tuple(max(lengths) for lengths in zip(*padded, strict=True))
-    if any(not _broadcasts(dims, out) for dims in padded):
+    shapes = [op.dims(port) for port in inputs]
+    if not all(spreads(dims, out) for dims in shapes):
         raise op.refusal(f"inputs do not broadcast to {out}")
+    padded = [(1,) * (len(out) - len(dims)) + dims for dims in shapes]
+    together = tuple(max(lengths) for lengths in zip(*padded, strict=True))
     function = MODES[mode](op)
     if not (mode in SINGLE and _as_they_are(op, kinds)):
         function = partial(computed, function, op.compute)
     if together != out:
         function = partial(filling, function, out)
     return BoundKernel(inputs, ("out_0",), function)
-
-
-def _padded(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    return (*(1 for _ in range(rank - len(dims))), *dims)
-
-
-def _broadcasts(dims: tuple[int, ...], out: tuple[int, ...]) -> bool:
-    return len(dims) == len(out) and all(
-        have in (1, want) for have, want in zip(dims, out, strict=True)
-    )
 
 
 def _as_they_are(op: TorchOp, kinds: set[torch.dtype]) -> bool:

@@ -124,7 +124,7 @@ def _maximum(op: TorchOp, w: Windows, dtype: torch.dtype) -> BoundKernel:
 
 def _unpadded(index: T, w: Windows) -> T:
     """Positions in the padded plane as positions in x, −1 for those in the padding."""
-    sizes = [n + a + b for n, a, b in zip(w.spatial, w.pre, w.post, strict=True)]
+    sizes = padded_lengths(w)
     total, inside, step = torch.zeros_like(index), torch.ones_like(index, dtype=torch.bool), 1
     for size, length, before in zip(
         reversed(sizes), reversed(w.spatial), reversed(w.pre), strict=True
@@ -153,7 +153,7 @@ def resample_backward(op: TorchOp) -> BoundKernel:
     included = mode == "avgpool_include_padding"
     divisor = math.prod(w.window) if included else _counts(op, w)
     weights = torch.ones((channels, 1, *w.window), dtype=op.compute, device=op.device)
-    like = torch.empty((op.dims("dx")[0], channels, *_padded_lengths(w)), dtype=op.compute)
+    like = torch.empty((op.dims("dx")[0], channels, *padded_lengths(w)), dtype=op.compute)
     like = like.to(op.device)
     inside = tuple(slice(a, a + n) for a, n in zip(w.pre, w.spatial, strict=True))
     zeros, ones = (0,) * rank, (1,) * rank
@@ -178,7 +178,7 @@ def resample_backward(op: TorchOp) -> BoundKernel:
     return BoundKernel(("dy",), ("dx",), function)
 
 
-def _padded_lengths(w: Windows) -> tuple[int, ...]:
+def padded_lengths(w: Windows) -> tuple[int, ...]:
     return tuple(n + a + b for n, a, b in zip(w.spatial, w.pre, w.post, strict=True))
 
 
