@@ -298,23 +298,20 @@ def chains_of(options: Options) -> list[LoadedGraph]:
             raise UsageError(f"{flag}: {path} is no pipeline; expected a file in {SUFFIX}")
     if not paths:
         raise UsageError(f"{flag} needs a pipeline: a file in {SUFFIX}")
-    makers = ((_pairs, options.seams), (_whole, options.chain))
-    asked = [make for make, is_asked in makers if is_asked]
-    return [loaded for path in paths for make in asked for loaded in make(read_suite(path), path)]
+    made: list[LoadedGraph] = []
+    for path in paths:
+        made += _pairs(read_suite(path), path) if options.seams else []
+        made += [read_chain(path)] if options.chain else []
+    return made
 
 
 def read_chain(path: Path) -> LoadedGraph:
-    """The chain of a pipeline's file."""
-    (chain,) = _whole(read_suite(path), path)
-    return chain
-
-
-def _whole(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
-    """The chain, with a note on what it lacks of the model."""
+    """The chain of a pipeline's file, with a note on what it lacks of the model."""
+    pipeline = read_suite(path)
     missing = sum(row.share for row in pipeline.left_out)
     names = ", ".join(f"{row.count} × {row.operation}" for row in pipeline.left_out)
     note = f"without {missing:.1%} of the model's work: {names}"
-    yield _loaded(pipeline, path, (note,) if pipeline.left_out else ())
+    return _loaded(pipeline, path, (note,) if pipeline.left_out else ())
 
 
 def _pairs(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:

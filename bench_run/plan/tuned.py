@@ -102,8 +102,8 @@ def _case_name(graph: str, engine: str, variant: Mapping[str, str]) -> str:
     return f"{graph} on {engine}{extra}"
 
 
-DEFAULT, ERROR = "default", "error"
-MISMATCHES = (DEFAULT, ERROR)
+ERROR = "error"
+"""``--tuned-mismatch``: refuse what does not fit, instead of running it by default."""
 Facts = Mapping[str, "EngineFacts"]
 """What opened engines say of themselves, by key."""
 

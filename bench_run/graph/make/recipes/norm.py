@@ -71,10 +71,6 @@ ROW_SHAPES = {
 }
 
 
-def complete_images(op: str, params: Params) -> Params:
-    return complete_image(op, params, 28)
-
-
 def complete_rows(op: str, params: Params) -> Params:
     out = dict(params)
     if out["dims"] is not None:
@@ -318,7 +314,7 @@ def _batch(name: str, summary: str, build: Any, *extra: SpecParameter, **more: A
         build,
         (*_IMAGE, STATS, AFFINE, *extra, DTYPE, LAYOUT),
         BATCHNORM_SHAPES,
-        complete=partial(complete_images, name),
+        complete=partial(complete_image, name, size=28),
         **more,
     )
 
