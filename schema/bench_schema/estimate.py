@@ -329,10 +329,10 @@ class LogRatio:
 
 def change(base: Case, other: Case, series: str) -> LogRatio | None:
     """Of two cases of one document; None where one of them has no round."""
-    before, after = _visits(base, series), _visits(other, series)
-    pairs = [visit for visit in before if visit in after]
+    before, after = _located_rounds(base, series), _located_rounds(other, series)
+    pairs = [key for key in before if key in after]
     if len(pairs) >= LEAST_PAIRS:
-        steps = [after[visit] - before[visit] for visit in pairs]
+        steps = [after[key] - before[key] for key in pairs]
         mean = math.fsum(steps) / len(steps)
         return LogRatio(mean, *(t_interval(steps) if len(steps) >= MIN_ROUNDS_FOR_T else ()))
     if not (before and after):
@@ -350,8 +350,8 @@ _Unit: TypeAlias = "tuple[str | None, str | None]"
 """Host and device."""
 
 
-def _visits(case: Case, series: str) -> dict[tuple[int, _Unit], float]:
-    """The location of each round by its visit: its number, and where it was."""
+def _located_rounds(case: Case, series: str) -> dict[tuple[int, _Unit], float]:
+    """The location of each round by its number and where it was measured."""
     logs = round_logs(case, series)
     where = {one.index: (one.host, one.device_uuid) for one in case.rounds}
     return {(index, where[index]): log for index, log in logs.items()}

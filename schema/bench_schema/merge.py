@@ -211,20 +211,20 @@ def merge_deterministic(parts: Sequence[bool | None], rounds: Sequence[Round]) -
 
 
 def merge_outputs(outputs: Iterable[OutputValidation]) -> tuple[OutputValidation, ...]:
-    """One entry for each tensor: the worst of every measure, mismatches of the worst visit."""
+    """One entry for each tensor: the worst of every measure, mismatches of the worst part."""
     by_tensor: dict[tuple[int, str], list[OutputValidation]] = {}
     for output in outputs:
         by_tensor.setdefault((output.uid, output.name), []).append(output)
-    return tuple(_worst_output(visits) for visits in by_tensor.values())
+    return tuple(_worst_output(parts) for parts in by_tensor.values())
 
 
-def _worst_output(visits: Sequence[OutputValidation]) -> OutputValidation:
-    worst = max(visits, key=lambda visit: (visit.mismatched, _badness(visit.max_abs)))
+def _worst_output(parts: Sequence[OutputValidation]) -> OutputValidation:
+    worst = max(parts, key=lambda part: (part.mismatched, _badness(part.max_abs)))
     return replace(
         worst,
-        max_abs=max((visit.max_abs for visit in visits), key=_badness),
-        max_rel=max((visit.max_rel for visit in visits), key=_badness),
-        relative_l2=max((visit.relative_l2 for visit in visits), key=_badness),
+        max_abs=max((part.max_abs for part in parts), key=_badness),
+        max_rel=max((part.max_rel for part in parts), key=_badness),
+        relative_l2=max((part.relative_l2 for part in parts), key=_badness),
     )
 
 

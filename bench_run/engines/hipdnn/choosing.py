@@ -148,10 +148,10 @@ def _description(knob: Any) -> str:
 
 def _type_name(knob: Any) -> str:
     """``INT64``, ``FLOAT64``, ``STRING``: as hipDNN says it, else by the type of the default."""
-    told = member_of(knob, "value_type")
-    if told is None:
+    kind = member_of(knob, "value_type")
+    if kind is None:
         return BY_TYPE.get(type(member_of(knob, "default_value")), "unknown")
-    return str(member_of(told, "name", told)).rpartition(".")[2]
+    return str(member_of(kind, "name", kind)).rpartition(".")[2]
 
 
 MOST_VALUES = 64
@@ -277,13 +277,13 @@ class Chooser:
 
     def name_of(self, engine: int) -> str:
         """The engine's name, or its number where no name maps back to it."""
-        names = [self._told_name(engine), NAMES_BY_ID.get(engine, "")]
+        names = [self._library_name(engine), NAMES_BY_ID.get(engine, "")]
         info = self.info(engine)
         if info is not None:
             names.append(str(member_of(info, "engine_name", "")))
         return next((name for name in names if name and engine_id(name) == engine), str(engine))
 
-    def _told_name(self, engine: int) -> str:
+    def _library_name(self, engine: int) -> str:
         if not self._library.can.has("engine_id_to_name"):
             return ""
         try:
@@ -308,8 +308,8 @@ class Chooser:
         to say so. Only after `build_operation_graph`."""
         with self._library.calling(RANKED):
             try:
-                told = native.get_ranked_engine_ids(*self._library.modes())
-                return tuple(dict.fromkeys(signed(int(engine)) for engine in told))
+                accepting = native.get_ranked_engine_ids(*self._library.modes())
+                return tuple(dict.fromkeys(signed(int(engine)) for engine in accepting))
             except RuntimeError:
                 return ()
 

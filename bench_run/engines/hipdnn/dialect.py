@@ -120,8 +120,8 @@ def _set_types(library: Library, native: Any, graph: Graph) -> None:
     if not library.can.has("DataType"):
         return
     for setter, field in SETTERS.items():
-        told = getattr(graph, field)
-        kind = FLOAT if told == UNSET else told
+        stated = getattr(graph, field)
+        kind = FLOAT if stated == UNSET else stated
         value = getattr(library.module.DataType, kind.upper(), None)
         if value is not None and library.can.has(f"Graph.{setter}"):
             with library.calling(f"Graph.{setter}"):

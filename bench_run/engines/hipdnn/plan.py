@@ -119,10 +119,10 @@ class HipdnnPlan:
         if self._stream.gate_left_open:
             return {SAYS: f"not asked: {self._stream.no_gate_because}"}
         with self._library.calling(WITNESS):
-            told = list(self._told())
-        return {SAYS: "; ".join(told)} if told else {}
+            words = list(self._timings())
+        return {SAYS: "; ".join(words)} if words else {}
 
-    def _told(self) -> Iterator[str]:
+    def _timings(self) -> Iterator[str]:
         """Words for each quality; executions end with the first whose gate opened by force."""
         times_ns: dict[str, list[float]] = {}
         for _ in range(WITNESSED):

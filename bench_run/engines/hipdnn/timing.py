@@ -61,14 +61,14 @@ def stream_of(library: Library, handle: Any) -> int:
     if step is None:
         return 0
     try:
-        told = handle.get_stream() if step.startswith("Handle") else module.get_stream(handle)
+        stream = handle.get_stream() if step.startswith("Handle") else module.get_stream(handle)
     except Exception as error:  # foreign: a handle without a stream
         if not can.has("Handle.set_stream"):
             raise failure(step, error, library.version) from error
         with library.calling("Handle.set_stream"):
             handle.set_stream(0)
         return 0
-    return pointer_of(told, step)
+    return pointer_of(stream, step)
 
 
 def pointer_of(value: Any, step: str) -> int:

@@ -77,16 +77,15 @@ def poison(flat: torch.Tensor, data_type: str) -> None:
     flat.view(torch.uint8).fill_(poison_byte(data_type))
 
 
-def settle(value: torch.Tensor, data_type: str) -> torch.Tensor:
+def rounded_to(value: torch.Tensor, data_type: str) -> torch.Tensor:
     """The value in its tensor's type. 8-bit floats saturate, integers are cut off and clipped."""
     wanted = TYPES[data_type]
     if value.dtype == wanted:
         return value
     row = DTYPES[data_type]
     if row.bits == 8 and row.kind in ("float", "scale"):
-        low = row.smallest if row.kind == "scale" else -row.largest
         widest = torch.float64 if value.dtype == torch.float64 else torch.float32
-        value = value.to(widest).clamp(low, row.largest)
+        value = value.to(widest).clamp(row.lowest, row.largest)
     elif row.kind == "integer" and data_type != "int64" and value.dtype != torch.bool:
         limits = torch.iinfo(wanted)
         if value.dtype.is_floating_point:

@@ -30,8 +30,8 @@ from bench_run.engines.torch_engine.op import (
     TorchOp,
     foreign_errors,
     poison,
+    rounded_to,
     seen_only,
-    settle,
     storage,
     strided,
 )
@@ -145,7 +145,7 @@ class TorchPlan:
             (index,) = (i for i, t in enumerate(self._graph.inputs) if t.uid == home.uid)
             return lambda: _seen_as(self._input(index), tensor, home.offset)
         place = outputs.index(home.uid)
-        return lambda: _seen_as(self._found()[place], tensor, home.offset)
+        return lambda: _seen_as(self._current_results()[place], tensor, home.offset)
 
     def _input(self, index: int) -> T:
         """Where it lies now: it may be borrowed too."""
@@ -164,10 +164,10 @@ class TorchPlan:
         """Results that are captured stay where they are; others are freed."""
         self.forget()
         with foreign_errors("poison"):
-            for tensor, result in zip(self._graph.outputs, self._found(), strict=True):
+            for tensor, result in zip(self._graph.outputs, self._current_results(), strict=True):
                 poison(result.as_strided((tensor.span,), (1,)), tensor.data_type)
 
-    def _found(self) -> list[T]:
+    def _current_results(self) -> list[T]:
         return self._results if self._results else self._buffers
 
     def run(self) -> None:
@@ -215,12 +215,12 @@ class TorchPlan:
 
     def download(self) -> dict[int, Storage]:
         with foreign_errors("download"):
-            outputs = zip(self._graph.outputs, self._found(), strict=True)
+            outputs = zip(self._graph.outputs, self._current_results(), strict=True)
             return {tensor.uid: _storage(tensor, value) for tensor, value in outputs}
 
     def locate_outputs(self, *, upcoming: bool) -> dict[int, Storage | int]:  # noqa: ARG002
         """Results that are allocated anew lie where those before them did, once these are freed."""
-        outputs = zip(self._graph.outputs, self._found(), strict=True)
+        outputs = zip(self._graph.outputs, self._current_results(), strict=True)
         if self._device.type != "cpu":
             return {tensor.uid: value.data_ptr() for tensor, value in outputs}
         return {
@@ -332,9 +332,9 @@ class Step:
         if isinstance(found, torch.Tensor):
             found = (found,)
         for index, value in enumerate(found):
-            settled = value.dtype == self.wanted[index]
+            is_rounded = value.dtype == self.wanted[index]
             kind = self.types[index]
-            values[self.writes[index]] = value if settled else settle(value, kind)
+            values[self.writes[index]] = value if is_rounded else rounded_to(value, kind)
 
 
 class TorchProgram:
