@@ -15,10 +15,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from bench_compare.comparison.judging.results import verdict_of
-from bench_compare.comparison.judging.verdict import percent
 from bench_compare.comparison.regressions import WORSENED
 from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, Conclusion, Verdict
+from bench_compare.units import change_words, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,11 +73,11 @@ def _failures(comparison: Comparison, loud: Sequence[BadNews]) -> Iterator[str]:
         moves = [m for m in comparison.movements if m.reason == news.sentence]
         if moves:
             of_metrics = True
-            yield f"all cases together {news.verdict}, {percent(moves[0].ratio)}"
+            yield f"median of all cases {change_words(moves[0].ratio)}"
         else:
             yield f"{news.name} differs"
     if of_metrics and comparison.threshold_ratio is not None:
-        yield f"threshold {_share(comparison.threshold_ratio)}"
+        yield f"threshold {share_text(comparison.threshold_ratio)}"
 
 
 def _worst(cases: Sequence[CaseComparison], beside: str | None) -> str:
@@ -91,7 +91,8 @@ def _worst(cases: Sequence[CaseComparison], beside: str | None) -> str:
     if not found:
         return cases[0].name
     _, ratio, name = max(found)
-    return f"worst {percent(ratio)} {name}" if len(cases) > 1 else f"{percent(ratio)} {name}"
+    worst = "worst " if len(cases) > 1 else ""
+    return f"{worst}{change_words(ratio)} {name}"
 
 
 def _doubts(comparison: Comparison) -> Iterator[str]:
@@ -149,7 +150,7 @@ def _passed(comparison: Comparison) -> Iterator[str]:
     yield "1 case" if total == 1 else f"{total} cases"
     if comparison.gate is not None and not any(counts.get(one) for one in WORSENED):
         speed, limit = METRICS[comparison.gate].speed, comparison.threshold_ratio
-        threshold = "its threshold" if limit is None else _share(limit)
+        threshold = "its threshold" if limit is None else share_text(limit)
         none = "not" if total == 1 else "none"
         yield f"{none} {'slower' if speed else 'worse'} by more than {threshold}"
     allowed = Counter(
@@ -173,10 +174,6 @@ def _seen(comparison: Comparison) -> str:
         comparison.sensitivity,
         key=lambda one: float("inf") if one.p90_ratio is None else one.p90_ratio,
     ).sentence
-
-
-def _share(ratio: float) -> str:
-    return f"{100 * ratio:.3g} %"
 
 
 # The command line that would decide.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from bench_compare.comparison.circumstances.settings import DEVICE_LIMITS, mixed
 from bench_compare.comparison.judging.results import verdict_of
-from bench_compare.comparison.judging.verdict import percent
 from bench_compare.metrics import METRICS, PHASES, Rate
 from bench_compare.model import BadNews, Verdict
 from bench_compare.policy import ALWAYS_BAD, SUITE
+from bench_compare.units import change_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -228,7 +228,7 @@ def beside_warnings(cases: Sequence[CaseComparison], policy: Policy) -> Iterator
             ratio = max(ratios)
             worst = some[ratios.index(ratio)].name
             where = worst if len(some) == 1 else f"{len(some)} cases, most that of {worst}"
-            change = f", {percent(ratio)}" if ratio else ""
+            change = f", {change_words(ratio)}" if ratio else ""
             parts.append(f"{METRICS[name].title} of {where}{change}")
         yield (
             f"{label}: worse beside what decides: {'; '.join(parts)} "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench_compare.report.model import Amount, Name, RatioCell, RatioInterval, Span, State
 from bench_compare.report.names import safe
-from bench_compare.report.units import change_text, interval_text, span_text, value_text
+from bench_compare.units import change_text, interval_text, span_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

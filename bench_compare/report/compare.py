@@ -33,7 +33,7 @@ from bench_compare.report.model import (
 )
 from bench_compare.report.names import safe
 from bench_compare.report.rows import QUIET, rows
-from bench_compare.report.units import change_text, interval_text
+from bench_compare.units import change_text, interval_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -187,7 +187,7 @@ def _table(
         Column("base", "right"),
         Column("other", "right"),
         Column("change", "right"),
-        Column("95 % interval", "center", short="95 %"),
+        Column("95 % CI", "center"),
     )
 
     def row(case: CaseComparison) -> ReportRow:
@@ -222,7 +222,7 @@ def _table(
         tuple(map(row, shown)),
         lambda: tuple(map(row, hidden)),
         ranked=True,
-        stacked="{base} → {other}, {change} {95_percent_interval}",
+        stacked="{base} → {other}, {change} {95_percent_CI}",
     )
 
 

@@ -22,8 +22,9 @@ from bench_compare.report.model import (
     Span,
     Table,
 )
-from bench_compare.report.units import (
+from bench_compare.units import (
     change_text,
+    share_text,
     significant,
     span_text,
     time_text,
@@ -133,7 +134,7 @@ def model_text(made: Composition) -> str:
             "how far the model is off"
         )
     assert term.median_log_error is not None
-    median = f"{100 * term.median_log_error:.2g} %"
+    median = share_text(term.median_log_error, 2)
     more = "" if term.half_width_log is not None else f"; {term.needed} are needed for an interval"
     return f"{term.pipelines} other pipelines: predictions were off by {median} (median){more}"
 
@@ -338,9 +339,9 @@ def model_sentence(model: ModelTerm | None) -> str:
     """How far predictions were off so far, in a sentence."""
     if model is None or model.median_log_error is None:
         return ""
-    off = f"{100 * model.median_log_error:.2g} %"
+    off = share_text(model.median_log_error, 2)
     of = f"{model.pipelines} pipeline" + ("s" if model.pipelines != 1 else "")
     if model.half_width_log is None:
         return f"Off by {off} in the median of {of}; {model.needed} are needed for an interval."
-    width = f"{100 * model.half_width_log:.2g} %"
+    width = share_text(model.half_width_log, 2)
     return f"Off by {off} in the median of {of}; another one lies within {width} (95 %)."

@@ -25,7 +25,7 @@ from bench_compare.report.model import (
     Test,
     TestSuite,
 )
-from bench_compare.report.units import change_text, interval_text, value_text
+from bench_compare.units import change_text, interval_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

@@ -41,7 +41,7 @@ from bench_compare.report.model import (
 )
 from bench_compare.report.names import safe
 from bench_compare.report.rows import matches
-from bench_compare.report.units import significant, span_text, value_text
+from bench_compare.units import significant, span_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -294,7 +294,7 @@ def _table(run: ShownRun, view: View) -> Table:
         Column("case", least=18),
         *([Column("engine", share=7)] if engines else ()),
         Column("time", "right", optional=True),
-        Column("95 %", "right", optional=True, spare=4),
+        Column("95 % CI", "right", optional=True, spare=4),
         Column("compute", "right", optional=True, spare=2),
         Column("memory", "right", optional=True, spare=1),
         Column("of ceiling", "right", optional=True, spare=3),
@@ -326,7 +326,7 @@ def _table(run: ShownRun, view: View) -> Table:
             )
         )
     folded = ("More that failed", "", "Cases that ran")
-    stacked = "{time} {95_percent} {validation}"
+    stacked = "{time} {95_percent_CI} {validation}"
     return Table(columns, tuple(rows), ranked=True, folded=folded, stacked=stacked)
 
 

@@ -11,7 +11,7 @@ from tabulate import tabulate
 from bench_compare.report.cells import cell_text, counts_text
 from bench_compare.report.model import RatioInterval
 from bench_compare.report.names import cut, safe, shortened
-from bench_compare.report.units import margin_text
+from bench_compare.units import margin_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -263,6 +263,12 @@ def _shown(cell: Cell, view: View) -> str:
     return cell_text(cell)
 
 
+def _alone(cell: Cell, view: View) -> str:
+    """Without the head of its column."""
+    text = _shown(cell, view)
+    return f"{text} (95 % CI)" if text and isinstance(cell, RatioInterval) else text
+
+
 def _head(column: Column, view: View) -> str:
     if column.short is not None and view.width < WIDE:
         return column.short
@@ -299,7 +305,7 @@ def _stacked(table: Table, row: ReportRow, view: View) -> str:
     color = None if row.state is None else COLORS.get(row.state.tone)
     name = _wrap(safe(row.name), view, INDENT, f"{word} ")[len(word) :]
     texts = {
-        column.title.replace(" ", "_").replace("%", "percent"): _shown(cell, view)
+        column.title.replace(" ", "_").replace("%", "percent"): _alone(cell, view)
         for column, cell in zip(table.columns, row.cells, strict=True)
     }
     numbers = table.stacked.format_map(texts).strip()

@@ -11,8 +11,8 @@ from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, Verdict
 from bench_compare.report.names import safe
 from bench_compare.report.rows import QUIET
-from bench_compare.report.units import change_text, interval_text, value_text
 from bench_compare.report.why import case_changes, kinds
+from bench_compare.units import change_text, interval_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,12 +13,14 @@ MAY_IMPORT = {
     "errors": (),
     "model": (),
     "parallel": (),
+    "units": (),
     "statistics": (),
     "metrics": (),
     "rounds": ("model", "statistics", "metrics"),
     "input": ("errors", "model", "parallel", "rounds"),
     "policy": ("errors", "model", "metrics"),
     "comparison": (
+        "units",
         "errors",
         "model",
         "parallel",
@@ -29,6 +31,7 @@ MAY_IMPORT = {
         "policy",
     ),
     "history": (
+        "units",
         "errors",
         "model",
         "metrics",
@@ -40,6 +43,7 @@ MAY_IMPORT = {
         "comparison",
     ),
     "compose": (
+        "units",
         "errors",
         "model",
         "metrics",
@@ -50,6 +54,7 @@ MAY_IMPORT = {
         "comparison",
     ),
     "report": (
+        "units",
         "errors",
         "model",
         "metrics",

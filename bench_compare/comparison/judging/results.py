@@ -19,7 +19,6 @@ from bench_compare.comparison.judging.verdict import (
     Move,
     exact_move,
     judge,
-    percent,
     raw_moves,
     reason,
     seen_shift,
@@ -28,6 +27,7 @@ from bench_compare.comparison.judging.verdict import (
 from bench_compare.model import MetricComparison, Verdict
 from bench_compare.statistics.discovery import rounds_needed
 from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND
+from bench_compare.units import change_words, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -392,10 +392,10 @@ class _ScatteringMetric:
         ratio = ratios[row]
         assert ratio is not None, "it is decided"
         move = self.moves[row]
-        left, right, _, _, more = told.standings[row]
+        left, right, unit, _, more = told.standings[row]
         lacks = told.needed_units[row]
         size = move, ratio, lows[row], highs[row], qs[row], self.thresholds[row]
-        text = reason(Evidence(*size, (left, right), lacks, more, *self.flags[row]))
+        text = reason(Evidence(*size, (left, right), lacks, more, *self.flags[row], unit))
         if isinstance(self.measured, WithLeftOut) and row in self.measured.where:
             text = f"{self.measured.where[row]}: {text}"
         return f"{text}; cycles did not move, the clock did" if self.clock[row] else text
@@ -449,4 +449,4 @@ def _exact_reason(base: float, other: float, threshold: float) -> str:
         return f"from {base:g} to {other:g}"
     within = exact_move(base, other, threshold) == Move.SAME
     place = "within" if within else "beyond"
-    return f"{percent(other / base)}: {place} the threshold of {100 * threshold:.3g} %"
+    return f"{change_words(other / base)}: {place} the threshold of {share_text(threshold)}"

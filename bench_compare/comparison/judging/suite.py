@@ -7,16 +7,18 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.identity import engine_name
 
 from bench_compare.comparison.judging.estimates import MeasuredMetric
 from bench_compare.comparison.judging.results import UNITS, seen_of
-from bench_compare.comparison.judging.verdict import MOST_RATIO, Move, percent, size, words
+from bench_compare.comparison.judging.verdict import Move, words
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, Sensitivity, SuiteNumber, Verdict
 from bench_compare.statistics.intervals import ROUND, take
 from bench_compare.statistics.parts import of_rows
 from bench_compare.statistics.suite import suite
 from bench_compare.statistics.variances import pooled_variance
+from bench_compare.units import MOST_RATIO, change_words, share_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -125,8 +127,8 @@ def between_document_warnings(
     variance, _ = pooled_variance(one.base, one.other)
     scatter = math.sqrt(np.quantile(variance[np.isfinite(variance)], 0.5))
     return [
-        f"rounds scatter by {100 * scatter:.2g} % ({one.metric.name}, middle case): machine noise "
-        "persists across rounds, so single documents are taken to differ by as much; several "
+        f"rounds scatter by {share_text(scatter, 2)} ({one.metric.name}, middle case): machine "
+        "noise persists across rounds, so single documents are taken to differ by as much; several "
         "documents a side (--label) give narrower intervals"
     ]
 
@@ -146,7 +148,7 @@ def uncalibrated_warnings(
         return []
     return [
         f"{other.label}: the calibration knows nothing of {unknown} of {count} cases (their "
-        f"machines, engines or {one.metric.name}): their verdicts are of this visit only"
+        f"machines, engines or {one.metric.name}): run-to-run variation is not in their verdicts"
     ]
 
 
@@ -160,11 +162,14 @@ def movements(
     with their verdicts."""
     other = sides[1]
     mine = [case for case in cases if case.other_label == other.label]
+    compared = _engines_compared(*sides)
     for one in measured.values():
         if not isinstance(one, MeasuredMetric) or one.movement is None:
             continue
         found = one.movement
         verdict, why = _judge(one, found, policy)
+        if compared and verdict not in (Verdict.SAME, Verdict.UNCLEAR):
+            why = f"a comparison of engines, {compared}"
         if other.is_unit:
             of_unit = _of_unit(sides, one.metric, mine)
             is_decided = verdict not in (Verdict.SAME, Verdict.UNCLEAR)
@@ -176,9 +181,17 @@ def movements(
             ci_low=None if found.low is None else math.exp(found.low),
             ci_high=None if found.high is None else math.exp(found.high),
             verdict=verdict,
-            reason=f"all cases together {percent(math.exp(found.shift))}: {why}",
+            reason=f"median of all cases {change_words(math.exp(found.shift))}: {why}",
             cases=int(np.isfinite(one.estimates.shift).sum()),
         )
+
+
+def _engines_compared(base: Side, other: Side) -> str:
+    """``torch against numpy``; empty where the sides have an engine in common."""
+    names = [dict.fromkeys(engine_name(key).spec for key in side.engines) for side in (base, other)]
+    if names[0].keys() & names[1].keys():
+        return ""
+    return " against ".join(", ".join(some) for some in reversed(names))
 
 
 def _of_unit(sides: tuple[Side, Side], metric: Metric, cases: Sequence[CaseComparison]) -> str:
@@ -267,8 +280,8 @@ def _blind_text(half: float | None) -> str:
     if half is None or half > MOST_RATIO:
         return "no answer on this machine: half of the cases carry no information on slow-downs"
     return (
-        f"no answer on this machine: slow-downs below {size(half)} would not have been seen in "
-        "half of the cases"
+        f"no answer on this machine: slow-downs below {size_text(half)} would not have been seen "
+        "in half of the cases"
     )
 
 
@@ -277,7 +290,7 @@ def _text(half: float | None, most: float | None) -> str:
         return "half of the cases carry no information on slow-downs"
     if most is None or most > MOST_RATIO:
         return (
-            f"slow-downs of {size(half)} would have been seen in half of the cases, one of ten "
-            "carries no information"
+            f"slow-downs of {size_text(half)} would have been seen in half of the cases, one of "
+            "ten carries no information"
         )
-    return f"slow-downs of {size(most)} would have been seen in 9 of 10 cases"
+    return f"slow-downs of {size_text(most)} would have been seen in 9 of 10 cases"

@@ -10,6 +10,7 @@ import numpy as np
 from bench_compare.model import Verdict
 from bench_compare.statistics.intervals import COMMON_ALPHA
 from bench_compare.statistics.special import t_quantile
+from bench_compare.units import change_words, holds_nothing, interval_words, share_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -128,43 +129,6 @@ def words(metric: Metric) -> dict[int, Verdict]:
     }
 
 
-WIDE_RATIO = 1.25
-"""An interval beyond this factor is told in factors."""
-
-
-def percent(ratio: float) -> str:
-    """A ratio as a change, with the digits of the tables: ``+3.1 %``, ``+30.8 %``; from a factor
-    of two on as ``×2.4`` or ``÷2.4``."""
-    if 0.5 < ratio < 2:
-        change = 100 * (ratio - 1)
-        return f"{change:+.2g} %" if abs(change) < 10 else f"{change:+.3g} %"
-    return factor(ratio)
-
-
-MOST_RATIO = 10.0
-"""An interval that reaches further than this factor either way holds no information."""
-
-
-def size(ratio: float) -> str:
-    """How large a slow-down is: ``2.1 %``, from a factor of two on ``×2.4``."""
-    return percent(ratio).removeprefix("+")
-
-
-def factor(ratio: float) -> str:
-    """``×2.4``, ``÷2.4``; a digit more near 1."""
-    if ratio <= 0:
-        return f"×{ratio:.3g}"
-    size = max(ratio, 1 / ratio)
-    digits = f"{size:.4g}" if size < 2 else f"{size:.3g}" if size < 1000 else f"{size:.0f}"
-    return f"{'÷' if ratio < 1 else '×'}{digits}"
-
-
-def interval_text(low: float, high: float) -> str:
-    """Both ends as changes; as factors once one of them leaves ±25 %."""
-    show = factor if low < 1 / WIDE_RATIO or high > WIDE_RATIO else percent
-    return f"{show(low)} to {show(high)}"
-
-
 class Evidence(NamedTuple):
     """What a sentence is made of; ratios are other / base."""
 
@@ -186,11 +150,13 @@ class Evidence(NamedTuple):
     """One document a side."""
     looks: int = 1
     """That share the error of the interval."""
+    unit: Unit = "round"
+    """What `units` counts."""
 
 
 def reason(evidence: Evidence) -> str:
     """Why the move is what it is, in one sentence."""
-    change = percent(evidence.ratio)
+    change = change_words(evidence.ratio)
     if evidence.low is None or evidence.high is None:
         why = "too few samples to know their spread"
         if evidence.lacks == "summary":
@@ -198,12 +164,14 @@ def reason(evidence: Evidence) -> str:
         if evidence.move == Move.UNCLEAR:
             return f"{change}, and no interval: {why}"
         place = "within" if evidence.move == Move.SAME else "beyond"
-        threshold = f"{100 * evidence.threshold_ratio:.3g} %"
+        threshold = share_text(evidence.threshold_ratio)
         return f"{change} ({why}: the raw ratio counts): {place} the threshold of {threshold}"
     over = "" if evidence.looks == 1 else f" over {evidence.looks} looks"
-    interval = f"95 % interval{over} {interval_text(evidence.low, evidence.high)}"
-    threshold = f"{100 * evidence.threshold_ratio:.3g} %"
-    if evidence.move == Move.SAME:
+    interval = f"95 % interval{over} {interval_words(evidence.low, evidence.high)}"
+    threshold = share_text(evidence.threshold_ratio)
+    if holds_nothing(evidence.low, evidence.high):
+        text = f"{change}, but the samples hold no information: they scatter by more than ×10"
+    elif evidence.move == Move.SAME:
         text = f"{change} ({interval}): within the threshold of {threshold}"
     elif evidence.move == Move.UNCLEAR and evidence.tick:
         text = f"{change} ({interval}): no more than the clock's own step can make"
@@ -238,10 +206,11 @@ def _provisional(evidence: Evidence) -> str:
             "; provisional, base and other ran on different units of hardware, and units of one "
             "kind differ by up to a fifth"
         )
-    if min(evidence.units) >= LEAST_UNITS and evidence.one_visit:
-        return "; one document a side: of this visit only"
     if min(evidence.units) >= LEAST_UNITS:
-        return ""
+        one_run = "; one run per side, run-to-run variation is not included"
+        return one_run if evidence.one_visit else ""
+    noun = evidence.unit if evidence.unit in ("document", "pair") else "round"
     if min(evidence.units) == 1:
-        return "; provisional, a single round cannot tell a change from a difference between runs"
-    return "; provisional, two rounds a side say little of their spread"
+        what = "a change from a difference between runs"
+        return f"; provisional, a single {noun} a side cannot tell {what}"
+    return f"; provisional, two {noun}s a side say little of their spread"

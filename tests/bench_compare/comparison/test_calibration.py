@@ -66,7 +66,7 @@ def test_a_calibrated_verdict_is_not_of_its_visit_only():
     base = side("a", *simulated(random, 1, (0, 0), np.zeros(CASES)))
     other = side("b", *simulated(random, 1, (0, 0), np.full(CASES, 0.3)))
     texts = [compare(base, [other], Policy(), c).cases[0].reason for c in (None, calibration)]
-    assert ["this visit only" in text for text in texts] == [True, False]
+    assert ["run-to-run variation is not included" in text for text in texts] == [True, False]
 
 
 def test_another_machine_is_not_known():

@@ -68,7 +68,15 @@ def test_each_kind_of_bad_news_is_counted_worst_first():
 def test_a_common_movement_is_named():
     found = conclude(held(cases(1, count=12), cases(2, 1.1, 12)))
     assert "12 of 12 slower" in found.sentence
-    assert "all cases together slower, +10 %" in found.sentence
+    assert "median of all cases +10 %" in found.sentence
+
+
+def test_two_engines_are_compared_and_no_build_is_blamed():
+    other = [replace(one, engine="torch") for one in cases(2, 1.2, 12)]
+    (movement, *_) = held(cases(1, count=12), other).movements
+    assert movement.reason.endswith(": a comparison of engines, torch against numpy")
+    (movement, *_) = held(cases(1, count=12), cases(2, 1.2, 12)).movements
+    assert movement.reason.endswith(": environment, or a change of the whole build")
 
 
 def test_what_is_allowed_passes_and_is_said():

@@ -14,13 +14,13 @@ from bench_compare.comparison.judging.verdict import (
     Move,
     exact_move,
     judge,
-    percent,
     reason,
     words,
 )
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict
 from bench_compare.statistics.intervals import estimate
+from bench_compare.units import change_words
 
 LIMIT = math.log1p(0.01)
 POSITIVE = st.floats(0, 1e9)
@@ -108,6 +108,9 @@ def evidence(move, **changes):
         (evidence(Move.UNCLEAR), "more rounds would hardly decide it"),
         (evidence(Move.UP, units=(1, 1)), "provisional, a single round"),
         (evidence(Move.UP, units=(2, 5)), "provisional, two rounds"),
+        (evidence(Move.UP, units=(2, 2), unit="document"), "provisional, two documents a side"),
+        (evidence(Move.UP, one_visit=True), "one run per side, run-to-run variation is not"),
+        (evidence(Move.UNCLEAR, low=1e-3, high=1e6), "the samples hold no information"),
         (
             evidence(Move.UP, low=None, high=None, lacks="summary"),
             "+5 % (summary only, no samples: the raw ratio counts): beyond the threshold of 1 %",
@@ -132,7 +135,7 @@ def test_the_reason_is_a_sentence_that_says_it(given_evidence, words_in_it):
     ],
 )
 def test_ratios_read_as_changes(ratio, expected):
-    assert percent(ratio) == expected
+    assert change_words(ratio) == expected
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ export function differenceText(value, unit) {
   return value > 0 ? `+${text}` : text;
 }
 
-const factor = (value) => significant(value, 3);
+const MOST_FACTOR = 1000;
+const factor = (value) => (value >= MOST_FACTOR ? `${MOST_FACTOR}+` : significant(value, 3));
 
 // +3.1 % below a factor of two, then ×2.40 or ÷2.40.
 export function changeText(ratio) {
@@ -68,12 +69,16 @@ export function changeText(ratio) {
 function factorText(ratio) {
   if (!(ratio > 0)) return `×${ratio}`;
   const size = ratio < 1 ? 1 / ratio : ratio;
-  return `${ratio < 1 ? "÷" : "×"}${significant(size, size < 2 ? 4 : 3)}`;
+  return `${ratio < 1 ? "÷" : "×"}${size < 2 ? significant(size, 4) : factor(size)}`;
 }
+
+// An interval around 1 that reaches further than this factor either way says nothing.
+const MOST_RATIO = 10;
 
 // Both ends as changes; as factors once one of them leaves ±25 %.
 export function intervalText(low, high) {
   if (!known(low) || !known(high)) return UNKNOWN;
+  if (low <= 0 || (low < 1 && high > 1 && high / low > MOST_RATIO ** 2)) return "no information";
   const wide = low < 1 / WIDE_INTERVAL || high > WIDE_INTERVAL;
   const text = wide ? factorText : changeText;
   return spanText(low, high, text);

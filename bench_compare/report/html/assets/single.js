@@ -15,7 +15,7 @@ import { closeCase, openCase } from "./panel.js";
 
 const HEADS = [
   ["outcome", "news", ""], ["case", "name", ""], ["time", "time", "number"],
-  ["95 %", null, "number"], ["achieved", null, "number"], ["validation", null, ""],
+  ["95 % CI", null, "number"], ["achieved", null, "number"], ["validation", null, ""],
   ["share of the time", null, "interval"],
 ];
 const { news, name, family, time, document: asMeasured } = SORTS;

@@ -1,4 +1,8 @@
-"""Numbers as people read them: units chosen per value, ratios as changes."""
+"""Numbers as people read them: units chosen per value, ratios as changes.
+
+Every text gets its numbers here. Tables have `change_text` and its interval, with as many decimals
+in each row; sentences have `change_words`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,12 @@ PERCENT_BELOW = 2.0
 """A change by less than this factor reads as a percentage, a larger one as a factor."""
 WIDE_INTERVAL = 1.25
 """An interval beyond this factor reads as factors: a percentage of it means nothing."""
+MOST_RATIO = 10.0
+"""An interval that reaches further than this factor either way holds no information."""
+MOST_FACTOR = 1000.0
+"""A larger factor is told as "so much and more"."""
 UNKNOWN = "-"
+NOTHING = "no information"
 COUNT_BELOW = 1e9
 """A whole number without a unit is a count up to here, and shown as one."""
 
@@ -62,21 +71,61 @@ def value_text(value: float | None, unit: str) -> str:
     return f"{round(scaled) if exact else significant(scaled)} {name}"
 
 
+def share_text(ratio: float, digits: int = 3) -> str:
+    """A part of something, or how far values scatter: ``0.5 %``, ``240 %``."""
+    if ratio >= MOST_RATIO:
+        return f"more than {100 * MOST_RATIO:.0f} %"
+    text = significant(100 * ratio, digits)
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+
+
 def change_text(ratio: float | None) -> str:
     """``+3.1%``, and from a factor of two on ``×2.40`` or ``÷2.40``."""
     if ratio is None:
         return UNKNOWN
     if ratio <= 0 or not math.isfinite(ratio):
         return f"×{ratio:g}"
-    if ratio >= PERCENT_BELOW:
-        return f"×{_factor(ratio)}"
-    if ratio <= 1 / PERCENT_BELOW:
-        return f"÷{_factor(1 / ratio)}"
-    return f"{100 * (ratio - 1):+.1f}%"
+    if 1 / PERCENT_BELOW < ratio < PERCENT_BELOW:
+        return f"{100 * (ratio - 1):+.1f}%"
+    return factor_text(ratio, 3)
 
 
-def _factor(value: float) -> str:
-    return significant(value, 3)
+def change_words(ratio: float) -> str:
+    """The same within a sentence: ``+3.1 %``, ``+0.27 %``, ``×2.4``."""
+    if not 1 / PERCENT_BELOW < ratio < PERCENT_BELOW:
+        return _bare(factor_text(ratio, 3))
+    change = 100 * (ratio - 1)
+    return f"{change:+.2g} %" if abs(change) < 10 else f"{change:+.3g} %"
+
+
+def size_text(ratio: float) -> str:
+    """How large a slow-down is: ``2.1 %``, from a factor of two on ``×2.4``."""
+    return change_words(ratio).removeprefix("+")
+
+
+def factor_text(ratio: float, digits: int | None = None) -> str:
+    """``×1.305``, ``÷2.40``: one digit more near 1, where both ends of an interval look alike; none
+    that nobody reads: ``×1000+``."""
+    if ratio <= 0 or not math.isfinite(ratio):
+        return f"×{ratio:g}"
+    size, sign = max(ratio, 1 / ratio), "÷" if ratio < 1 else "×"
+    if size >= MOST_FACTOR:
+        return f"{sign}{MOST_FACTOR:.0f}+"
+    if digits is None:
+        digits = 4 if size < PERCENT_BELOW else 3
+    return f"{sign}{significant(size, digits)}"
+
+
+def _bare(text: str) -> str:
+    """Without zeros at the end: ``×4``."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def holds_nothing(low: float, high: float) -> bool:
+    """Whether an interval around 1 is so wide that it says nothing: `MOST_RATIO` either way."""
+    if low <= 0 or not math.isfinite(high):
+        return True
+    return low < 1 < high and high / low > MOST_RATIO**2
 
 
 def interval_text(low: float | None, high: float | None) -> str:
@@ -84,34 +133,37 @@ def interval_text(low: float | None, high: float | None) -> str:
     leaves ±25 %."""
     if low is None or high is None:
         return UNKNOWN
+    if holds_nothing(low, high):
+        return NOTHING
     show = factor_text if low < 1 / WIDE_INTERVAL or high > WIDE_INTERVAL else change_text
     return f"{show(low)} to {show(high)}"
 
 
-def factor_text(ratio: float, digits: int | None = None) -> str:
-    """``×1.305``, ``÷2.40``: one digit more near 1, where both ends of an interval look alike."""
-    if ratio <= 0 or not math.isfinite(ratio):
-        return f"×{ratio:g}"
-    size = max(ratio, 1 / ratio)
-    if digits is None:
-        digits = 4 if size < PERCENT_BELOW else 3
-    return f"{'÷' if ratio < 1 else '×'}{significant(size, digits)}"
+def interval_words(low: float, high: float) -> str:
+    """The same within a sentence."""
+    if holds_nothing(low, high):
+        return NOTHING
+    if low < 1 / WIDE_INTERVAL or high > WIDE_INTERVAL:
+        return f"{_bare(factor_text(low))} to {_bare(factor_text(high))}"
+    return f"{change_words(low)} to {change_words(high)}"
 
 
 def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:
-    """The wider half of the interval, in the terms of `change_text`: ``±0.4``. Where it is more
+    """The wider half of the interval, in the terms of `change_text`: ``±0.4%``. Where it is more
     than 25 % of the ratio, both ends as factors: ``÷2.9…×2.3``."""
     if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
         return ""
-    if low <= 0 or max(high / ratio, ratio / low) > WIDE_INTERVAL:
+    if holds_nothing(low, high):
+        return NOTHING
+    if max(high / ratio, ratio / low) > WIDE_INTERVAL:
         return "…".join(factor_text(end, 2) for end in (low, high))
     if ratio <= 1 / PERCENT_BELOW:
         ratio, low, high = 1 / ratio, 1 / high, 1 / low
     half = max(high - ratio, ratio - low)
     if ratio >= PERCENT_BELOW:
-        decimals = len(_factor(ratio).partition(".")[2])
+        decimals = len(significant(ratio, 3).partition(".")[2])
         return f"±{half:.{decimals}f}"
-    return f"±{100 * half:.1f}"
+    return f"±{100 * half:.1f}%"
 
 
 def time_text(value: float | None) -> str:

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_compare.report.units import (
+from bench_compare.units import (
     change_text,
     interval_text,
     margin_text,
+    share_text,
     significant,
     value_text,
 )
@@ -35,10 +36,25 @@ def test_a_value_is_shown_in_the_unit_that_suits_it(value, unit):
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(1.0314, "+3.1%"), (0.969, "-3.1%"), (2.4, "×2.40"), (0.25, "÷4.00"), (1234.5, "×1234")],
+    [
+        (1.0314, "+3.1%"),
+        (0.969, "-3.1%"),
+        (2.4, "×2.40"),
+        (0.25, "÷4.00"),
+        (123.45, "×123"),
+        (1_608_632, "×1000+"),
+    ],
 )
 def test_small_changes_are_percentages_and_large_ones_factors(ratio, text):
     assert text == change_text(ratio)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0012, "0.12 %"), (0.58, "58 %"), (2.4, "240 %"), (40.0, "more than 1000 %")],
+)
+def test_a_share_has_no_exponent(share, text):
+    assert text == share_text(share, 2)
 
 
 def test_what_is_unknown_is_not_zero():
@@ -51,7 +67,7 @@ def test_the_margin_speaks_in_the_terms_of_the_change():
         margin_text(4.0, 3.9, 4.05),
         margin_text(0.25, 0.2, 0.3),
     ]
-    assert ["±2.0", "±0.10", "±1.00"] == margins
+    assert ["±2.0%", "±0.10", "±1.00"] == margins
 
 
 @pytest.mark.parametrize(
@@ -62,7 +78,9 @@ def test_the_margin_speaks_in_the_terms_of_the_change():
         (0.34, 2.31, "÷2.94 to ×2.31"),
         (1.305, 1.312, "×1.305 to ×1.312"),
         (0.5, 0.99, "÷2.00 to ÷1.010"),
-        (0.0, 7.87, "×0 to ×7.87"),
+        (0.0, 7.87, "no information"),
+        (1 / 15, 25.0, "no information"),
+        (20.0, 4000.0, "×20.0 to ×1000+"),
     ],
 )
 def test_an_interval_beyond_a_quarter_is_told_as_factors(low, high, text):
@@ -70,7 +88,7 @@ def test_an_interval_beyond_a_quarter_is_told_as_factors(low, high, text):
 
 
 def test_a_margin_beyond_a_quarter_is_both_ends():
-    assert ("÷2.9…×2.3", "×0…×7.9") == (
+    assert ("÷2.9…×2.3", "no information") == (
         margin_text(0.886, 0.34, 2.31),
         margin_text(1.0, 0.0, 7.87),
     )
