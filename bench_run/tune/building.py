@@ -1,4 +1,4 @@
-"""Candidates are built, stay built and are visited; those of several graphs at a time."""
+"""Candidates are built, stay built and are measured; those of several graphs at a time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,16 @@ def fates_of(
         fate = _fate(session.build(index))
         limited = _limited(fate, limits) if fate.status == "ok" else fate
         fate = limited if index > 0 else replace(fate, beyond=beyond_of(fate, limited))
-        fate = _first_of_its_plan(fate, option, seen)
+        plan = fate.plan.get("plan")
+        if fate.status == "ok" and plan:  # a duplicate where its engine chose it before
+            engine, variant = option.case.engine, option.case.variant
+            knobs = sorted((k, v) for k, v in variant.items() if k.startswith("knob:"))
+            arithmetic = f"{engine.spec.name} {engine.options.math}"
+            key = (option.case.graph.id.fingerprint, arithmetic, plan, str(knobs))
+            if key in seen:
+                fate = replace(fate, status="duplicate", reason=f"the same plan as {seen[key]}")
+            else:
+                seen[key] = option.key or "the default"
         if fate.status != "ok":
             session.release(index)
         fates.append(fate)
@@ -122,32 +131,14 @@ def _limited(fate: Fate, limits: Limits) -> Fate:
     return fate if problem is None else replace(fate, status="over a limit", reason=problem)
 
 
-def _first_of_its_plan(
-    fate: Fate, option: Option, seen: dict[tuple[str, str, str, str], str]
-) -> Fate:
-    """A duplicate where the same engine chose the same plan for the same graph before."""
-    plan = fate.plan.get("plan")
-    if fate.status != "ok" or not plan:
-        return fate
-    engine = option.case.engine
-    knobs = str(sorted((k, v) for k, v in option.case.variant.items() if k.startswith("knob:")))
-    arithmetic = f"{engine.spec.name} {engine.options.math}"
-    key = (option.case.graph.id.fingerprint, arithmetic, plan, knobs)
-    name = option.key or "the default"
-    if key in seen:
-        return replace(fate, status="duplicate", reason=f"the same plan as {seen[key]}")
-    seen[key] = name
-    return fate
-
-
-# The options of one graph on the worker pool: kept plans, and visits to them in blocks.
+# The options of one graph on the worker pool: kept plans, measured in blocks.
 #
 # A worker that dies takes the plans that it kept with it. The option that killed it is out; the
 # others are built again when they are due.
 
 WARMUP = 2
 LONGEST_BLOCK_S = 0.5
-"""No sample of a visit begins after so much time in samples."""
+"""In a block no sample of a candidate begins after so much time in samples."""
 ROTATED = "buffer copies"
 """How a plan says how often it has its buffers."""
 
@@ -184,7 +175,7 @@ class Means:
 
 
 class Session:
-    """Builds, visits and closes the options of one graph. What the journal knows is not done
+    """Builds, measures and closes the options of one graph. What the journal knows is not done
     again."""
 
     def __init__(self, name: str, options: Sequence[Option], means: Means) -> None:
@@ -289,7 +280,7 @@ class Session:
         self, indices: Sequence[int], samples: int, objective: str = "time"
     ) -> Mapping[int, BlockSample]:
         """One block: each of these once, in an order drawn anew. Another objective than time takes
-        its place in the visits; who has none is out."""
+        its place in the samples; who has none is out."""
         block, self._blocks = self._blocks, self._blocks + 1
         keys = {index: self._options[index].key for index in indices}
         known = self._journal.recall_block(self._name, block, keys)
@@ -298,13 +289,13 @@ class Session:
             return known[0]
         order = sorted(indices)
         random.Random(f"{self._settings.seed} {self._name} {block}").shuffle(order)  # noqa: S311
-        found = ((index, self._visit(index, samples, objective)) for index in order)
+        taken = ((index, self._sample(index, samples, objective)) for index in order)
         with self._held(alone=True):
-            visits = {index: visit for index, visit in found if visit is not None}
-        self._journal.keep_block(self._name, block, keys, visits, self.failed)
-        return visits
+            measured = {index: sample for index, sample in taken if sample is not None}
+        self._journal.keep_block(self._name, block, keys, measured, self.failed)
+        return measured
 
-    def _visit(self, index: int, samples: int, objective: str) -> BlockSample | None:
+    def _sample(self, index: int, samples: int, objective: str) -> BlockSample | None:
         """None where it is out: its worker died, or it does not build a second time."""
         option = self._options[index]
         if index not in self._sizes:

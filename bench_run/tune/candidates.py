@@ -69,15 +69,15 @@ class Lister:
     def options(self, graph: PlannedGraph) -> list[Option]:
         """The default first; what means the same as one before is marked as a duplicate."""
         first = Option({}, variant_case(graph, self._default, {}))
-        found = [first, *self._others(graph)]
-        if len(found) > MOST_CANDIDATES:
+        every = [first, *self._others(graph)]
+        if len(every) > MOST_CANDIDATES:
             raise UsageError(
-                f"{graph.id.name}: {len(found)} combinations, at most {MOST_CANDIDATES} are tried: "
+                f"{graph.id.name}: {len(every)} combinations, at most {MOST_CANDIDATES} are tried: "
                 "leave out axes or values"
             )
         seen: dict[tuple[object, ...], str] = {}
         options = []
-        for option in found:
+        for option in every:
             case = option.case
             inner = {k: v for k, v in case.variant.items() if k not in (*GRAPH_AXES, "math")}
             engine = (case.engine.spec.text, case.engine.options.math)
@@ -149,27 +149,27 @@ class Lister:
     def _knobs(
         self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant
     ) -> Iterator[Option]:
-        asked = self._space.knobs
+        wanted = self._space.knobs
         try:
             known = self._pool.knob_values(engine, graph.loaded.graph, {})
-            for name, values in asked.items():
+            for name, values in wanted.items():
                 if values == (ALL,) and name not in known:
                     names = ", ".join(known) or "none with a list of values"
                     problem = f"it has no knob {name!r} to list; it has {names}"
                     raise GraphError(engine.key, problem)
-            lists = [known[name] if v == (ALL,) else v for name, v in asked.items()]
+            lists = [known[name] if v == (ALL,) else v for name, v in wanted.items()]
         except BenchRunError as error:
             option = _option(graph, engine, variant)
             yield replace(option, problem=str(error), status="unsupported")
             return
         for values in product(*lists):
-            chosen = {KNOB_VARIANT + n: v for n, v in zip(asked, values, strict=True)}
+            chosen = {KNOB_VARIANT + n: v for n, v in zip(wanted, values, strict=True)}
             yield _option(graph, engine, {**variant, **chosen})
 
 
 def _option(
     graph: PlannedGraph, engine: PlannedEngine, variant: Variant, chosen: Variant | None = None
 ) -> Option:
-    """`chosen`: what the engine has to be told beside the axes."""
+    """`chosen`: what the engine has to know beside the axes."""
     shown = {axis: value for axis, value in variant.items() if axis != "engine"}
     return Option(dict(variant), variant_case(graph, engine, {**shown, **(chosen or {})}))

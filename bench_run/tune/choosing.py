@@ -135,7 +135,16 @@ def decide(
     gains = {f.index: ratio(base, f, common, looks) for f in lasting}
     better = [f for f in lasting if f is not base and _exceeds(gains[f.index], margin_ratio)]
     if not better:
-        return _default(base, equals, margin_ratio)
+        # It stays, since nobody is shown to be better by more than the margin. Whether somebody is,
+        # is asked of each and not only of the one that is preferred among equals: that one changes
+        # with noise, and with it the default would come and go.
+        others = _others(equals, base)
+        reason = "the default is among the fastest" if others else "the default is the fastest"
+        if base not in equals:
+            best = min(equals, key=_rank)
+            margin = percent_text(margin_ratio)
+            reason = f"the gain of candidate {best.index} is not shown to exceed {margin}"
+        return Decision(base.index, others, Ratio(1.0, 1.0, 1.0), reason)
     best = min([f for f in equals if f in better] or better, key=_rank)
     others = _others(equals, best)
     reason = "first among equals" if others else "the fastest"
@@ -144,27 +153,12 @@ def decide(
     return Decision(best.index, others, gain, reason)
 
 
-def _default(base: Finalist, equals: Sequence[Finalist], margin_ratio: float) -> Decision:
-    """It stays, since nobody is shown to be better by more than the margin. Whether somebody is, is
-    asked of each and not only of the one that is preferred among equals: that one changes with
-    noise, and with it the default would come and go."""
-    others = _others(equals, base)
-    reason = "the default is among the fastest" if others else "the default is the fastest"
-    if base not in equals:
-        best = min(equals, key=_rank)
-        reason = (
-            f"the gain of candidate {best.index} is not shown to exceed "
-            f"{percent_text(margin_ratio)}"
-        )
-    return Decision(base.index, others, Ratio(1.0, 1.0, 1.0), reason)
-
-
 def still_open(
     finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int
 ) -> list[Finalist]:
     """The default and those that may win, in as many rounds as all of these have. Who was shown to
     be slower at a look got no more rounds and is left out as it was then; of the rest, only those
-    whose times are told get more once it is known who wins."""
+    whose times are shown get more once it is known who wins."""
     left = list(finalists)
     while True:
         rounds = min(f.logs.size for f in left)
@@ -274,14 +268,14 @@ def _beats(one: Point, other: Point) -> bool:
 # Whether the rounds of the finalists are enough. Arrays in, decisions out.
 #
 # They are when other rounds like them would most likely name the same winner, and when the times
-# that are told, the winner's and the default's, are known as well as is promised. Looks are few, at
-# numbers of rounds that are fixed beforehand, and share the error of the intervals
+# that are shown, the winner's and the default's, are known as well as is promised. Looks are few,
+# at numbers of rounds that are fixed beforehand, and share the error of the intervals
 # (`bench_schema/estimate.py`). Drawing rounds again: B. Efron, "Bootstrap methods: another
 # look at the jackknife", Annals of Statistics 7 (1979).
 
 
 CLAIM = 0.001
-"""Standard error to which a time is known that is told. Two tunings then differ by less than 0.1 %
+"""Standard error to which a time is known that is shown. Two tunings then differ by less than 0.1 %
 in the median, and hardly ever by more than 0.3 %."""
 WORTH = 1.5
 """Times that: who would not be known as well with all rounds gets no more."""
@@ -306,11 +300,11 @@ def open_finalists(
         return frozenset(f.index for f in finalists)
     lasting = still_open(finalists, default, margin_ratio, looks)
     winner = decide(lasting, default, margin_ratio, looks).winner
-    told = [f for f in finalists if f.index in (winner, default)]
+    shown = [f for f in finalists if f.index in (winner, default)]
     if len(lasting) > 1 and not _same_winner(lasting, default, margin_ratio, looks, winner):
-        return frozenset(f.index for f in (*lasting, *told))
+        return frozenset(f.index for f in (*lasting, *shown))
     due = []
-    for finalist in told:
+    for finalist in shown:
         reached = _spread(finalist) / math.sqrt(most)
         if standard_error(finalist) > CLAIM and reached <= WORTH * CLAIM:
             due.append(finalist.index)
@@ -373,9 +367,9 @@ def _estimates(each: Raced) -> dict[str, float]:
         return {}
     base = float(np.nanmean(each.state.logs[0]))
     known = {}
-    for row, found in enumerate(intervals(each.state, 0)):
-        if found is not None and row in each.state.alive:
-            known[each.options[each.entered[row]].key] = math.exp(base + found[0])
+    for row, interval in enumerate(intervals(each.state, 0)):
+        if interval is not None and row in each.state.alive:
+            known[each.options[each.entered[row]].key] = math.exp(base + interval[0])
     for option, fate in zip(each.options, each.fates, strict=True):
         if fate.status == "duplicate" and fate.reason is not None:
             original = fate.reason.partition(" as ")[2]
@@ -419,10 +413,10 @@ def total_logs(
     total: npt.NDArray[np.float64] | None = None
     for each in raced:
         index = original_of(each, key)
-        found = None if index is None else logs.get(each.options[index].case.id)
-        if found is None:
+        own = None if index is None else logs.get(each.options[index].case.id)
+        if own is None:
             return None
-        part = each.graph.loaded.repeat * np.exp(found)
+        part = each.graph.loaded.repeat * np.exp(own)
         rounds = part.size if total is None else min(total.size, part.size)
         total = part[:rounds] if total is None else total[:rounds] + part[:rounds]
     return None if total is None else np.log(total)
@@ -445,11 +439,11 @@ class Suite:
             if all(each.options[i].case.id in self.logs for i in (0, chosen[number]))
         ]
 
-    def pair(self, number: int, winner: int) -> Pair:
+    def pair(self, number: int, winner: int) -> PairedRounds:
         each = self.raced[number]
         known = [self.logs[each.options[index].case.id] for index in (0, winner)]
         rounds = min(logs.size for logs in known)
-        return Pair(each.graph.loaded.repeat, known[0][:rounds], known[1][:rounds])
+        return PairedRounds(each.graph.loaded.repeat, known[0][:rounds], known[1][:rounds])
 
 
 @dataclass(frozen=True)
@@ -462,7 +456,7 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairedRounds:
     """Rounds of a graph's default and of its winner, as many of both, and how often it occurs."""
 
     weight: int
@@ -542,22 +536,16 @@ def _broken(raced: Sequence[Raced], key: str) -> str | None:
 def totals(suite: Suite, decisions: Sequence[Decision]) -> tuple[Total, ...]:
     """Of every combination: confirmed where all graphs were, else as the race estimates it."""
     chosen = {each.options[d.winner].key for each, d in zip(suite.raced, decisions, strict=True)}
-    found = []
+    made = []
     for one in combinations(suite.raced):
-        confirmed_ns = _confirmed_ns(suite, one.key)
+        parts: list[float | None] = []
+        for each in suite.raced:
+            index = original_of(each, one.key)
+            logs = None if index is None else suite.logs.get(each.options[index].case.id)
+            parts.append(None if logs is None else each.graph.loaded.repeat * _mean_ns(logs))
+        known = [part for part in parts if part is not None]
+        confirmed_ns = math.fsum(known) if len(known) == len(parts) else None
         time_ns = one.total_ns if confirmed_ns is None else confirmed_ns
         total = Total(dict(one.variant), time_ns, confirmed_ns is not None, one.missing)
-        found.append(replace(total, chosen=chosen == {one.key}))
-    return tuple(found)
-
-
-def _confirmed_ns(suite: Suite, key: str) -> float | None:
-    """Of one combination, the sum of what is told of each graph."""
-    parts = []
-    for each in suite.raced:
-        index = original_of(each, key)
-        found = None if index is None else suite.logs.get(each.options[index].case.id)
-        if found is None:
-            return None
-        parts.append(each.graph.loaded.repeat * _mean_ns(found))
-    return math.fsum(parts)
+        made.append(replace(total, chosen=chosen == {one.key}))
+    return tuple(made)

@@ -1,4 +1,4 @@
-"""What a tuning has found out so far, a line for each thing, so that it can go on after a stop.
+"""What a tuning knows so far, a line for each thing, so that it can go on after a stop.
 
 The first line says what is tuned. A line that is damaged or cut off ends what can be used: the
 rest is measured again.
@@ -78,8 +78,8 @@ class TuneJournal:
         return len(self._known)
 
     def recall_case(self, graph: str, option: str) -> Case | None:
-        found = self._known.get(f"{graph} built {option}")
-        return None if found is None else build(found, Case)
+        known = self._known.get(f"{graph} built {option}")
+        return None if known is None else build(known, Case)
 
     def keep_case(self, graph: str, option: str, case: Case) -> None:
         self._keep(f"{graph} built {option}", json.loads(encode(case)))
@@ -87,13 +87,13 @@ class TuneJournal:
     def recall_block(
         self, graph: str, block: int, keys: Mapping[int, str]
     ) -> tuple[dict[int, BlockSample], dict[int, Outcome]] | None:
-        """The visits, and what became of those that failed."""
-        found = self._known.get(f"{graph} block {block}")
-        if found is None or sorted(found["of"]) != sorted(keys.values()):
+        """The samples, and what became of those that failed."""
+        known = self._known.get(f"{graph} block {block}")
+        if known is None or sorted(known["of"]) != sorted(keys.values()):
             return None
-        visits, failed = found["visits"], found["failed"]
+        rows, failed = known["visits"], known["failed"]
         return (
-            {index: BlockSample(*visits[key]) for index, key in keys.items() if key in visits},
+            {index: BlockSample(*rows[key]) for index, key in keys.items() if key in rows},
             {index: Outcome(*failed[key]) for index, key in keys.items() if key in failed},
         )
 
@@ -102,10 +102,10 @@ class TuneJournal:
         graph: str,
         block: int,
         keys: Mapping[int, str],
-        visits: Mapping[int, BlockSample],
+        measured: Mapping[int, BlockSample],
         failed: Mapping[int, Outcome],
     ) -> None:
-        rows = {keys[i]: [v.log_time, v.deviation, v.cost] for i, v in visits.items()}
+        rows = {keys[i]: [v.log_time, v.deviation, v.cost] for i, v in measured.items()}
         ends = {keys[i]: [o.status, o.reason, o.phase] for i, o in failed.items() if i in keys}
         value = {"of": list(keys.values()), "visits": rows, "failed": ends}
         self._keep(f"{graph} block {block}", value)
@@ -133,7 +133,7 @@ class TuneJournal:
     def close(self, *, done: bool) -> None:
         """`done`: the record is written, and the journal is not needed any more."""
         if self._file is not None:
-            with suppress(OSError):  # of a line that could not be written, as was told then
+            with suppress(OSError):  # of a line that could not be written, as was said then
                 self._file.close()
             self._file = None
         if done:

@@ -156,7 +156,7 @@ class Races:
                 fates = benches.at_once(partial(self._build, is_over=is_over), listed)
                 took_s = time.monotonic() - begin
                 pairs = zip(listed, fates, strict=True)
-                built = [replace(each, fates=found, took_s=took_s) for each, found in pairs]
+                built = [replace(each, fates=known, took_s=took_s) for each, known in pairs]
             with self.pool.breakdown.on("racing"):
                 raced += benches.in_turn(self._race_built, built)
         return raced
@@ -240,8 +240,8 @@ class Races:
         def measure(
             rows: Sequence[int], samples: int, what: str = objective
         ) -> Mapping[int, BlockSample]:
-            visits = session.measure([entered[row] for row in rows], samples, what)
-            return {row: visits[entered[row]] for row in rows if entered[row] in visits}
+            by_option = session.measure([entered[row] for row in rows], samples, what)
+            return {row: by_option[entered[row]] for row in rows if entered[row] in by_option}
 
         def measure_times(rows: Sequence[int], samples: int) -> Mapping[int, BlockSample]:
             return measure(rows, samples, "time")

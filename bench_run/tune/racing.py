@@ -80,7 +80,7 @@ class Fate:
 
     @property
     def facts(self) -> tuple[bool | None, float | None, int | None]:
-        """What equals are told apart by."""
+        """They decide among equals."""
         return self.deterministic, self.error, self.workspace_bytes
 
 
@@ -102,10 +102,10 @@ def screen(logs: Logs) -> Mask:
     if logs.shape[1] == 1:
         return np.asarray(logs[:, 0] - logs[:, 0].min() <= HOPELESS)
     means = logs.mean(axis=1)
-    return np.asarray(means - means.min() <= FAR + FAR_DEVIATIONS * visit_noise(logs))
+    return np.asarray(means - means.min() <= FAR + FAR_DEVIATIONS * block_noise(logs))
 
 
-def visit_noise(logs: Logs) -> float:
+def block_noise(logs: Logs) -> float:
     """Standard deviation of one value, from two blocks of many candidates; robust, since a few of
     them may have been disturbed."""
     moved = logs[:, 1] - logs[:, 0]
@@ -113,19 +113,19 @@ def visit_noise(logs: Logs) -> float:
     return float(1.4826 * np.median(moved) / math.sqrt(2))
 
 
-def block_samples(within: float, between: float, visit_cost: float) -> int:
+def block_samples(within: float, between: float, block_cost: float) -> int:
     """Samples of a candidate in one block, so that time is spent where the variance is.
 
-    `within` and `between` are standard deviations of single samples and of visits, `visit_cost`
-    what a visit costs beside its samples, in samples.
+    `within` and `between` are standard deviations of single samples and of whole blocks,
+    `block_cost` what one block of a candidate costs beside its samples, in samples.
     """
     ratio = within / max(between, within / 100, 1e-9)
-    wanted = ratio * math.sqrt(visit_cost * MIDMEAN_VARIANCE)
+    wanted = ratio * math.sqrt(block_cost * MIDMEAN_VARIANCE)
     return int(min(max(round(wanted), LEAST_SAMPLES), MOST_SAMPLES))
 
 
-def between_visits(logs: Logs, within: float, samples: int) -> float:
-    """Standard deviation of what differs from visit to visit beyond the samples' own noise, from
+def between_blocks(logs: Logs, within: float, samples: int) -> float:
+    """Standard deviation of what differs from block to block beyond the samples' own noise, from
     blocks of so many samples."""
     residual = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
     degrees = max(1, (logs.shape[0] - 1) * (logs.shape[1] - 1))
@@ -145,15 +145,8 @@ def survivors(logs: Logs, settings: RaceSettings) -> Mask:
         return np.ones(count, bool)
     means = logs.mean(axis=1)
     behind = means[:, None] - means[None, :] - max(settings.margin / 2, settings.elsewhere)
-    return np.asarray(~(behind > _bounds(logs, settings)).any(axis=1))
-
-
-def _bounds(logs: Logs, settings: RaceSettings) -> Logs:
-    """Kim and Nelson's W for every pair, as a difference of means.
-
-    The variance of a pair is averaged with that of all pairs: few blocks say little of one.
-    """
-    count, blocks = logs.shape
+    # Kim and Nelson's W for every pair, as a difference of means. The variance of a pair is
+    # averaged with that of all pairs: few blocks say little of one.
     indifference = settings.margin / 2
     own = settings.first_blocks - 1
     first = logs[:, : settings.first_blocks]
@@ -164,7 +157,8 @@ def _bounds(logs: Logs, settings: RaceSettings) -> Logs:
     variances = (own * variances + shared * common) / degrees
     eta = ((2 * settings.error_rate / (count - 1)) ** (-2 / degrees) - 1) / 2
     reach = 2 * eta * degrees * variances / indifference**2
-    return np.asarray(np.maximum(0.0, indifference / 2 * (reach / blocks - 1)))
+    bounds = np.maximum(0.0, indifference / 2 * (reach / blocks - 1))
+    return np.asarray(~(behind > bounds).any(axis=1))
 
 
 def preferred(behind: Logs, ranks: Ranks, margin: float) -> tuple[int, float]:
@@ -203,7 +197,7 @@ def is_clear(logs: Logs, settings: RaceSettings) -> bool:
 # The race of one graph's candidates, block by block, over a function that measures.
 #
 # Three heats: a screening of one and two short blocks, a heat of short blocks for all that are
-# left, and one whose blocks are sized by the variance within and between visits, until it is clear
+# left, and one whose blocks are sized by the variance within and between blocks, until it is clear
 # who may be the fastest. The function that measures is the only thing here that is not a pure
 # function.
 
@@ -229,7 +223,7 @@ class BlockSample:
     deviation: float
     """Standard deviation of the logarithms of single samples, robust."""
     cost: float
-    """What the visit took beside taking its samples, in what one more sample takes."""
+    """What it took beside taking its samples, in what one more sample takes."""
 
 
 Measure = Callable[[Sequence[int], int], Mapping[int, BlockSample]]
@@ -246,7 +240,7 @@ class RaceState:
     stages: list[Stage]
     heat: int = 0
     """Number of the first block of the present heat."""
-    visits: list[BlockSample] = field(default_factory=list)
+    measured: list[BlockSample] = field(default_factory=list)
     stopped_by: str = "clear"
 
     @property
@@ -303,9 +297,9 @@ def run_race(
             return _ended(state, is_over())
     keep(survivors(state.now(), settings).tolist())
     # The variances so far say how many samples a block to come needs.
-    within = float(np.median([visit.deviation for visit in state.visits]))
-    cost = float(np.median([visit.cost for visit in state.visits]))
-    between = between_visits(state.now(), within, SHORT_SAMPLES)
+    within = float(np.median([one.deviation for one in state.measured]))
+    cost = float(np.median([one.cost for one in state.measured]))
+    between = between_blocks(state.now(), within, SHORT_SAMPLES)
     samples = block_samples(within, between, cost)
     _start_heat(state)
     while True:
@@ -346,12 +340,12 @@ def run_energy_race(
     few = replace(settings, first_blocks=ENERGY_BLOCKS[0], elsewhere=0.0)
     while True:
         # A block in parts: a candidate that has no turn before the time is over is out.
-        visits: dict[int, BlockSample] = {}
+        measured: dict[int, BlockSample] = {}
         for begin in range(0, len(state.alive), ENERGY_SLICE):
-            if visits and is_over():
+            if measured and is_over():
                 break
-            visits |= measure(tuple(state.alive[begin : begin + ENERGY_SLICE]), SHORT_SAMPLES)
-        _take(state, visits)
+            measured |= measure(tuple(state.alive[begin : begin + ENERGY_SLICE]), SHORT_SAMPLES)
+        _take(state, measured)
         watch(state)
         keep(survivors(state.now(), few).tolist() if state.alive else [])
         if len(state.alive) < 2 or is_clear(state.now(), few):
@@ -379,13 +373,13 @@ def run_all(
     return _ended(state, is_over())
 
 
-def _take(state: RaceState, visits: Mapping[int, BlockSample]) -> None:
+def _take(state: RaceState, measured: Mapping[int, BlockSample]) -> None:
     column = np.full((len(state.logs), 1), np.nan)
-    for candidate, visit in visits.items():
-        column[candidate] = visit.log_time
+    for candidate, sample in measured.items():
+        column[candidate] = sample.log_time
     state.logs = np.concatenate((state.logs, column), axis=1)
-    state.alive = [c for c in state.alive if c in visits]
-    state.visits += visits.values()
+    state.alive = [c for c in state.alive if c in measured]
+    state.measured += measured.values()
 
 
 def _start_heat(state: RaceState) -> None:
@@ -431,16 +425,16 @@ def choose_finalists(
 def intervals(state: RaceState, reference: int) -> list[tuple[float, float | None] | None]:
     """Of every candidate the mean log ratio to `reference` in the blocks of its last heat that both
     were in, and half the width of its 95 % interval; None where there is no such block."""
-    found: list[tuple[float, float | None] | None] = []
+    made: list[tuple[float, float | None] | None] = []
     for row in state.logs:
         ratios = row - state.logs[reference]
         ratios = ratios[~np.isnan(ratios)]
         if not ratios.size:
-            found.append(None)
+            made.append(None)
             continue
         half = None
         if ratios.size > 1:
             error = float(ratios.std(ddof=1)) / math.sqrt(ratios.size)
             half = two_sided(ratios.size - 1) * error
-        found.append((float(ratios.mean()), half))
-    return found
+        made.append((float(ratios.mean()), half))
+    return made

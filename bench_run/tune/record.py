@@ -1,4 +1,4 @@
-"""The record of a tuning from what its stages found."""
+"""The record of a tuning from what its stages measured."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def evidence(path: str) -> TunedEvidence:
 
 def confirmed_cases(document: Document) -> dict[str, Confirmed]:
     """By id, those that completed."""
-    found = {}
+    made = {}
     for case in document.cases:
         if case.outcome.status == "completed" and case.rounds:
             series = main_series(case.rounds[0].series)
@@ -165,22 +165,22 @@ def confirmed_cases(document: Document) -> dict[str, Confirmed]:
             known = [j for j in joules if j is not None]
             is_known = bool(known) and len(known) == len(joules)
             energy_j = math.fsum(known) / len(known) if is_known else None
-            found[case.id] = Confirmed(case, logs, energy_j)
-    return found
+            made[case.id] = Confirmed(case, logs, energy_j)
+    return made
 
 
-def objective(found: Confirmed, wanted: str) -> Logs | None:
+def objective(confirmed: Confirmed, wanted: str) -> Logs | None:
     """Of each round what is to be made small; None where it was not measured."""
-    rounds = sorted(found.case.rounds, key=lambda r: r.index)
-    return objective_logs(found.logs, [r.energy_j_per_iteration for r in rounds], wanted)
+    rounds = sorted(confirmed.case.rounds, key=lambda r: r.index)
+    return objective_logs(confirmed.logs, [r.energy_j_per_iteration for r in rounds], wanted)
 
 
 def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: TuneResult) -> Decision:
     finalists = []
     for index in each.finalists:
-        found = confirmed.get(each.options[index].case.id)
-        logs = None if found is None else objective(found, tuned.tuning.objective)
-        if found is not None and found.is_right and logs is not None:
+        known = confirmed.get(each.options[index].case.id)
+        logs = None if known is None else objective(known, tuned.tuning.objective)
+        if known is not None and known.is_right and logs is not None:
             finalists.append(Finalist(index, each.ranks[index], logs))
     if not finalists:
         return Decision(0, (), None, "no candidate could be confirmed")
@@ -270,8 +270,8 @@ def _candidate(
         workspace_bytes=fate.workspace_bytes,
         plan=dict(fate.plan),
     )
-    found = confirmed.get(option.case.id) if index in each.finalists else None
-    return made if found is None else with_confirmed_times(made, found)
+    known = confirmed.get(option.case.id) if index in each.finalists else None
+    return made if known is None else with_confirmed_times(made, known)
 
 
 def with_confirmed_times(raced: Candidate, confirmed: Confirmed) -> Candidate:
@@ -296,11 +296,11 @@ def with_confirmed_times(raced: Candidate, confirmed: Confirmed) -> Candidate:
 
 def _whole(suite: Suite, decisions: Sequence[Decision], tuned: TuneResult) -> TunedWhole:
     winners = {number: decision.winner for number, decision in enumerate(decisions)}
-    found = total_gain(suite, winners, look_count(tuned.document.run.settings))
+    gain = total_gain(suite, winners, look_count(tuned.document.run.settings))
     combined = totals(suite, decisions) if tuned.tuning.scope == "global" else ()
-    if found is None:
+    if gain is None:
         return TunedWhole(None, None, None, combined)
-    return TunedWhole(found.default_ns, found.tuned_ns, found.ratio, combined)
+    return TunedWhole(gain.default_ns, gain.tuned_ns, gain.ratio, combined)
 
 
 def environment_of(tuned: TuneResult) -> Environment:

@@ -136,7 +136,17 @@ class Tuning:
 
 def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     """Raises `UsageError` that names the flag."""
-    _refuse_other_modes(options)
+    others = {
+        "--a/--b": options.a,
+        "--oracle": options.oracle,
+        "--replay": options.replay,
+        "--rerun-from": options.rerun_from,
+        "--shard": options.shard,
+        "--device all": options.devices is None or len(options.devices) > 1,
+    }
+    for name, is_given in others.items():
+        if is_given:
+            raise UsageError(f"{name} does not go with tune")
     record = options.output or Tuning.record
     if record == STDOUT:
         raise UsageError("tune: -o - is not possible: the record is read again, name a file")
@@ -163,20 +173,6 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     if Path(tuning.document) == Path(record):
         raise UsageError("--document and -o name the same file")
     return tuning
-
-
-def _refuse_other_modes(options: Options) -> None:
-    names = {
-        "--a/--b": options.a,
-        "--oracle": options.oracle,
-        "--replay": options.replay,
-        "--rerun-from": options.rerun_from,
-        "--shard": options.shard,
-        "--device all": options.devices is None or len(options.devices) > 1,
-    }
-    for name, given in names.items():
-        if given:
-            raise UsageError(f"{name} does not go with tune")
 
 
 def usual_cache(engines: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from bench_run.options import Options
     from bench_run.runner.planning import Outline
-    from bench_run.runner.stopping import CaseState, Rule
+    from bench_run.runner.stopping import CaseState
     from bench_run.tune.choosing import Raced
 
 INTERRUPTED = "interrupted: what was measured is kept; continue with --resume"
@@ -131,7 +131,7 @@ class Stages:
             journal.close(done=document is not None and document.run.complete)
         if document is None or not document.run.complete:
             return None
-        self._notes += self._told_of_budget(raced)
+        self._notes += self._budget_notes(raced)
         confirm_s = self._clock.spent_s() - race_s
         return TuneResult(
             self._tuning,
@@ -148,7 +148,7 @@ class Stages:
             VERSION,
         )
 
-    def _told_of_budget(self, raced: Sequence[Raced]) -> list[str]:
+    def _budget_notes(self, raced: Sequence[Raced]) -> list[str]:
         """What there was too little time for."""
         budget_s = self._tuning.budget_s
         if budget_s is None:
@@ -195,21 +195,16 @@ class Stages:
         options = self._options
         if Path(self._tuning.document).is_dir():
             raise OutputError(f"cannot write {self._tuning.document}: it is a directory")
-        rule = self._rule(raced)
+        rule = None
+        if options.until is not None:  # more rounds where it is not sure who wins
+            confirmation = Confirmation(raced, self._tuning, options, self._clock.is_over)
+            rule = partial(
+                until_settled,
+                find_open=confirmation.find_open,
+                fewest=options.rounds,
+                most=options.max_rounds,
+            )
         return run_planned(options, planned, self._pool, command, references, rule)
-
-    def _rule(self, raced: Sequence[Raced]) -> Rule | None:
-        """More rounds where it is not settled who wins."""
-        options = self._options
-        if options.until is None:
-            return None
-        confirmation = Confirmation(raced, self._tuning, options, self._clock.is_over)
-        return partial(
-            until_settled,
-            find_open=confirmation.find_open,
-            fewest=options.rounds,
-            most=options.max_rounds,
-        )
 
 
 class Confirmation:
@@ -224,8 +219,8 @@ class Confirmation:
         self._looks = len(looks(options.rounds, options.max_rounds))
 
     def find_open(self, states: Mapping[str, CaseState]) -> frozenset[str]:
-        """Ids of the cases of the graphs that are not settled. One combination for all graphs is
-        chosen from equally many rounds of all."""
+        """Ids of the cases of the graphs whose winner is not sure. One combination for all graphs
+        is chosen from equally many rounds of all."""
         if self._tuning.scope == "global" or self._is_over():
             return frozenset()
         due: set[str] = set()
@@ -244,7 +239,7 @@ class Confirmation:
             rivals = each.rivals(finalists)
             margin_ratio = self._tuning.margin_ratio
             more = open_finalists(rivals, 0, margin_ratio, self._looks, self._most)
-            if more:  # a default that may not win has its time told too
+            if more:  # a default that may not win has its time shown too
                 more |= {f.index for f in finalists} - {f.index for f in rivals}
             due |= {each.options[index].case.id for index in more}
         return frozenset(due)

@@ -85,10 +85,14 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
             with suppress(EngineUnavailableError):
                 facts[key] = pool.facts(engine)
         tuned, notes = tuned_cases(record, plain.cases, engines, Here(facts, devices(), options))
+
+        def meaning(case: PlannedCase) -> tuple[object, ...]:
+            return case.graph.id.fingerprint, case.engine.key, variant_key(case.variant)
+
         pairs = [
             (a, PlannedCase(b.id + TURNED, b.graph, b.engine, b.variant))
             for a, b in zip(plain.cases, tuned, strict=True)
-            if _differ(a, b)
+            if meaning(a) != meaning(b)
         ]
         if not pairs:
             reasons = [note for note in notes if "by default: " in note]
@@ -107,35 +111,30 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     return _results(record, pairs, document)
 
 
-def _differ(default: PlannedCase, tuned: PlannedCase) -> bool:
-    def key(case: PlannedCase) -> tuple[object, ...]:
-        return case.graph.id.fingerprint, case.engine.key, variant_key(case.variant)
-
-    return key(default) != key(tuned)
-
-
 def _results(
     record: TunedRecord,
     pairs: Sequence[tuple[PlannedCase, PlannedCase]],
     document: Document,
 ) -> list[Verified]:
-    found = confirmed_cases(document)
+    confirmed = confirmed_cases(document)
     status = {case.id: case.outcome for case in document.cases}
     results = []
     for default, winner in pairs:
         entry = find_entry(record, default)
         said = None if entry is None else entry.gain
         name = default.graph.id.name
-        if default.id not in found or winner.id not in found:
-            failed = next(c.id for c in (default, winner) if c.id not in found)
+        if default.id not in confirmed or winner.id not in confirmed:
+            failed = next(c.id for c in (default, winner) if c.id not in confirmed)
             reason = status[failed].reason if failed in status else "it was not run"
             results.append(Verified(name, said, None, f"{failed}: {reason}"))
             continue
-        logs = [objective(found[each.id], record.settings.objective) for each in (default, winner)]
+        logs = [
+            objective(confirmed[each.id], record.settings.objective) for each in (default, winner)
+        ]
         if logs[0] is None or logs[1] is None:
             results.append(Verified(name, said, None, "the device told no energy"))
             continue
         gain = ratio(Finalist(0, 0, logs[0]), Finalist(1, 1, logs[1]))
-        problem = None if found[winner.id].is_right else "the winner's outputs are wrong"
+        problem = None if confirmed[winner.id].is_right else "the winner's outputs are wrong"
         results.append(Verified(name, said, None if problem else gain, problem))
     return results

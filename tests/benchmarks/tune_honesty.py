@@ -32,7 +32,7 @@ PLANS, WIDTH = 40, 0.08
 SKEW = 0.5
 MARGIN = 0.005
 ROUNDS, MOST_ROUNDS, SAMPLES = 5, ROUNDS_AT_MOST * 5, 60
-VISIT_COST = 60.0
+BLOCK_COST = 60.0
 LOOKS = looks(ROUNDS, MOST_ROUNDS)
 
 
@@ -147,7 +147,7 @@ def our_rule(draw, true, noise):
 
 def _visit(logs):
     deviation = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
-    return BlockSample(_log_midmean(logs), deviation, VISIT_COST)
+    return BlockSample(_log_midmean(logs), deviation, BLOCK_COST)
 
 
 def _log_midmean(logs):
