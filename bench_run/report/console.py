@@ -26,8 +26,7 @@ from bench_run.text import one_line, percent_text, rate_text, shorten, size_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_schema.document import Case, Document, Memory, Summary, Validation
-    from bench_schema.estimate import Time
+    from bench_schema.document import Case, Document, Memory, Validation
 
 WIDTH = 80
 HEADERS = ("graph", "engine", "time", "±", "TFLOP/s", "GB/s", "peak", "validation")
@@ -142,54 +141,53 @@ def totals(document: Document) -> str:
     return f"{len(document.cases)} cases: {parts}" if parts else "no cases"
 
 
+STATISTICS = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad")
+"""Of all samples of a series, in the order of the block."""
+
+
 def details(document: Document) -> str:
     """The full block of every case's statistics."""
-    return "\n".join(_block(case) for case in document.cases)
-
-
-def _block(case: Case) -> str:
-    lines = [case.id, "-" * min(80, len(case.id))]
-    for name, summary in case.summary.items():
-        title, time = name.removesuffix("_ns"), case_time(case, name)
-        lines.append(_wrapped(f"{title}: {_statistics(time, summary)}"))
-    if case.init:
-        medians = {
-            name: int(values[0]) if name in PAID_ONCE else sorted(values.tolist())[len(values) // 2]
-            for name, values in case.init.items()
-        }
-        parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
-        lines.append(_wrapped(f"init {time_text(sum(medians.values()))}: {parts}"))
-    if case.memory is not None:
-        memory = case.memory
-        sizes = {
-            "peak": memory.peak_bytes,
-            "workspace": memory.workspace_bytes,
-            "buffer": memory.buffer_bytes,
-        }
-        parts = ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items())
-        lines.append(f"memory: {parts}")
-    lines += [f"{key}: {value}" for key, value in case.plan.items()]
-    lines += _validation_lines(case.validation)
-    if case.implausible is not None:
-        lines.append(f"implausible: {case.implausible}")
-    lines += [f"note: {note}" for note in case.notes]
-    if case.stopped_by is not None:
-        lines.append(f"stopped by: {case.stopped_by}")
-    return "\n".join(lines) + "\n"
+    blocks = []
+    for case in document.cases:
+        lines = [case.id, "-" * min(80, len(case.id))]
+        for name, summary in case.summary.items():
+            values = ", ".join(f"{key} {time_text(getattr(summary, key))}" for key in STATISTICS)
+            text, time = f"{summary.count} samples, pooled: {values}", case_time(case, name)
+            if time is not None:
+                ends = f"95% {time_text(time.low_ns)} to {time_text(time.high_ns)}"
+                text = f"time {time_text(time.ns)}, {ends}; {text}"
+            lines.append(_wrapped(f"{name.removesuffix('_ns')}: {text}"))
+        if case.init:
+            medians = {
+                name: int(values[0])
+                if name in PAID_ONCE
+                else sorted(values.tolist())[len(values) // 2]
+                for name, values in case.init.items()
+            }
+            parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
+            lines.append(_wrapped(f"init {time_text(sum(medians.values()))}: {parts}"))
+        if case.memory is not None:
+            memory = case.memory
+            sizes = {
+                "peak": memory.peak_bytes,
+                "workspace": memory.workspace_bytes,
+                "buffer": memory.buffer_bytes,
+            }
+            parts = ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items())
+            lines.append(f"memory: {parts}")
+        lines += [f"{key}: {value}" for key, value in case.plan.items()]
+        lines += _validation_lines(case.validation)
+        if case.implausible is not None:
+            lines.append(f"implausible: {case.implausible}")
+        lines += [f"note: {note}" for note in case.notes]
+        if case.stopped_by is not None:
+            lines.append(f"stopped by: {case.stopped_by}")
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
 
 
 def _wrapped(line: str) -> str:
     return textwrap.fill(line, 80, subsequent_indent=" " * 4, break_on_hyphens=False)
-
-
-def _statistics(time: Time | None, summary: Summary) -> str:
-    names = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad")
-    shown = ", ".join(f"{name} {time_text(getattr(summary, name))}" for name in names)
-    pooled = f"{summary.count} samples, pooled: {shown}"
-    if time is None:
-        return pooled
-    ends = f"95% {time_text(time.low_ns)} to {time_text(time.high_ns)}"
-    return f"time {time_text(time.ns)}, {ends}; {pooled}"
 
 
 def _validation_lines(validation: Validation | None) -> list[str]:
@@ -222,32 +220,29 @@ def side_by_side(document: Document) -> str:
     by_graph: dict[str, dict[str, Case]] = {}
     for case in document.cases:
         by_graph.setdefault(case.graph.path, {})[case.engine] = case
-    rows = [
-        _pair_row(pair[first], pair[second])
-        for pair in by_graph.values()
-        if first in pair and second in pair
-    ]
+    rows = []
+    for pair in by_graph.values():
+        if first not in pair or second not in pair:
+            continue
+        a, b = pair[first], pair[second]
+        series = main_series(a.summary)
+        value = interval = "–"
+        if series is not None and series in b.summary:
+            ratio = None if are_unlike(a, b) else speed_up(a, b, series)
+            if are_unlike(a, b):
+                value = UNLIKE
+            elif ratio is not None:
+                value = f"{ratio.value:.3f}×"
+                if ratio.low is not None and ratio.high is not None:
+                    interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
+        validation = validation_text(b.validation, b.implausible)
+        rows.append([shorten(a.graph.name, 26), _state(a), _state(b), value, interval, validation])
     headers = ("graph", "A", "B", "speed-up", "95% interval", "B against A")
     align = ("left", "right", "right", "right", "right", "left")
-    text = _tabulate([list(row) for row in rows], headers, align)
+    text = _tabulate(rows, headers, align)
     legend = f"A = {first}\nB = {second}"
     unlike = [f"{UNLIKE}: {UNLIKE_MEANS}", ""] if any(row[3] == UNLIKE for row in rows) else []
     return "\n".join([legend, "", text, "", *unlike, *_endings(document.cases), totals(document)])
-
-
-def _pair_row(a: Case, b: Case) -> tuple[str, ...]:
-    series = main_series(a.summary)
-    value = interval = "–"
-    if series is not None and series in b.summary:
-        ratio = None if are_unlike(a, b) else speed_up(a, b, series)
-        if are_unlike(a, b):
-            value = UNLIKE
-        elif ratio is not None:
-            value = f"{ratio.value:.3f}×"
-            if ratio.low is not None and ratio.high is not None:
-                interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
-    validation = validation_text(b.validation, b.implausible)
-    return (shorten(a.graph.name, 26), _state(a), _state(b), value, interval, validation)
 
 
 def _state(case: Case) -> str:

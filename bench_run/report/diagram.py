@@ -57,7 +57,12 @@ def arrange(sizes: Sequence[Size], edges: Sequence[Edge]) -> Picture:
     """Places boxes of these sizes (width, height), top to bottom along the edges (from, to)."""
     layer = _layers(len(sizes), edges)
     widths = [width for width, _ in sizes]
-    paths = _with_stand_ins(edges, layer, widths)
+    paths = []  # the boxes that each edge runs through, with a stand-in for every layer it crosses
+    for a, b in edges:
+        crossed = range(layer[a] + 1, layer[b])
+        paths.append([a, *range(len(layer), len(layer) + len(crossed)), b])
+        layer += crossed
+        widths += [0.0] * len(crossed)
     pieces = [piece for path in paths for piece in itertools.pairwise(path)]
     rows = _order(layer, pieces)
     x = _horizontal(rows, pieces, widths)
@@ -68,12 +73,17 @@ def arrange(sizes: Sequence[Size], edges: Sequence[Edge]) -> Picture:
         bands.append((top, top + tallest))
         top += tallest + GAP_Y
     centres = tuple((x[box], sum(bands[layer[box]]) / 2) for box in range(len(sizes)))
-    routes = tuple(_route(path, x, layer, bands, sizes) for path in paths)
+    routes: list[tuple[Point, ...]] = []
+    for first, *between, last in paths:  # straight past the layers between: only gaps see a bend
+        start = sum(bands[layer[first]]) / 2 + sizes[first][1] / 2
+        end = sum(bands[layer[last]]) / 2 - sizes[last][1] / 2
+        past = ((x[box], edge) for box in between for edge in bands[layer[box]])
+        routes.append(((x[first], start), *past, (x[last], end)))
     width = max(x[box] + widths[box] / 2 for box in range(len(widths))) + MARGIN
     height = (
         max(place[1] + size[1] / 2 for place, size in zip(centres, sizes, strict=True)) + MARGIN
     )
-    return Picture(width, height, centres, routes)
+    return Picture(width, height, centres, tuple(routes))
 
 
 def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
@@ -91,21 +101,6 @@ def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
         if box not in entered and below:
             layer[box] = min(below) - 1
     return layer
-
-
-def _with_stand_ins(
-    edges: Sequence[Edge], layer: list[int], widths: list[float]
-) -> list[list[int]]:
-    """The boxes that each edge runs through; adds a stand-in for every layer it crosses."""
-    paths = []
-    for a, b in edges:
-        path = [a]
-        for between in range(layer[a] + 1, layer[b]):
-            path.append(len(layer))
-            layer.append(between)
-            widths.append(0.0)
-        paths.append([*path, b])
-    return paths
 
 
 def _order(layer: list[int], pieces: Sequence[Edge]) -> list[list[int]]:
@@ -172,21 +167,6 @@ def isotonic(values: Sequence[float]) -> list[float]:
             mean, count = (before * many + mean * count) / (many + count), many + count
         blocks.append((mean, count))
     return [mean for mean, count in blocks for _ in range(count)]
-
-
-def _route(
-    path: list[int],
-    x: Sequence[float],
-    layer: Sequence[int],
-    bands: Sequence[tuple[float, float]],
-    sizes: Sequence[Size],
-) -> tuple[Point, ...]:
-    """Straight down past the layers between, so that only the gaps see a bend."""
-    first, *between, last = path
-    start = sum(bands[layer[first]]) / 2 + sizes[first][1] / 2
-    end = sum(bands[layer[last]]) / 2 - sizes[last][1] / 2
-    past = ((x[box], edge) for box in between for edge in bands[layer[box]])
-    return ((x[first], start), *past, (x[last], end))
 
 
 _LETTER, _LINE, _PAD = 7.0, 16.0, 10.0

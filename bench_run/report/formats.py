@@ -84,51 +84,54 @@ def _csv(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
 
 def cases_csv(document: Document) -> str:
     """One row for each case and series; a case without samples has one row without times."""
-    return _csv(CASE_COLUMNS, [row for case in document.cases for row in _case_rows(case)])
-
-
-def _case_rows(case: Case) -> list[dict[str, Any]]:
-    base: dict[str, Any] = {
-        "id": case.id,
-        "graph": case.graph.name,
-        "path": case.graph.path,
-        "fingerprint": case.graph.fingerprint,
-        "family": case.graph.family,
-        "data_type": case.graph.data_type,
-        "engine": case.engine,
-        "variant": " ".join(f"{k}={v}" for k, v in sorted(case.variant.items())),
-        "plan": case.plan.get("plan"),
-        "outcome": case.outcome.status,
-        "reason": case.outcome.reason,
-        "flops": case.work.flops,
-        "moved_bytes": case.work.moved_bytes,
-        "implausible": case.implausible,
-    }
-    if case.validation is not None:
-        base["validation"] = case.validation.status
-        base["mismatched"] = sum(output.mismatched for output in case.validation.outputs)
-    if case.memory is not None:
-        base["peak_bytes"] = case.memory.peak_bytes
-        base["workspace_bytes"] = case.memory.workspace_bytes
-        base["buffer_bytes"] = case.memory.buffer_bytes
-    if case.init:
-        # The median round's total, and what is paid once.
-        usual = [values.tolist() for name, values in case.init.items() if name not in PAID_ONCE]
-        totals = sorted(map(sum, zip(*usual, strict=True)))
-        once = sum(int(case.init[name][0]) for name in PAID_ONCE if name in case.init)
-        base["init_ns"] = (totals[len(totals) // 2] if totals else 0) + once
-    rows = []
-    for name, summary in case.summary.items():
-        row = base | {"series": name}
-        row |= {f"pooled_{field}": value for field, value in asdict(summary).items()}
-        row["device_timing"] = device_timing(case) if name == DEVICE else None
-        time = case_time(case, name)
-        if time is not None:
-            row |= {"time_ns": time.ns, "time_low_ns": time.low_ns, "time_high_ns": time.high_ns}
-            if name == main_series(case.summary):
-                row["tflops"], row["gbps"] = rates(case.work, time.ns)
-        rows.append(row)
-    return rows or [base]
+    rows: list[dict[str, Any]] = []
+    for case in document.cases:
+        base: dict[str, Any] = {
+            "id": case.id,
+            "graph": case.graph.name,
+            "path": case.graph.path,
+            "fingerprint": case.graph.fingerprint,
+            "family": case.graph.family,
+            "data_type": case.graph.data_type,
+            "engine": case.engine,
+            "variant": " ".join(f"{k}={v}" for k, v in sorted(case.variant.items())),
+            "plan": case.plan.get("plan"),
+            "outcome": case.outcome.status,
+            "reason": case.outcome.reason,
+            "flops": case.work.flops,
+            "moved_bytes": case.work.moved_bytes,
+            "implausible": case.implausible,
+        }
+        if case.validation is not None:
+            base["validation"] = case.validation.status
+            base["mismatched"] = sum(output.mismatched for output in case.validation.outputs)
+        if case.memory is not None:
+            base["peak_bytes"] = case.memory.peak_bytes
+            base["workspace_bytes"] = case.memory.workspace_bytes
+            base["buffer_bytes"] = case.memory.buffer_bytes
+        if case.init:
+            # The median round's total, and what is paid once.
+            usual = [values.tolist() for name, values in case.init.items() if name not in PAID_ONCE]
+            totals = sorted(map(sum, zip(*usual, strict=True)))
+            once = sum(int(case.init[name][0]) for name in PAID_ONCE if name in case.init)
+            base["init_ns"] = (totals[len(totals) // 2] if totals else 0) + once
+        for name, summary in case.summary.items():
+            row = base | {"series": name}
+            row |= {f"pooled_{field}": value for field, value in asdict(summary).items()}
+            row["device_timing"] = device_timing(case) if name == DEVICE else None
+            time = case_time(case, name)
+            if time is not None:
+                row |= {
+                    "time_ns": time.ns,
+                    "time_low_ns": time.low_ns,
+                    "time_high_ns": time.high_ns,
+                }
+                if name == main_series(case.summary):
+                    row["tflops"], row["gbps"] = rates(case.work, time.ns)
+            rows.append(row)
+        if not case.summary:
+            rows.append(base)
+    return _csv(CASE_COLUMNS, rows)
 
 
 def samples_csv(document: Document) -> str:
