@@ -82,8 +82,7 @@ class CaseRow:
     """Whether its outputs were held against a reference."""
 
 
-@dataclass(frozen=True)
-class LevelRow:
+class LevelRow(NamedTuple):
     case: int
     """Place in `Digest.cases`."""
     metric: str

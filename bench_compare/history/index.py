@@ -263,16 +263,14 @@ def _keep(
     facts = [(number, fact, value) for fact, value in held.facts.items()]
     connection.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?, ?)", facts)
     names, marks = ", ".join(SERIES_COLUMNS), ", ".join("?" for _ in SERIES_COLUMNS)
+    find = f"SELECT id FROM series WHERE ({names}) = ({marks})"  # noqa: S608 - our columns
+    insert = f"INSERT INTO series ({names}) VALUES ({marks})"  # noqa: S608
     places = []
     for case in held.cases:
         *key, settings, twin = case.key
         values = (*key, *settings, twin)
-        query = f"SELECT id FROM series WHERE ({names}) = ({marks})"  # noqa: S608 - our columns
-        found = connection.execute(query, values).fetchone()
-        if found is None:
-            insert = f"INSERT INTO series ({names}) VALUES ({marks})"  # noqa: S608
-            found = (connection.execute(insert, values).lastrowid,)
-        places.append(found[0])
+        found = connection.execute(find, values).fetchone()
+        places.append(connection.execute(insert, values).lastrowid if found is None else found[0])
     outcomes = [
         {**vars(case), "document": number, "series": place}
         for place, case in zip(places, held.cases, strict=True)
@@ -283,16 +281,7 @@ def _keep(
         outcomes,
     )
     levels = [
-        {
-            **vars(level),
-            "document": number,
-            "series": places[level.case],
-            "unit": held.cases[level.case].unit,
-        }
-        for level in held.levels
+        (number, places[case], held.cases[case].unit, metric, log_mean, variance, rounds)
+        for case, metric, log_mean, variance, rounds in held.levels
     ]
-    connection.executemany(
-        "INSERT OR REPLACE INTO level VALUES (:document, :series, :unit, :metric, :log_mean, "
-        ":variance, :rounds)",
-        levels,
-    )
+    connection.executemany("INSERT OR REPLACE INTO level VALUES (?, ?, ?, ?, ?, ?, ?)", levels)
