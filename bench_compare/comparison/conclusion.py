@@ -36,18 +36,25 @@ TROUBLE = NEWS[: NEWS.index(Verdict.FIXED)]
 
 def conclude(comparison: Comparison) -> Conclusion:
     loud = [news for news in comparison.bad_news if not news.allowed]
-    if not any(case.gate is not None for case in comparison.cases):
-        # Documents that belong to different things look as if all was gone.
-        loud = [news for news in loud if news.verdict not in GONE]
-    if loud:
+    doubts, beside = [*_doubts(comparison)], _beside_the_point(comparison)
+    if loud and (not doubts or any(news.verdict not in beside for news in loud)):
         return Conclusion("FAIL", ", ".join(_failures(comparison, loud)))
-    doubts = [*_doubts(comparison)]
     if doubts:
         hint = _hint(comparison)
-        allowed = comparison.invocation.allow_no_answer
+        allowed = comparison.invocation.allow_no_answer and not loud
         return Conclusion("UNDECIDED", "; ".join(doubts), hint, allowed)
     seen = _seen(comparison)
     return Conclusion("PASS", ", ".join(_passed(comparison)) + (f"; {seen}" if seen else ""))
+
+
+def _beside_the_point(comparison: Comparison) -> frozenset[Verdict]:
+    """What is no failure yet where nothing could be compared: documents that belong to different
+    things look as if all was gone."""
+    shared = [case for case in comparison.cases if None not in (case.base, case.other)]
+    if not shared:
+        return GONE
+    measured = any(case.gate is not None for case in shared)
+    return frozenset() if measured else frozenset({Verdict.LOST})
 
 
 def _failures(comparison: Comparison, loud: Sequence[BadNews]) -> Iterator[str]:

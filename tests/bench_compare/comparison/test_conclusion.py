@@ -133,6 +133,17 @@ def test_nothing_in_common_is_undecided_not_removed():
     assert found.line.startswith("UNDECIDED: nothing compared")
 
 
+def test_what_is_gone_fails_though_no_other_case_is_measured():
+    crashed = [case("g0", status="crashed")]
+    found = conclude(held([*crashed, case("g1")], crashed))
+    assert found.line == "FAIL: 1 removed (g1)"
+
+
+def test_lost_times_are_no_answer_and_cannot_be_allowed_as_such():
+    found = conclude(invoked(held(cases(1), [case("g0")]), allow_no_answer=True))
+    assert found.exit_code > 0
+
+
 @pytest.mark.parametrize("word", ["slower", "none"])
 def test_a_crash_fails_whatever_is_asked(word):
     policy = Policy(fail_on=frozenset({word} - {"none"}))
