@@ -13,7 +13,9 @@ whatever the folder holds.
 
 Processor time (of this process, the kernel's part included) counts neither the work of others nor
 waits for the disk. What is compared takes turns store by store, so that a slow spell of the machine
-hits all of it alike. The folders are in `TMPDIR`: the file system has its part in the time.
+hits all of it alike: in turns the wall clock gives the same exponent (0.98 on a busy machine), one
+folder after the other it gave 0.64 and 1.08. The folders are in `TMPDIR`: the file system has its
+part in the time.
 """
 
 from __future__ import annotations
