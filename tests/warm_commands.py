@@ -22,7 +22,9 @@ from tests.forking import Forked, serve
 
 OF_WORKERS = (
     "bench_run.engines.numpy_engine.engine",
+    "bench_run.reference",
     "bench_run.validate.roundoff.estimate",
+    "bench_run.worker.evaluate",
     "bench_run.worker.run_case",
     "bench_run.worker.template",
 )

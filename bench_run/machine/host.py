@@ -6,11 +6,9 @@ import os
 import platform
 import subprocess
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 from bench_schema.document import Cpu, Device, Machine, Revision
 
 if TYPE_CHECKING:
@@ -67,6 +65,10 @@ ENVIRONMENT = (
 
 def machine(graph_paths: Iterable[str] = (), devices: tuple[Device, ...] = ()) -> Machine:
     """This machine as the document describes it. Nothing here may fail: unknown is None."""
+    from importlib import metadata  # here: workers need the processor's name only
+
+    import psutil
+
     packages = {}
     for name in PACKAGES:
         try:

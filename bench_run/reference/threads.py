@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +18,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Part = tuple[slice, ...]
 """Index of an array's part."""
@@ -78,6 +78,8 @@ def cut(dims: tuple[int, ...], most: int) -> Iterator[Part]:
 def use_threads(count: int) -> None:
     """For a process that is there for references, whose BLAS is to have one thread. Elsewhere there
     is one here, and BLAS has its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
     global _pool, _count
     _count = max(1, count)
     _pool = None if _count == 1 else ThreadPoolExecutor(_count, "reference", _enter)

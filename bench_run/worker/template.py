@@ -45,10 +45,11 @@ def preload(request: Preload) -> bool:
             return False
     except BenchRunError:
         return False  # a fresh worker says why
+    from bench_run import reference
     from bench_run.validate.roundoff import estimate
     from bench_run.worker import evaluate, run_case
 
-    return all((estimate, evaluate, run_case))
+    return all((reference, estimate, evaluate, run_case))
 
 
 def serve(control: socket.socket) -> None:

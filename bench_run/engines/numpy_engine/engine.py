@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,7 +184,7 @@ class NumpyEngine:
         self.stream: Stream = HostStream(options.cache, pass_bytes=options.pass_bytes)
         self._cache = options.cache
         # NumPy, and the BLAS it was built with.
-        found = {"numpy": version("numpy")}
+        found = {"numpy": np.__version__}
         blas = getattr(np.__config__, "CONFIG", {}).get("Build Dependencies", {}).get("blas", {})
         if "name" in blas:
             found[str(blas["name"])] = str(blas.get("version", "unknown"))
