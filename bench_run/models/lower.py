@@ -32,9 +32,9 @@ from bench_run.models.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from bench_run.graph.model import Graph, Tensor
+    from bench_run.graph.model import Graph
     from bench_run.models.model import Dims
 
 
@@ -145,7 +145,11 @@ class ModelLowering:
             for part in call.parts:
                 self._lower_or_refuse(part)
             if not call.parts:
-                self._refuse(call, str(error))
+                work = work_of(call, self.model.dims)
+                self.refused.append(RefusedCall(call, work, str(error)))
+                for name in call.outputs:  # an input of the pipeline for those that read it
+                    if name in self.model.dims:
+                        self._add_input(name)
 
     def _add_input(self, name: str) -> None:
         dims = self.model.dims[name]
@@ -153,13 +157,6 @@ class ModelLowering:
         if 3 <= len(dims) <= 5 and self.layout == "nhwc" and len(dims) != 3:
             strides = strides_of(dims, LAYOUTS["nhwc"][len(dims) - 2])
         self.views[name] = self.inputs[name] = placed(name, None, dims, strides)
-
-    def _refuse(self, call: ModelCall, reason: str) -> None:
-        """What it leaves becomes an input of the pipeline for those that read it."""
-        self.refused.append(RefusedCall(call, work_of(call, self.model.dims), reason))
-        for name in call.outputs:
-            if name in self.model.dims:
-                self._add_input(name)
 
     def view(self, name: str | float | None) -> LinkedView:
         if isinstance(name, (int, float)):
@@ -321,19 +318,17 @@ def _is_dense(view: LinkedView) -> bool:
 def restrided(graph: Graph, strides: Mapping[str, Dims]) -> Graph:
     """The graph with these strides of its tensors, by name; a name of its own where they differ
     from what it had. Strides of length 1 mean nothing."""
-    tensors = tuple(_restrided(tensor, strides.get(tensor.name)) for tensor in graph.tensors)
+    made = []
+    for tensor in graph.tensors:
+        wanted = strides.get(tensor.name, tensor.strides)
+        rows = zip(tensor.dims, tensor.strides, wanted, strict=True)
+        made.append(replace(tensor, strides=tuple(old if d == 1 else new for d, old, new in rows)))
+    tensors = tuple(made)
     if tensors == graph.tensors:
         return graph
     text = ";".join(f"{t.name}:{t.strides}" for t in tensors)
     suffix = hashlib.sha256(text.encode()).hexdigest()[:8]
     return replace(graph, tensors=tensors, name=f"{graph.name}_strides{suffix}")
-
-
-def _restrided(tensor: Tensor, strides: Dims | None) -> Tensor:
-    if strides is None:
-        return tensor
-    rows = zip(tensor.dims, tensor.strides, strides, strict=True)
-    return replace(tensor, strides=tuple(old if d == 1 else new for d, old, new in rows))
 
 
 def joined(numbers: Dims) -> str:
@@ -345,7 +340,7 @@ def identity(to: ModelLowering, call: ModelCall) -> None:
     to.views[call.outputs[0]] = to.view(call.inputs[0])
 
 
-def _reshape(to: ModelLowering, call: ModelCall) -> None:
+def reshape(to: ModelLowering, call: ModelCall) -> None:
     to.leave(call, to.view(call.inputs[0]))
 
 
@@ -366,7 +361,7 @@ def select(to: ModelLowering, call: ModelCall) -> None:
     to.leave(call, part)
 
 
-def _split(to: ModelLowering, call: ModelCall) -> None:
+def split(to: ModelLowering, call: ModelCall) -> None:
     view, axis, start = to.view(call.inputs[0]), call.attributes["axis"], 0
     for name in call.outputs:
         length = to.model.dims[name][axis] if call.kind == "split" else 1
@@ -378,12 +373,12 @@ def _split(to: ModelLowering, call: ModelCall) -> None:
 Row = Callable[[ModelLowering, ModelCall], None]
 VIEWS: dict[str, Row] = {
     "identity": identity,
-    "reshape": _reshape,
+    "reshape": reshape,
     "permute": permute,
     "slice": slice_axis,
     "select": select,
-    "split": _split,
-    "unbind": _split,
+    "split": split,
+    "unbind": split,
 }
 """The kinds of calls that only look at memory in another way."""
 
@@ -457,17 +452,14 @@ def _or(weights: dict[str, Array], name: str | float | None, otherwise: Array) -
 def take_apart(model: Model) -> Model:
     """Biases of convolutions and matrix products as additions of their own."""
     dims = dict(model.dims)
-    calls = [made for call in model.calls for made in _apart(call, dims)]
+    calls: list[ModelCall] = []
+    for call in model.calls:
+        if call.kind not in ("conv", "linear", "matmul") or call.inputs[2] is None:
+            calls.append(call)
+            continue
+        between = f"{call.outputs[0]}.unbiased"
+        dims[between] = dims[call.outputs[0]]
+        calls.append(replace(call, inputs=(*call.inputs[:2], None), outputs=(between,)))
+        kind, operands = "channel_bias" if call.kind == "conv" else "add", (between, call.inputs[2])
+        calls.append(ModelCall(kind, f"{call.name}.bias", operands, call.outputs, {}, "bias"))
     return replace(model, calls=tuple(calls), dims=dims)
-
-
-def _apart(call: ModelCall, dims: dict[str, tuple[int, ...]]) -> Iterator[ModelCall]:
-    biased = call.kind in ("conv", "linear", "matmul") and call.inputs[2] is not None
-    if not biased:
-        yield call
-        return
-    between = f"{call.outputs[0]}.unbiased"
-    dims[between] = dims[call.outputs[0]]
-    yield replace(call, inputs=(*call.inputs[:2], None), outputs=(between,))
-    kind = "channel_bias" if call.kind == "conv" else "add"
-    yield ModelCall(kind, f"{call.name}.bias", (between, call.inputs[2]), call.outputs, {}, "bias")

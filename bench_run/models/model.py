@@ -151,25 +151,20 @@ def sliced(view: LinkedView, axis: int, start: int, length: int) -> LinkedView |
     if view.array is not None:
         place = (slice(None),) * axis + (slice(start, start + length),)
         return known(view.tensor, view.array[place])
-    found = _sliced(_merged(view.axes[axis]), start, length)
-    if found is None:
+    inner = _merged(view.axes[axis])
+    offset = 0
+    part: Axis = ((1, 1),)
+    if len(inner) <= 1:
+        stride = inner[0][1] if inner else 1
+        part, offset = ((length, stride),), start * stride
+    elif length != 1:
         return None
-    part, offset = found
+    else:
+        for size, stride in reversed(inner):
+            offset += (start % size) * stride
+            start //= size
     axes = (*view.axes[:axis], part, *view.axes[axis + 1 :])
     return replace(view, axes=axes, offset=view.offset + offset)
-
-
-def _sliced(axis: Axis, start: int, length: int) -> tuple[Axis, int] | None:
-    if len(axis) <= 1:
-        stride = axis[0][1] if axis else 1
-        return ((length, stride),), start * stride
-    if length != 1:
-        return None
-    offset = 0
-    for size, stride in reversed(axis):
-        offset += (start % size) * stride
-        start //= size
-    return ((1, 1),), offset
 
 
 def reshaped(view: LinkedView, dims: Dims) -> LinkedView | None:

@@ -13,7 +13,7 @@ from bench_run.errors import UsageError
 from bench_run.models.model import Model, ModelCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from bench_run.models.model import Array, Dims
 
@@ -472,19 +472,16 @@ class _OnnxReader:
         self.dims: dict[str, Dims] = {name: array.shape for name, array in self.weights.items()}
         self.types: dict[str, str] = {}
         for value in (*graph.input, *graph.value_info, *graph.output):
-            self._note(value)
+            kind = value.type.tensor_type
+            if kind.elem_type:
+                name = self.onnx.TensorProto.DataType.Name(kind.elem_type).lower()
+                self.types[value.name] = TYPES.get(name, name)
+            lengths = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
+            fixed = tuple(length for length in lengths if length is not None)
+            if kind.HasField("shape") and len(fixed) == len(lengths):
+                self.dims[value.name] = fixed
         versions = {one.domain: one.version for one in self.file.opset_import}
         self._opset = next((versions[d] for d in DOMAINS if d in versions), 1)
-
-    def _note(self, value: Any) -> None:
-        kind = value.type.tensor_type
-        if kind.elem_type:
-            name = self.onnx.TensorProto.DataType.Name(kind.elem_type).lower()
-            self.types[value.name] = TYPES.get(name, name)
-        lengths = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
-        found = tuple(length for length in lengths if length is not None)
-        if kind.HasField("shape") and len(found) == len(lengths):
-            self.dims[value.name] = found
 
     def model(self, path: str) -> Model:
         graph = self.file.graph
@@ -494,39 +491,34 @@ class _OnnxReader:
                 raise UsageError(
                     f"import: {path}: the dims of {name} are not fixed; export with fixed ones"
                 )
-        self._refuse_two_writers(path, inputs)
+        # Of two things of one name, who reads the value would read one.
+        seen = {*inputs, *self.weights}
+        for name in (name for node in graph.node for name in node.output if name):
+            if name in seen:
+                raise UsageError(f"import: {path}: no ONNX model: two things are called {name!r}")
+            seen.add(name)
+        calls = []
+        read = self.onnx.helper.get_attribute_value
+        for number, node in enumerate(graph.node):
+            given = {attribute.name: read(attribute) for attribute in node.attribute}
+            attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in given.items()}
+            value = self._value(node, attributes)
+            if value is None:
+                calls.append(self._call(node, number, attributes))
+            else:
+                self.weights[node.output[0]], self.dims[node.output[0]] = value, value.shape
         kinds = [self.types.get(name, "") for name in inputs]
         floats = [kind for kind in kinds if kind in TYPES.values()]
         return Model(
             name=Path(path).stem,
             data_type=floats[0] if floats else "float",
-            calls=tuple(self._calls()),
+            calls=tuple(calls),
             dims=self.dims,
             inputs=inputs,
             outputs=tuple(value.name for value in graph.output),
             weights=self.weights,
             types=self.types,
         )
-
-    def _refuse_two_writers(self, path: str, inputs: Sequence[str]) -> None:
-        """Who reads the value would read one of the two."""
-        seen = {*inputs, *self.weights}
-        for name in (name for node in self.file.graph.node for name in node.output if name):
-            if name in seen:
-                raise UsageError(f"import: {path}: no ONNX model: two things are called {name!r}")
-            seen.add(name)
-
-    def _calls(self) -> list[ModelCall]:
-        calls = []
-        for number, node in enumerate(self.file.graph.node):
-            helper = self.onnx.helper
-            attributes = {a.name: _plain(helper.get_attribute_value(a)) for a in node.attribute}
-            value = self._value(node, attributes)
-            if value is None:
-                calls.append(self._call(node, number, attributes))
-            else:
-                self.weights[node.output[0]], self.dims[node.output[0]] = value, value.shape
-        return calls
 
     def _value(self, node: Any, attributes: Mapping[str, Any]) -> Array | None:
         """Of a node that only looks at known ones."""
@@ -574,7 +566,3 @@ class _OnnxReader:
         if not all(name in self.dims for name in seen.outputs[:1]):
             return "the dims of its result are not known"
         return row(seen) or "no operation of hipDNN does this with its attributes"
-
-
-def _plain(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value

@@ -94,7 +94,13 @@ def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward
         for graph in graphs.values():
             (folder / f"{graph.name}.json").write_bytes(write_graph(graph))
         if weights:
-            _save_weights(lowering, folder / WEIGHTS, shared)
+            (folder / WEIGHTS).mkdir(exist_ok=True)
+            for each in lowering.layers:
+                for tensor, array in each.weights.items():
+                    first = f"{each.id}.{tensor}"
+                    if shared.get((each.id, tensor), first) == first:  # what layers share once
+                        file = folder / WEIGHTS / _file_name(each, tensor)
+                        np.save(file, np.ascontiguousarray(array))
         path.write_text(pipeline_text(pipeline, folder), encoding="utf-8")
     alone = Counter(each.kind for each in lowering.layers if backward and not each.gradients)
     return Imported(path, pipeline, len(graphs), len(gradients), alone)
@@ -103,11 +109,23 @@ def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward
 def _read_inputs(lowering: ModelLowering) -> Iterator[tuple[tuple[str, str], Link]]:
     """(layer, tensor) of readers of the model's inputs, and what they read. Memory is that of a
     reader: where each reads a part and none the whole, these are inputs of their own."""
-    names = _input_names(lowering)
+    taken: set[str] = set()
     for name in lowering.inputs:
+        plain = linkable(name) or "input"
+        numbered = (f"{plain}_{number}" for number in itertools.count(2))
+        own = next(one for one in itertools.chain((plain,), numbered) if one not in taken)
+        taken.add(own)
+        # First element, minus the one behind the last: the largest comes first.
+        readers: list[tuple[int, int, tuple[str, str]]] = []
+        for layer in lowering.layers:
+            spans = {tensor.name: tensor.span for tensor in layer.graph.inputs}
+            for tensor, view in layer.links.items():
+                if view.layer is None and view.tensor == name:
+                    end = view.offset + spans[tensor]
+                    readers.append((view.offset, -end, (layer.id, tensor)))
         parts: list[tuple[int, int]] = []
         links: list[tuple[tuple[str, str], int, int]] = []
-        for offset, less, reader in sorted(_readers(lowering, name)):
+        for offset, less, reader in sorted(readers):
             end = -less
             if not parts or end > parts[-1][1]:
                 parts.append((offset, end))
@@ -115,30 +133,9 @@ def _read_inputs(lowering: ModelLowering) -> Iterator[tuple[tuple[str, str], Lin
         for reader, part, offset in links:
             start = parts[part][0]
             if len(parts) == 1:
-                yield reader, Link(names[name], None, offset)
+                yield reader, Link(own, None, offset)
             else:
-                yield reader, Link(f"{names[name]}.{start}", None, offset - start)
-
-
-def _input_names(lowering: ModelLowering) -> Mapping[str, str]:
-    """What the pipeline calls the model's inputs, no two of them alike."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for name in lowering.inputs:
-        plain = linkable(name) or "input"
-        numbered = (f"{plain}_{number}" for number in itertools.count(2))
-        found[name] = next(one for one in itertools.chain((plain,), numbered) if one not in taken)
-        taken.add(found[name])
-    return found
-
-
-def _readers(lowering: ModelLowering, name: str) -> Iterator[tuple[int, int, tuple[str, str]]]:
-    """First element, minus the one behind the last, layer and tensor: the largest comes first."""
-    for layer in lowering.layers:
-        spans = {tensor.name: tensor.span for tensor in layer.graph.inputs}
-        for tensor, view in layer.links.items():
-            if view.layer is None and view.tensor == name:
-                yield view.offset, -(view.offset + spans[tensor]), (layer.id, tensor)
+                yield reader, Link(f"{own}.{start}", None, offset - start)
 
 
 def shared_weights(layers: Sequence[Lowered]) -> Mapping[tuple[str, str], str]:
@@ -207,18 +204,6 @@ def _layer(
 def _file_name(each: Lowered, tensor: str) -> str:
     safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in each.id)
     return f"{safe}.{tensor}.npy"
-
-
-def _save_weights(
-    lowering: ModelLowering, folder: Path, shared: Mapping[tuple[str, str], str]
-) -> None:
-    """What layers share once, by the name of the first."""
-    folder.mkdir(exist_ok=True)
-    for each in lowering.layers:
-        for tensor, array in each.weights.items():
-            own = f"{each.id}.{tensor}"
-            if shared.get((each.id, tensor), own) == own:
-                np.save(folder / _file_name(each, tensor), np.ascontiguousarray(array))
 
 
 def _left_out(lowering: ModelLowering) -> tuple[LeftOut, ...]:

@@ -7,7 +7,6 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,6 @@ from bench_run.errors import UsageError
 from bench_run.models.model import Model, ModelCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bench_run.models.model import Array
 
 
@@ -400,34 +397,23 @@ def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> M
         raise UsageError(f"--torch {where}: returned {type(module).__name__}, no torch.nn.Module")
     data_type = next((of for _, of in inputs if of in TYPES), "float")
     module = module.eval().to(getattr(torch, TYPES[data_type]))
-    arguments = tuple(_example(dims, of) for dims, of in inputs)
+    arguments = []
+    for dims, of in inputs:  # zeros of a type that counts or says yes or no: tables have such a row
+        kind = getattr(torch, TYPES.get(of, of))
+        is_float = of in TYPES
+        made = torch.randn(*dims).to(kind) if is_float else torch.zeros(dims, dtype=kind)
+        arguments.append(made)
+    logger = logging.getLogger("torch")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)  # PyTorch logs the trace of an error that it raises as well
     try:
-        with _silenced():
-            exported = torch.export.export(module, arguments)
+        exported = torch.export.export(module, tuple(arguments))
     except Exception as error:  # foreign: whatever the model's code raises
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(f"--torch {where}: torch.export: {first}") from error
-    return model_of(exported, name, data_type)
-
-
-def _example(dims: tuple[int, ...], data_type: str) -> Any:
-    """Zeros of a type that counts or says yes or no: each table has such a row."""
-    import torch
-
-    kind = getattr(torch, TYPES.get(data_type, data_type))
-    return torch.randn(*dims).to(kind) if data_type in TYPES else torch.zeros(dims, dtype=kind)
-
-
-@contextmanager
-def _silenced() -> Iterator[None]:
-    """PyTorch logs the trace of an error that it raises as well."""
-    logger = logging.getLogger("torch")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
     finally:
         logger.setLevel(before)
+    return model_of(exported, name, data_type)
 
 
 def _make_model(where: str) -> tuple[Any, str]:
@@ -466,14 +452,25 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
     arrays: dict[object, Array] = {}
     weights = {node: _held_once(tensors[target], arrays) for node, target in targets.items()}
     nodes = [node for node in exported.graph.nodes if _is_operation(node)]
-    values = [node for node in exported.graph.nodes if "val" in node.meta]
+    names = {f"torch.{own}": ours for ours, own in TYPES.items()}
+    dims: dict[str, tuple[int, ...]] = {}
+    types: dict[str, str] = {}  # as graphs spell them, others in PyTorch's own word
+    for node in exported.graph.nodes:
+        value = node.meta.get("val")
+        several = isinstance(value, (list, tuple))
+        parts = {f"{node.name}.{i}": part for i, part in enumerate(value)} if several else {}
+        for part_name, part in (parts or {node.name: value}).items():
+            if hasattr(part, "shape"):
+                dims[part_name] = _fixed(node, part)
+                kind = str(part.dtype)
+                types[part_name] = names.get(kind, kind.removeprefix("torch."))
     outputs = tuple(map(str, signature.user_outputs))  # writes into buffers are no results
     return Model(
         name=name,
         data_type=data_type,
         calls=tuple(_call(node) for node in nodes),
-        dims={name: dims for node in values for name, dims in _dims(node).items()},
-        types={name: kind for node in values for name, kind in _types(node).items()},
+        dims=dims,
+        types=types,
         inputs=tuple(map(str, signature.user_inputs)),
         outputs=outputs,
         weights=weights,
@@ -522,28 +519,6 @@ def _held_once(tensor: Any, known: dict[object, Array]) -> Array:
     return known[key]
 
 
-def _dims(node: Any) -> dict[str, tuple[int, ...]]:
-    """Of a value, and of the parts of one that is a list."""
-    value = node.meta["val"]
-    if isinstance(value, (list, tuple)):
-        return {f"{node.name}.{i}": _fixed(node, part) for i, part in enumerate(value)}
-    return {node.name: _fixed(node, value)} if hasattr(value, "shape") else {}
-
-
-def _types(node: Any) -> dict[str, str]:
-    """As graphs spell them, others in PyTorch's own word."""
-    names = {f"torch.{own}": ours for ours, own in TYPES.items()}
-    value = node.meta["val"]
-    several = isinstance(value, (list, tuple))
-    parts = {f"{node.name}.{i}": part for i, part in enumerate(value)} if several else {}
-    kinds = {
-        n: str(v.dtype)
-        for n, v in (parts or {node.name: value}).items()
-        if (hasattr(v, "dtype") and hasattr(v, "shape"))
-    }
-    return {n: names.get(kind, kind.removeprefix("torch.")) for n, kind in kinds.items()}
-
-
 def _fixed(node: Any, value: Any) -> tuple[int, ...]:
     if not all(isinstance(length, int) for length in value.shape):
         shape = "x".join(map(str, value.shape))
@@ -568,7 +543,11 @@ def _call(node: Any) -> ModelCall:
         unknown = {"reason": why if row is None else f"{why} with its arguments"}
         return ModelCall("unknown", name, operands, outputs, unknown, target)
     kind, operands, attributes = made
-    return ModelCall(kind, name, tuple(map(_operand, operands)), outputs, attributes, target)
+    known = tuple(
+        value if value is None or isinstance(value, (int, float)) else str(value.name)
+        for value in operands
+    )
+    return ModelCall(kind, name, known, outputs, attributes, target)
 
 
 def _readable(node: Any) -> str:
@@ -594,9 +573,3 @@ def _arguments(node: Any) -> Arguments:
 def _is_operand(value: Any) -> bool:
     """A value of the graph, a number or nothing; others are complex numbers, say."""
     return value is None or isinstance(value, (int, float)) or hasattr(value, "name")
-
-
-def _operand(value: Any) -> str | float | None:
-    if value is None or isinstance(value, (int, float)):
-        return value
-    return str(value.name)
