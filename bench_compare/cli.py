@@ -6,8 +6,9 @@ import gc
 import os
 import sys
 from errno import ENAMETOOLONG
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench_schema.streams import GONE, write_text
 
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_compare.commands.outcome import CommandResult
+    from bench_compare.model import Conclusion
 
 COMMANDS: dict[str, str] = {
     "compare": "bench_compare.commands.compare",
     "history": "bench_compare.commands.history",
     "compose": "bench_compare.commands.compose",
+    "help": "bench_compare.commands.help",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt and
 ``answer(arguments, width, terminal) -> CommandResult``, whose heavy imports are inside functions.
@@ -54,16 +57,14 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
         if "--help" in words or "-h" in words:
             return int(not _say(module.USAGE)), None
         from bench_schema.errors import DocumentError
-        from docopt import DocoptExit, docopt
 
         from bench_compare.errors import BenchCompareError
 
-        try:
-            arguments = docopt(module.USAGE, argv=list(words), default_help=False)
-        except DocoptExit:
-            _complain(f"invalid arguments: {' '.join(words) or '(none)'}; see --help")
+        arguments = _parsed(name, words, module.USAGE)
+        if isinstance(arguments, str):
+            _complain(arguments)
             return 1, None
-        if arguments["--version"]:
+        if arguments.get("--version"):
             from importlib.metadata import version
 
             return int(not _say(f"bench-compare {version('dnn-bench')}")), None
@@ -83,19 +84,34 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
             return 1, None
         for remark in outcome.remarks:
             _complain(remark)
-        if os.environ.get("GITHUB_ACTIONS") == "true":
+        conclusion = outcome.conclusion
+        if conclusion is not None and os.environ.get("GITHUB_ACTIONS") == "true":
             stream = sys.stderr if outcome.is_document else sys.stdout
-            write_text(stream, _annotation(outcome))
-        said = _say(outcome.text)
-        return (outcome.conclusion.exit_code if said else 1), outcome
+            write_text(stream, _annotation(conclusion))
+        code = 0 if conclusion is None else conclusion.exit_code
+        return (code if _say(outcome.text) else 1), outcome
     except KeyboardInterrupt:
         _complain("interrupted")
     return 1, None
 
 
-def _annotation(outcome: CommandResult) -> str:
+def _parsed(command: str, words: Sequence[str], usage: str) -> dict[str, Any] | str:
+    """docopt's arguments, or a sentence about what is wrong with the words."""
+    from bench_schema.usage import bad_flag, mistaken_command, unknown_flag
+    from docopt import DocoptExit, docopt
+
+    try:
+        arguments = docopt(usage, argv=list(words), default_help=False)
+    except DocoptExit:
+        see = "bench-compare --help" if command == DEFAULT else f"bench-compare {command} --help"
+        general = f"invalid arguments: {' '.join(words) or '(none)'}; see {see}"
+        return bad_flag(words, usage, see, partial(unknown_flag, see=see)) or general
+    documents = arguments["DOC"] if command == DEFAULT else ()
+    return mistaken_command(documents, COMMANDS, "bench-compare") or dict(arguments)
+
+
+def _annotation(conclusion: Conclusion) -> str:
     """The line as a command of GitHub's workflows, which shows it beside the job."""
-    conclusion = outcome.conclusion
     level = "error" if conclusion.exit_code else "notice"
     text = conclusion.line
     if conclusion.hint is not None:

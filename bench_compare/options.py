@@ -73,7 +73,10 @@ def parse_options(arguments: Mapping[str, Any]) -> CompareOptions:
     if bool(a) != bool(b):
         raise UsageError("--a and --b come together: documents of the base, and of the other side")
     if a and documents:
-        raise UsageError(f"{documents[0]}: documents are either listed, or given by --a and --b")
+        raise UsageError(
+            f"{documents[0]}: documents are either listed, or given by --a and --b; put a glob in "
+            f"quotes, as the shell expands it else: --a '{Path(a[0]).parent}/*.json'"
+        )
     if arguments["--save-calibration"] and not arguments["--aa"]:
         raise UsageError("--save-calibration comes with --aa: documents of one build")
     if arguments["--calibration"] and arguments["--archive"]:

@@ -104,9 +104,9 @@ def _answer(command: str, words: Sequence[str]) -> int:
 
         return _say(f"bench-run {VERSION}")
     if arguments.get("GRAPH"):
-        from bench_run.commands.help import mistaken_command
+        from bench_schema.usage import mistaken_command
 
-        mistake = mistaken_command(arguments["GRAPH"])
+        mistake = mistaken_command(arguments["GRAPH"], COMMANDS, "bench-run")
         if mistake is not None:
             return _complain(mistake)
     from bench_schema.errors import DocumentError

@@ -128,6 +128,7 @@ BELOW = {
         "settings": (),
         "provenance": ("settings",),
         "streams": (),
+        "usage": (),
         "document": ("provenance",),
         "identity": ("document",),
         "estimate": ("provenance", "document"),

@@ -46,6 +46,7 @@ Examples:
 Other questions, each with a --help of its own:
   bench-compare history                            what changed when
   bench-compare compose                            a pipeline from its layers
+  bench-compare help [WORD]                        these pages, by topic
 
 Which documents are compared:
   --a GLOB              documents of the base, in place of DOC

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class CommandResult:
     text: str
     """For stdout."""
-    conclusion: Conclusion
+    conclusion: Conclusion | None = None
+    """None of a text that answers no question, such as help."""
     remarks: tuple[str, ...] = ()
     """For stderr: files that were passed over, and why there is no answer."""
     is_document: bool = False

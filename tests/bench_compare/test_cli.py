@@ -93,7 +93,17 @@ def test_the_exit_code_is_the_answer(files, words, expected, capsys):
         ("a.json b.json --base c", "--base: no side 'c'"),
         ("a.json b.json --csv - --json -", "only one format can go to stdout"),
         ("a.json b.json --csv nowhere/x.csv", "nowhere/x.csv: cannot be written: No such file"),
-        ("a.json b.json --nonsense", "see --help"),
+        ("a.json b.json --nonsense", "no flag --nonsense; see bench-compare --help"),
+        ("a.json b.json --treshold 2%", "no flag --treshold; did you mean --threshold?"),
+        ("a.json b.json --markdwon x", "no flag --markdwon; did you mean --markdown?"),
+        ("a.json b.json --json", "--json needs a value; see bench-compare --help"),
+        ("a.json b.json --sort name --sort name", "--sort is given twice"),
+        ("a.json b.json --a", "--a needs a value"),
+        ("histroy results", "histroy: no such file or command; did you mean history?"),
+        ("a.json history", "history is a command and comes first: bench-compare history"),
+        ("history --evnts x", "no flag --evnts; did you mean --events?"),
+        ("--a old/1.json old/2.json --b new/1.json", "expands it else: --a 'old/*.json'"),
+        ("help verdict", "no help on 'verdict'; did you mean verdicts?"),
         ("--aa cut.json", "cut.json: the text ends too early"),
     ],
 )
@@ -202,6 +212,26 @@ def test_help_teaches_and_loads_next_to_nothing(flag):
     )
     done = subprocess.run([sys.executable, "-c", code, flag], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, USAGE)
+
+
+@pytest.mark.parametrize(
+    ("word", "lines"),
+    [
+        ("", ("Usage:", "Examples:", "documents  verdicts  show  output  answers")),
+        ("documents", ("Which documents are compared:", "  --group-by HOW")),
+        ("verdicts", ("What counts:", "  --allow-no-answer")),
+        ("show", ("What to show:",)),
+        ("output", ("  --json FILE",)),
+        ("answers", ("The last line says PASS",)),
+        ("history", ("  --since WHEN",)),
+        ("compose", ("  --choose WHAT",)),
+        ("all", ("  --group-by HOW", "  --json FILE")),
+    ],
+)
+def test_help_has_topics(word, lines, capsys):
+    assert main(["help", *word.split()]) == 0
+    out = capsys.readouterr().out
+    assert [] == [line for line in lines if line not in out]
 
 
 def test_a_usage_error_loads_no_numpy():

@@ -79,7 +79,7 @@ MAY_IMPORT = {
         "report",
         "options",
     ),
-    "cli": ("commands", "errors"),
+    "cli": ("commands", "errors", "model"),
     "__main__": ("cli",),
     "__init__": (),
 }

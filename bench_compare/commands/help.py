@@ -1,0 +1,53 @@
+"""`bench-compare help`: the first page, the topics of flags, the usage of each command."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.usage import nearest
+
+from bench_compare.commands.compare import USAGE as COMPARE
+from bench_compare.commands.outcome import CommandResult
+from bench_compare.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+USAGE = """bench-compare help: a topic, or a command.
+
+Usage:
+  bench-compare help [WORD]
+
+WORD is a topic (documents, verdicts, show, output, answers), a command
+(history, compose), or all.
+"""
+TOPICS = {
+    "documents": "Which documents are compared:",
+    "verdicts": "What counts:",
+    "show": "What to show:",
+    "output": "Where to write",
+    "answers": "The last line says",
+}
+"""Topic to how its part of the usage of a comparison begins."""
+COMMANDS = {
+    "history": "bench_compare.commands.history",
+    "compose": "bench_compare.commands.compose",
+}
+
+
+def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
+    """Raises `UsageError` for a word that is neither a topic nor a command."""
+    word = arguments["WORD"]
+    parts = COMPARE.split("\n\n")
+    if word is None:
+        first = next(n for n, part in enumerate(parts) if part.startswith(TOPICS["documents"]))
+        topics = "All other options, by topic: bench-compare help WORD\n  " + "  ".join(TOPICS)
+        return CommandResult("\n\n".join([*parts[:first], topics]))
+    if word in ("all", "compare"):
+        return CommandResult(COMPARE)
+    if word in COMMANDS:
+        return CommandResult(import_module(COMMANDS[word]).USAGE)
+    if word not in TOPICS:
+        raise UsageError(f"no help on {word!r}{nearest(word, (*TOPICS, *COMMANDS, 'all'))}")
+    return CommandResult(next(part for part in parts if part.startswith(TOPICS[word])))

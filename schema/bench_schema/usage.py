@@ -1,0 +1,82 @@
+"""What is wrong with the words of a command line, and what was probably meant."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # importing typing would cost half the time of --help
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """``; did you mean …?`` where a known word is close, else the known words."""
+    import difflib
+
+    close = difflib.get_close_matches(word, sorted(known), 1)
+    return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(known)}"
+
+
+def unknown_flag(name: str, known: Collection[str], see: str) -> str:
+    """`see`: the command that lists the flags."""
+    import difflib
+
+    possible = sorted(known)
+    begun = [flag for flag in possible if flag.startswith(name)]
+    close = begun[:1] or difflib.get_close_matches(name, possible, 1)
+    return f"no flag {name}" + (f"; did you mean {close[0]}?" if close else f"; see {see}")
+
+
+def bad_flag(
+    words: Sequence[str], usage: str, see: str, unknown: Callable[[str, Collection[str]], str]
+) -> str | None:
+    """A sentence about the first flag that is unknown, ambiguous, repeated or lacks its value; None
+    where the flags are fine. `unknown` makes the sentence on a name that is none of the flags."""
+    given: set[str] = set()
+    shapes = dict(flags_of(usage))
+    for position, word in enumerate(words):
+        name, equals, _ = word.partition("=")
+        if not word.startswith("-") or word in ("-", "--"):
+            continue
+        if not word.startswith("--"):
+            name, equals = word[:2], word[2:]
+        matches = [name] if name in shapes else [f for f in shapes if f.startswith(name)]
+        if not matches:
+            return unknown(name, shapes)
+        if len(matches) > 1:
+            return f"{name} is ambiguous: {' or '.join(matches)}"
+        has_value, repeatable = shapes[matches[0]]
+        if has_value and not equals and position == len(words) - 1:
+            return f"{name} needs a value; see {see}"
+        if not has_value and equals and word.startswith("--"):
+            return f"{name} takes no value"
+        if matches[0] in given and not repeatable:
+            return f"{name} is given twice"
+        given.add(matches[0])
+    return None
+
+
+def flags_of(usage: str) -> Iterator[tuple[str, tuple[bool, bool]]]:
+    """Each flag that a usage text describes: whether it has a value, and may be given again."""
+    for line in usage.splitlines():
+        if not line.startswith("  -"):
+            continue
+        head = line.strip().partition("  ")[0].replace(",", "").split()
+        names = [word for word in head if word.startswith("-")]
+        for name in names:
+            yield name, (len(head) > len(names), f"[{names[-1]}=" in usage)
+
+
+def mistaken_command(words: Sequence[str], commands: Collection[str], program: str) -> str | None:
+    """A sentence about an argument that is no file and looks like a command."""
+    import difflib
+
+    for word in words:
+        if os.path.lexists(word):
+            continue
+        if word in commands:
+            return f"{word} is a command and comes first: {program} {word} …"
+        close = difflib.get_close_matches(word, list(commands), 1, 0.75)
+        if close and word.isalpha():
+            return f"{word}: no such file or command; did you mean {close[0]}?"
+    return None
