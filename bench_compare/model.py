@@ -352,6 +352,8 @@ class FalseAlarms:
     rate_ratio: float
     limit_ratio: float
     sentence: str
+    threshold_ratio: float | None = None
+    """What this machine can hold with three documents a side."""
 
     @property
     def trusted(self) -> bool:

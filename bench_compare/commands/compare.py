@@ -187,8 +187,13 @@ def _compared(
         options.outputs, [source.path for side in (base, *others) for source in side.sources]
     )
     calibration, more = _known(options)
+    comparison = compare(base, others, options.policy, calibration)
+    without: tuple[str, ...] = ()
+    if options.archive is not None and calibration is None:
+        without, more = tuple(more), []
     comparison = replace(
-        compare(base, others, options.policy, calibration),
+        comparison,
+        warnings=(*without, *comparison.warnings),
         invocation=replace(options.invocation, passed_over=tuple(remarks)),
     )
     more += unused_allowances(comparison.cases, options.policy)
@@ -221,4 +226,7 @@ def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:
     folder = Path(options.archive)
     if not folder.is_dir():
         raise InputError(f"--archive: {folder}: no such folder")
-    return learned(folder)
+    try:
+        return learned(folder)
+    except InputError as error:  # it has too few documents
+        return None, [f"{error}; compared without what it would tell of run-to-run variation"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -9,15 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_compare.comparison.compare import compare
+from bench_compare.comparison.judging.results import values_of
 from bench_compare.errors import InputError
 from bench_compare.input.sides import refuse_twice
 from bench_compare.metrics import GATES
 from bench_compare.model import FalseAlarms, Side, Verdict
+from bench_compare.units import share_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.model import Source
+    from bench_compare.model import Comparison, Source
     from bench_compare.policy import Policy
 
 LIMIT_RATIO = 0.01
@@ -37,6 +40,7 @@ def aa_test(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
     policy = replace(policy, metrics=GATES, details=0)
     judged = alarms = unclear = splits = 0
     gate: str | None = None
+    needed: list[float] = []
     for base, other in _splits(sources):
         found = compare(base, [other], policy)
         judged += sum(found.counts[verdict] for verdict in JUDGED)
@@ -44,13 +48,14 @@ def aa_test(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
         unclear += found.counts[Verdict.UNCLEAR]
         splits += 1
         gate = found.gate or gate
+        needed.append(_least_threshold(found))
     if not judged or gate is None:
         raise InputError("--aa: no case was measured in both halves")
     rate = alarms / judged
     sentence = (
         f"{alarms} of {judged} verdicts on {splits} {'split' if splits == 1 else 'splits'} of one "
-        f"build are false alarms: {100 * rate:.2f} % ({gate}; the limit is "
-        f"{100 * LIMIT_RATIO:.0f} %). "
+        f"build are false alarms: {share_text(rate)} ({gate}; the limit is "
+        f"{share_text(LIMIT_RATIO)}). "
     )
     if rate > LIMIT_RATIO:
         sentence += "Do not gate on this machine: add rounds or documents, or fix its clocks."
@@ -61,7 +66,60 @@ def aa_test(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
             f"But {unclear} of them are unclear: no false alarms does not imply sensitivity, small "
             "changes are missed; give several documents a side, or quieten the machine."
         )
-    return FalseAlarms(gate, splits, judged, alarms, rate, LIMIT_RATIO, sentence)
+    threshold = threshold_for(needed)
+    sentence += f" {_advice(threshold, len(sources))}"
+    return FalseAlarms(gate, splits, judged, alarms, rate, LIMIT_RATIO, sentence, threshold)
+
+
+# The threshold that this machine can hold, from how the halves of one build differ.
+
+DOCUMENTS = 3
+"""A side, as advised."""
+SAME_FACTOR = 1.5
+"""Half of a 95 % interval times this: so far from 1 lie the intervals of most cases that are the
+same (normal quantiles of 95 % and 90 % over that of 97.5 %)."""
+MOST_CASES, MOST_RATIOS = 0.9, 0.99
+STEPS = (0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+"""Thresholds that people write."""
+
+
+def _least_threshold(found: Comparison) -> float:
+    """The logarithm within which nine of ten cases of a split are the same, and nearly all of their
+    ratios lie, with `DOCUMENTS` a side; infinite where no case has an interval."""
+    cases = found.cases
+    numbers = values_of([case.metrics for case in cases], [case.gate for case in cases])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios, low, high = np.log(numbers[2:5])
+    known = np.isfinite(low + high)
+    if not known.any():
+        return math.inf
+    width = SAME_FACTOR * float(np.quantile((high - low)[known] / 2, MOST_CASES))
+    least = max(width, float(np.quantile(np.abs(ratios[known]), MOST_RATIOS)))
+    counts = [len(side.sources) for side in (found.base, found.others[0])]
+    paths = {source.path for side in (found.base, found.others[0]) for source in side.sources}
+    if len(paths) == 1:  # halves of one document
+        return least
+    return least * math.sqrt(2 / DOCUMENTS / sum(1 / count for count in counts))
+
+
+def threshold_for(needed: Sequence[float]) -> float | None:
+    """The step that the middle split allows, as a ratio; None where that is none of them."""
+    least = math.expm1(min(float(np.median(needed)), 1.0))
+    return next((step for step in STEPS if step >= least), None)
+
+
+def _advice(threshold: float | None, documents: int) -> str:
+    if threshold is None:
+        return (
+            f"On this machine no threshold up to {share_text(STEPS[-1])} holds with {DOCUMENTS} "
+            "documents a side: quieten it, or measure longer."
+        )
+    least = "" if documents > 1 else "at least "
+    flag = f"--threshold {share_text(threshold).replace(' ', '')}"
+    text = f"On this machine use {least}`{flag}` with {DOCUMENTS} documents a side"
+    if documents > 1:
+        return f"{text}."
+    return f"{text}; one document does not show run-to-run variation, --aa with several does."
 
 
 def _splits(sources: Sequence[Source]) -> Iterator[tuple[Side, Side]]:

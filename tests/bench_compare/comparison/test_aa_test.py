@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench_compare.comparison.aa_test import MOST_SPLITS, aa_test
+from bench_compare.comparison.aa_test import MOST_SPLITS, aa_test, threshold_for
 from bench_compare.errors import InputError
 from bench_compare.model import Source
 from bench_compare.policy import Policy
@@ -50,7 +50,36 @@ def test_a_machine_that_moved_between_documents_may_not_gate():
 def test_a_quiet_machine_may_gate():
     random = np.random.default_rng(1)
     found = aa_test([source("a", random), source("b", random)], Policy())
-    assert found.sentence.endswith("This machine may gate.")
+    assert "This machine may gate. On this machine use `--threshold 1%` with 3" in found.sentence
+
+
+def documents(count, scatter):
+    random = np.random.default_rng(count)
+    return [
+        source(f"d{n}", random, factor=float(random.lognormal(0, scatter))) for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(("scatter", "least", "most"), [(0.0, 0.01, 0.01), (0.02, 0.04, 0.15)])
+def test_the_advice_is_a_threshold_for_three_documents_a_side(scatter, least, most):
+    found = aa_test(documents(6, scatter), Policy())
+    assert least <= found.threshold_ratio <= most
+    assert found.sentence.endswith("%` with 3 documents a side.")
+
+
+def test_more_documents_a_side_do_not_change_the_advice_for_three():
+    few, many = (aa_test(documents(n, 0.02), Policy()).threshold_ratio for n in (4, 8))
+    assert 0.4 <= few / many <= 2.5
+
+
+def test_one_document_advises_with_its_reservation():
+    found = aa_test([source("a", np.random.default_rng(0), 6)], Policy())
+    assert "use at least `--threshold 1%` with 3 documents a side; one document" in found.sentence
+
+
+def test_no_threshold_holds_on_a_machine_that_tells_nothing():
+    assert threshold_for([2.0, 3.0, 0.01]) is None
+    assert threshold_for([0.021, 0.07, 0.3]) == 0.08
 
 
 def test_a_machine_that_tells_nothing_is_not_praised():

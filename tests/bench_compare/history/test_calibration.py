@@ -48,13 +48,16 @@ def test_single_documents_far_apart_are_still_a_change(archive, tmp_path, capsys
     assert {"slower"} == verdicts(capsys, *pair(tmp_path, 1.3), "--archive", str(archive))
 
 
-WRONG = [("nowhere", "no such folder"), (".", "4 documents of one engine")]
-
-
-@pytest.mark.parametrize(("folder", "message"), WRONG)
-def test_an_archive_that_tells_nothing_is_one_line(tmp_path, monkeypatch, folder, message, capsys):
-    paths = pair(tmp_path, 1.0)
-    monkeypatch.chdir(tmp_path)
-    assert 1 == main([*paths, "--archive", folder])
+def test_an_archive_that_is_not_there_is_one_line(tmp_path, capsys):
+    assert 1 == main([*pair(tmp_path, 1.0), "--archive", "nowhere"])
     err = capsys.readouterr().err
-    assert (1, True) == (len(err.splitlines()), message in err)
+    assert (1, True) == (len(err.splitlines()), "no such folder" in err)
+
+
+def test_documents_are_compared_also_where_the_archive_is_too_small(tmp_path, monkeypatch, capsys):
+    paths = pair(tmp_path, 1.3)
+    monkeypatch.chdir(tmp_path)
+    assert 2 == main([*paths, "--archive", "."])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "4 documents of one engine on one unit of hardware are needed; compared without" in out
+    assert "FAIL: " in out
