@@ -85,9 +85,10 @@ METRIC_FIELDS = tuple(
 )
 CASE_HEADS = (
     *("id", "verdict", "name", "variant", "engine", "other_label", "family", "data_type"),
-    *("fingerprint", "reason", "changes", "notes", "unfinished"),
+    *("fingerprint", "reason", "changes", "notes", "unfinished", "allowed"),
 )
-"""``unfinished``: the sides of which a run did not reach its end."""
+"""``unfinished``: the sides of which a run did not reach its end; ``allowed``: the verdict is bad
+news that ``--allow`` names."""
 METRIC_HEADS = (
     *("metric", "unit", "base", "other", "ratio", "ci_low", "ci_high", "p", "q"),
     *("metric_verdict", "threshold_ratio", "base_rounds", "other_rounds", "unit_of_rounds"),
@@ -179,6 +180,7 @@ def _table(
     comparison: Comparison, shown: Sequence[CaseComparison], hidden: Sequence[CaseComparison]
 ) -> Table:
     engines, others = words.many_engines(comparison), words.many_others(comparison)
+    allowed = words.allowed_cases(comparison)
     columns = (
         Column("verdict", head=""),
         Column("case", least=18),
@@ -193,6 +195,8 @@ def _table(
     def row(case: CaseComparison) -> ReportRow:
         metric = case.gate_metric
         state = STATES[case.verdict]._replace(doubt="?" if words.provisional(case) else "")
+        if case.id in allowed:
+            state = state._replace(word=f"{state.word}, allowed", tone="plain", mark="")
         name = words.case_name(case)
         numbers: tuple[Cell, ...] = (NOTHING, NOTHING, "", "")
         if metric is not None:
@@ -361,6 +365,7 @@ def records_of(comparison: Comparison, view: View) -> Records:
     wanted = {case.id for case in order}
     cases = [case for case in comparison.cases if case.id in wanted]
     places = {case.id: place for place, case in enumerate(cases)}
+    allowed = words.allowed_cases(comparison)
     unfinished = {
         other.label: " ".join(
             name
@@ -381,6 +386,7 @@ def records_of(comparison: Comparison, view: View) -> Records:
                 "; ".join(f"{c.verdict}: {c.reason}" for c in case.changes),
                 "; ".join(f"{n.side}: {n.text}" for n in case.notes),
                 unfinished[case.other_label],
+                str(case.id in allowed).lower(),
             )
             yield first, cells or [NO_METRIC]
 
@@ -494,13 +500,14 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
         news.setdefault(item.case, []).append(item)
     for item in news.get(None, ()):
         yield Test("suite", item.name, **_failure([item]))
+    allowed = words.allowed_cases(comparison)
     for case in comparison.cases:
         of_case = news.get(case.id, [])
         base, other, metric = words.values(case)
         facts = {
             "id": case.id,
             "fingerprint": case.fingerprint,
-            "verdict": words.verdict_text(case),
+            "verdict": words.verdict_text(case, case.id in allowed),
         }
         if metric is not None:
             facts |= {
@@ -515,9 +522,9 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
             message = f"{case.verdict}: {case.reason}".split("\n")[0]
             result = {"result": "skipped", "message": message}
         notes = (f"{note.side}: {note.text}" for note in case.notes)
-        allowed = (words.news_text(item) for item in of_case if item.allowed)
+        passed = (words.news_text(item) for item in of_case if item.allowed)
         group = ".".join((case.other_label, case.engine, case.family))
-        lines = (case.reason, *notes, *allowed)
+        lines = (case.reason, *notes, *passed)
         yield Test(group, words.case_name(case), **result, properties=facts, output=lines)
 
 

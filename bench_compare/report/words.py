@@ -211,9 +211,20 @@ def provisional(case: CaseComparison) -> bool:
     )
 
 
-def verdict_text(case: CaseComparison) -> str:
-    """The verdict, with a question mark where it is provisional."""
-    return f"{case.verdict}?" if provisional(case) else str(case.verdict)
+def allowed_cases(comparison: Comparison) -> frozenset[str]:
+    """Ids of the cases whose verdict is bad news that was allowed."""
+    if not any(one.allowed for one in comparison.bad_news):
+        return frozenset()
+    told = {(case.id, case.verdict) for case in comparison.cases}
+    news = [one for one in comparison.bad_news if (one.case, one.verdict) in told]
+    loud = {one.case for one in news if not one.allowed}
+    return frozenset(one.case for one in news if one.case is not None and one.case not in loud)
+
+
+def verdict_text(case: CaseComparison, allowed: bool) -> str:
+    """The verdict, with a question mark where it is provisional, and whether it was allowed."""
+    doubt = "?" if provisional(case) else ""
+    return f"{case.verdict}{', allowed' if allowed else ''}{doubt}"
 
 
 NOUNS = {"document": "documents", "pair": "pairs"}

@@ -350,3 +350,15 @@ def test_github_gets_an_annotation_only_there(files, words, level, monkeypatch, 
     out, err = capsys.readouterr()
     assert json.loads(out)["conclusion"]["sentence"] in last
     assert err == f"{first}\n"
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "junit", "csv", "html"])
+def test_a_slow_down_that_is_allowed_looks_allowed(files, name, capsys):
+    if name == "text":
+        assert main(["a.json", "slow.json", "--allow", "g*"]) == 0
+        said = capsys.readouterr().out
+    else:
+        assert main(["a.json", "slow.json", "--allow", "g*", f"--{name}", "out", "-q"]) == 0
+        said = (files / "out").read_text(encoding="utf-8")
+    looks = {"csv": ",true,", "html": '"allowed":{"0":1'}
+    assert looks.get(name, "slower, allowed") in said.replace(": ", ":")

@@ -76,7 +76,7 @@ def floats(
 def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
     """Plain values; `chunk` is the number of cases in one block of details. A column is not there
     yet, which is made together with the blocks: "why"."""
-    cases = comparison.cases
+    cases, allowed = comparison.cases, words.allowed_cases(comparison)
     noted = [tuple(dict.fromkeys([note.kind for note in case.notes])) for case in cases]
     gates = values_of([case.metrics for case in cases], [case.gate for case in cases])
     thresholds = np.unique(gates[-1][~np.isnan(gates[-1])])
@@ -124,7 +124,10 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "start": {"sort": view.sort if view.sort in SORTS else "news", "filter": view.filter or ""},
         "candidates": candidate_groups(cases),
         "chunk": chunk,
-        "cases": _columns(cases, gates, noted),
+        "cases": {
+            **_columns(cases, gates, noted),
+            "allowed": {str(i): 1 for i, case in enumerate(cases) if case.id in allowed},
+        },
     }
 
 

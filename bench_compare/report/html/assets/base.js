@@ -175,9 +175,10 @@ export const fill = (id, ...children) =>
 export const sign = (verdict) =>
   el("span.sign", { "aria-hidden": "true" }, lookOf(verdict)[0]);
 
-export function badge(verdict, provisional = false) {
-  const text = provisional ? `${verdict}, provisional` : verdict;
-  return el(`span.verdict.${lookOf(verdict)[2]}`, {}, sign(verdict), text);
+export function badge(verdict, provisional = false, allowed = false) {
+  const words = [verdict, allowed ? "allowed" : "", provisional ? "provisional" : ""];
+  const tone = allowed ? "none" : lookOf(verdict)[2];
+  return el(`span.verdict.${tone}`, {}, sign(verdict), words.filter(Boolean).join(", "));
 }
 
 export function svg(tag, attributes, ...children) {

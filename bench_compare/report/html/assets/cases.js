@@ -1,6 +1,6 @@
 // The cases of a page, a column for each thing that is known of them, and how they are sorted.
 
-import { known, page } from "./base.js";
+import { badge, known, page } from "./base.js";
 
 export const cases = page.cases || { id: [], group: [] };
 export const total = cases.id.length;
@@ -10,6 +10,8 @@ export const manySides = (page.sides || []).length > 2;
 
 export const word = (column, place) => cases[column].values[cases[column].codes[place]];
 export const verdictOf = (place) => page.verdicts[cases.verdict[place]];
+export const badgeOf = (place) =>
+  badge(verdictOf(place), Boolean(cases.provisional[place]), (cases.allowed || {})[place]);
 export const manyWords = (column) => cases[column].values.length > 1;
 
 // Words of a case as one line; what is unknown is left out.

@@ -6,8 +6,8 @@ import {
   page, plural, rowHead, sign, table, UNKNOWN, valueText,
 } from "./base.js";
 import {
-  aboutText, cases, differenceOf, every, manySides, manyWords, metricTitle, placeOf, siblingsOf,
-  SORTS, total, unitOf, verdictOf, word, wordsOf,
+  aboutText, badgeOf, cases, differenceOf, every, manySides, manyWords, metricTitle, placeOf,
+  siblingsOf, SORTS, total, unitOf, verdictOf, word, wordsOf,
 } from "./cases.js";
 import { intervalStrip, loadPlotly, spanOf, stripAxis } from "./charts.js";
 import { addressOf, followAddress, list, showCounts, showList, unfolding } from "./list.js";
@@ -129,8 +129,7 @@ function improvementItem(place) {
   const ratio = cases.ratio[place];
   const moved = differenceText(differenceOf(place), unitOf(place));
   const text = known(ratio) ? `${changeText(ratio)}, ${moved}` : "";
-  return el("li", {}, badge(verdictOf(place), Boolean(cases.provisional[place])),
-    caseLink(place, cases.name[place]),
+  return el("li", {}, badgeOf(place), caseLink(place, cases.name[place]),
     el("span.note.below", {}, text, whyText(place)));
 }
 
@@ -250,7 +249,7 @@ const valueOf = (place, column) => {
 };
 
 function verdictCell(place) {
-  return el("td.cell-verdict", {}, badge(verdictOf(place), Boolean(cases.provisional[place])));
+  return el("td.cell-verdict", {}, badgeOf(place));
 }
 
 function caseCell(place) {

@@ -2,12 +2,12 @@
 // variants of one graph beside each other: time, error, workspace, energy, and the Pareto front.
 
 import {
-  badge, byId, changeText, color, counted, el, fill, intervalText, known, label, lookOf, number,
+  byId, changeText, color, counted, el, fill, intervalText, known, label, lookOf, number,
   onTheme, page, percentText, plural, rowHead, scaleOf, shortened, table, toneColor, UNKNOWN,
   valueText,
 } from "./base.js";
 import {
-  aboutText, cases, every, manyWords, total, unitOf, verdictOf, word,
+  aboutText, badgeOf, cases, every, manyWords, total, unitOf, verdictOf, word,
 } from "./cases.js";
 import { draw, extent, ratioTicks } from "./charts.js";
 import { addressOf, onSelection, select, state } from "./list.js";
@@ -19,7 +19,7 @@ export const addTip = () => document.body.append(tip);
 function showTip(place, pointer) {
   const unit = unitOf(place), low = cases.low[place], high = cases.high[place];
   const values = [cases.base[place], cases.other[place]].map((value) => valueText(value, unit));
-  const verdict = badge(verdictOf(place), cases.provisional[place]);
+  const verdict = badgeOf(place);
   tip.replaceChildren(
     el("strong", {}, cases.name[place]),
     el("div", {}, verdict, ` ${changeText(cases.ratio[place])}`),

@@ -7,7 +7,7 @@ import {
   significant, sum, table, UNKNOWN, valueText,
 } from "./base.js";
 import {
-  aboutText, cases, manySides, metricTitle, siblingsOf, verdictOf, word,
+  aboutText, badgeOf, cases, manySides, metricTitle, siblingsOf, word,
 } from "./cases.js";
 import { draw, SIDE_NAMES } from "./charts.js";
 import { addressOf, panelHead, setPanel, state } from "./list.js";
@@ -399,9 +399,8 @@ export async function openCase(place) {
 }
 
 function headOf(place) {
-  return panelHead(place, badge(verdictOf(place), Boolean(cases.provisional[place])),
-    cases.name[place], aboutText(place, ["family", "dtype", "engine", "variant"]),
-    sidesBar(place));
+  return panelHead(place, badgeOf(place), cases.name[place],
+    aboutText(place, ["family", "dtype", "engine", "variant"]), sidesBar(place));
 }
 
 // The same graph in the other sides, where there are several.
