@@ -104,7 +104,7 @@ def test_where_there_is_no_proc_nothing_is_known_and_nothing_fails(tmp_path):
     assert cpu_clock_mhz(tmp_path, tmp_path) is None
 
 
-def test_every_round_says_what_went_on_beside_it(small_graph):
+def test_every_round_says_what_went_on_beside_it(fresh_workers, small_graph):
     document = bench_run.run([str(small_graph)], engine=["numpy"], rounds=1, iterations=3)
     found = document.cases[0].rounds[0].surroundings
     assert found.window_s > 0
