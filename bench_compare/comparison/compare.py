@@ -485,7 +485,7 @@ def _detail(case: CaseComparison, at: tuple[Match, int]) -> Detail | None:
     if not isinstance(measured, MeasuredMetric) or measured.samples is None:
         return None
     base, other = (
-        [side.rounds.series[i] for i in np.flatnonzero(side.rounds.case == row).tolist()]
+        side.rounds.series.take(np.flatnonzero(side.rounds.case == row))
         for side in measured.samples
     )
     return detail(measured.metric.name, base, other) if base and other else None

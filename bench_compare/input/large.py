@@ -16,11 +16,13 @@ import itertools
 import mmap
 import os
 import re
+import sys
+import tempfile
 import typing
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -43,6 +45,7 @@ from bench_schema.upgrade import version_of
 from bench_compare.parallel import process_count, take_turns
 from bench_compare.rounds.lazy import LazyRounds
 from bench_compare.rounds.table import RoundTable, joined, table_of
+from bench_compare.statistics.samples import RoundSamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,6 +54,9 @@ if TYPE_CHECKING:
     from bench_schema.document import Samples
 
     from bench_compare.rounds.table import RoundTable
+    from bench_compare.statistics.arrays import Ints
+
+T = TypeVar("T")
 
 
 # The text of a large document, and the parts of it that can be read apart.
@@ -160,12 +166,12 @@ def as_list(fetch: Fetch, span: Span) -> bytearray:
 # Samples in memory that processes share: a pipe would take as long as parsing them does.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stored:
     """Arrays that stand one after another on a shelf."""
 
     offset: int
-    sizes: Sequence[int]
+    sizes: Ints
 
 
 Places: TypeAlias = Mapping[str, Stored]
@@ -176,7 +182,11 @@ class Shelf:
     """Made before a process is forked; filled by that process, looked at by the other one."""
 
     def __init__(self) -> None:
-        self.handle = os.memfd_create("samples")
+        if sys.platform == "linux":
+            self.handle = os.memfd_create("samples")
+        else:
+            with tempfile.TemporaryFile() as file:
+                self.handle = os.dup(file.fileno())
         self.size = 0
 
     def put(self, table: RoundTable) -> tuple[RoundTable, Places]:
@@ -186,9 +196,9 @@ class Shelf:
             values = np.concatenate([*one.samples, np.empty(0, np.int64)])
             with open(self.handle, "wb", closefd=False) as file:
                 file.write(values.data)
-            stored[name] = Stored(self.size, [samples.size for samples in one.samples])
+            stored[name] = Stored(self.size, one.samples.sizes)
             self.size += values.nbytes
-            series[name] = replace(one, samples=())
+            series[name] = replace(one, samples=RoundSamples.of(()))
         return replace(table, series=series), stored
 
     def take(self, table: RoundTable, stored: Sequence[Places]) -> RoundTable:
@@ -199,17 +209,23 @@ class Shelf:
         values = np.frombuffer(memory, np.int64)
         series = {}
         for name, one in table.series.items():
-            found: list[Samples] = []
-            for part in (at[name] for at in stored if name in at):
-                first = part.offset // values.itemsize
-                ends = itertools.accumulate(part.sizes, initial=first)
-                found += [values[start:end] for start, end in itertools.pairwise(ends)]
-            series[name] = replace(one, samples=found)
+            here = [at[name] for at in stored if name in at]
+            sizes = np.concatenate([part.sizes for part in here])
+            first = np.concatenate(
+                [part.offset // values.itemsize + offsets(part.sizes) for part in here]
+            )
+            samples = RoundSamples([values], np.zeros_like(first), first, sizes)
+            series[name] = replace(one, samples=samples)
         return replace(table, series=series)
 
     def close(self) -> None:
         """What was taken stays."""
         os.close(self.handle)
+
+
+def offsets(sizes: Ints) -> Ints:
+    """Where each of neighbours begins."""
+    return np.asarray(np.cumsum(sizes) - sizes)
 
 
 # Blocks of a document's text → the columns of their rounds, and their cases without them.
@@ -278,31 +294,96 @@ def _cases_decoder() -> msgspec.json.Decoder[list[Any]]:
 # --- cases of what was read ---
 
 
-def built(
-    share: ReadShare, fetch: Fetch, spans: Sequence[Span]
-) -> Iterator[tuple[int, list[Case]]]:
-    """Each block's number and cases, whose rounds are built when they are looked at; `spans`: where
-    in the text the blocks of the document are."""
-    counts = np.diff(share.table.starts).tolist()
-    first = 0
-    for number, count, packed in zip(share.numbers, share.counts, share.cases, strict=True):
-        build = functools.partial(_rounds_at, fetch, spans[number], first)
-        cases = []
-        for place, shell in enumerate(_shells_decoder().decode(packed), first):
-            shell.init = {name: np.array(values, np.int64) for name, values in shell.init.items()}
-            shell.rounds = LazyRounds(share.table, place, counts[place], build)
-            cases.append(Case(*msgspec.structs.astuple(shell)))
-        yield number, cases
-        first += count
+class PackedValues(Mapping[str, T]):
+    """Values by their names, built anew at each look: those of few cases are looked at."""
+
+    __slots__ = ("_names", "_packed", "_unpack")
+
+    def __init__(
+        self, names: tuple[str, ...], packed: bytes, unpack: Callable[[bytes], Mapping[str, T]]
+    ) -> None:
+        self._names, self._packed, self._unpack = names, packed, unpack
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> T:
+        return self._unpack(self._packed)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
-@functools.cache
-def _shells_decoder() -> msgspec.msgpack.Decoder[list[Any]]:
-    """Of cases that are known to be valid."""
-    types = typing.get_type_hints(Case)
-    types |= {"init": dict[str, list[int]], "rounds": list[Any]}
-    names = [(field.name, types[field.name]) for field in fields(Case)]
-    return msgspec.msgpack.Decoder(list[msgspec.defstruct("Shell", names, gc=False)])  # type: ignore[misc]
+class CaseBuilder:
+    """Cases of documents that are valid and compared with each other: equal parts of them are one
+    object, and what few are asked for stays packed. So each takes 1 kB in place of 2."""
+
+    def __init__(self) -> None:
+        types = typing.get_type_hints(Case)
+        self.parts: dict[str, Callable[[msgspec.Raw], Any]] = {
+            name: _shared(types[name]) for name in types if name != "rounds"
+        }
+        self.parts["init"] = _late(_init_of)
+        self.parts["summary"] = _late(msgspec.msgpack.Decoder(types["summary"]).decode)
+        names = [(one.name, msgspec.Raw if one.name in self.parts else Any) for one in fields(Case)]
+        shell: Any = msgspec.defstruct("Shell", names, gc=False)
+        self.decode: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[shell]).decode
+
+    def built(
+        self, share: ReadShare, fetch: Fetch, spans: Sequence[Span]
+    ) -> Iterator[tuple[int, list[Case]]]:
+        """Each block's number and cases, whose rounds are built when they are looked at; `spans`:
+        where in the text the blocks of the document are."""
+        counts = np.diff(share.table.starts).tolist()
+        first = 0
+        parts = [self.parts.get(one.name) for one in fields(Case)]
+        for number, count, packed in zip(share.numbers, share.counts, share.cases, strict=True):
+            build = functools.partial(_rounds_at, fetch, spans[number], first)
+            cases = []
+            for place, shell in enumerate(self.decode(packed), first):
+                rounds = LazyRounds(share.table, place, counts[place], build)
+                raw = msgspec.structs.astuple(shell)
+                values: list[Any] = [
+                    rounds if of is None else of(value)
+                    for of, value in zip(parts, raw, strict=True)
+                ]
+                cases.append(Case(*values))
+            yield number, cases
+            first += count
+
+
+def _shared(kind: Any) -> Callable[[msgspec.Raw], Any]:
+    decode = msgspec.msgpack.Decoder(kind).decode
+    known: dict[bytes, Any] = {}
+
+    def value(packed: msgspec.Raw) -> Any:
+        text = bytes(packed)
+        found = known.get(text, known)
+        if found is known:  # it may be None
+            found = known[text] = decode(text)
+        return found
+
+    return value
+
+
+def _late(unpack: Callable[[bytes], Mapping[str, Any]]) -> Callable[[msgspec.Raw], Any]:
+    names_in = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def values(packed: msgspec.Raw) -> Mapping[str, Any]:
+        text = bytes(packed)
+        names = tuple(names_in(text))
+        return PackedValues(known.setdefault(names, names), text, unpack)
+
+    return values
+
+
+def _init_of(packed: bytes) -> dict[str, Samples]:
+    found = msgspec.msgpack.decode(packed, type=dict[str, list[int]])
+    return {name: np.array(values, np.int64) for name, values in found.items()}
 
 
 class _OnlyRounds(msgspec.Struct):
@@ -414,7 +495,7 @@ class ReadPart(NamedTuple):
     process: int
     """Its number; 0 is this one."""
     stored: Sequence[Places]
-    """Where the samples are on the shelf of another process."""
+    """Where the samples are on its shelf."""
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -438,12 +519,13 @@ def read_large(paths: Sequence[Path]) -> Mapping[Path, Document]:
         return {}
     processes = process_count(sum(text.size for text in texts), LEAST_BYTES)
     with contextlib.ExitStack() as stack:
-        shelves = [Shelf() for _ in range(1, processes)]
+        shelves = [Shelf() for _ in range(processes)]
         for shelf in shelves:
             stack.callback(shelf.close)
-        found = _found(texts, shelves)
+        found, builder = _found(texts, shelves), CaseBuilder()
         documents = {
-            text.path: _read(number, text, found, shelves) for number, text in enumerate(texts)
+            text.path: _read(number, text, found, shelves, builder)
+            for number, text in enumerate(texts)
         }
     return {path: one for path, one in documents.items() if one is not None}
 
@@ -478,13 +560,13 @@ def _found(texts: Sequence[Text], shelves: Sequence[Shelf]) -> list[Found]:
     doubtful = mmap.mmap(-1, len(texts))  # shared by all processes: a flag for each text
 
     def work(number: int, some: Iterable[int]) -> Found:
-        reader = _Reader(texts, number, shelves[number - 1] if number else None)
+        reader = _Reader(texts, number, shelves[number])
         for one in some:
             if not (doubtful[turns[one].text] or reader.take(turns[one])):
                 doubtful[turns[one].text] = True
         return reader.found()
 
-    every, _ = take_turns(work, len(turns), len(shelves) + 1, lambda: None)
+    every, _ = take_turns(work, len(turns), len(shelves), lambda: None)
     found = [one for one in every if one is not None]
     if len(found) < len(every):  # a process was lost, what it took, and why it had doubts
         doubtful[:] = bytes(len(texts))
@@ -498,7 +580,7 @@ def _found(texts: Sequence[Text], shelves: Sequence[Shelf]) -> list[Found]:
 class _Reader:
     """One process."""
 
-    def __init__(self, texts: Sequence[Text], number: int, shelf: Shelf | None) -> None:
+    def __init__(self, texts: Sequence[Text], number: int, shelf: Shelf) -> None:
         self.texts, self.number, self.shelf = texts, number, shelf
         self.blocks: dict[int, dict[int, CaseBlock]] = defaultdict(dict)
         self.stored: dict[int, list[Places]] = defaultdict(list)
@@ -512,11 +594,9 @@ class _Reader:
                 sure = not may_repeat(text.fetch, text.size)
             else:
                 block = decode_block(text.fetch, text.blocks[turn.block])
-                if self.shelf is not None:
-                    table, places = self.shelf.put(block.table)
-                    block = replace(block, table=table)
-                    self.stored[turn.text].append(places)
-                self.blocks[turn.text][turn.block] = block
+                table, places = self.shelf.put(block.table)
+                self.stored[turn.text].append(places)
+                self.blocks[turn.text][turn.block] = replace(block, table=table)
                 sure = True
         except DOUBTS:
             sure = False
@@ -534,7 +614,11 @@ class _Reader:
 
 
 def _read(
-    number: int, text: Text, found: Sequence[Found], shelves: Sequence[Shelf]
+    number: int,
+    text: Text,
+    found: Sequence[Found],
+    shelves: Sequence[Shelf],
+    builder: CaseBuilder,
 ) -> Document | None:
     """None where the ordinary reader has the word."""
     doubts = {turn.block for one in found for turn in one.doubts if turn.text == number}
@@ -542,11 +626,9 @@ def _read(
     for one in found:
         if number in one.parts:
             part = one.parts[number]
-            share = part.share
-            if part.process:
-                table = shelves[part.process - 1].take(share.table, part.stored)
-                share = replace(share, table=table)
-            blocks.update(built(share, text.fetch, text.blocks))
+            table = shelves[part.process].take(part.share.table, part.stored)
+            share = replace(part.share, table=table)
+            blocks.update(builder.built(share, text.fetch, text.blocks))
     sure = list(itertools.takewhile(blocks.__contains__, range(len(text.blocks))))
     cases = tuple(itertools.chain.from_iterable(blocks[block] for block in sure))
     if len(sure) in doubts:  # the first block that is not there: all before it were taken before it

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.comparison.conclusion import conclude
-from bench_compare.comparison.judging.results import stretches
+from bench_compare.comparison.judging.results import known, stretches
 from bench_compare.metrics import METRICS
 from bench_compare.model import MetricComparison, Verdict
 from bench_compare.report import words
@@ -444,10 +444,10 @@ def _metric_cells(cases: Sequence[CaseComparison]) -> Iterator[list[tuple[Any, .
 def _cells_of_column(name: str, results: Results, rows: slice) -> list[tuple[Any, ...] | None]:
     """The same of one metric of neighbouring cases; None where a case has no such metric."""
     told, metric = results.columns.part(rows), METRICS[name]
-    base, other, ratio, low, high, q, threshold = told.numbers
+    base, other, ratio, low, high, q, threshold = map(known, told.values)
     seen = results.seen[rows] if metric.better == "lower" else [None] * len(base)
     verdicts = results.verdicts[rows]
-    numbers = zip(base, other, ratio, low, high, told.p, q, strict=True)
+    numbers = zip(base, other, ratio, low, high, known(told.p), q, strict=True)
     columns = zip(
         results.held[rows], numbers, verdicts, threshold, told.standings, seen, strict=True
     )

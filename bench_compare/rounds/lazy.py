@@ -67,8 +67,8 @@ class LazyRounds(Sequence[Round]):
         first, last = columns.starts[self.place : self.place + 2]
         return SampledRounds(
             columns.samples[first:last],
-            columns.cuts[first:last],
-            columns.times_ns[first:last],
+            columns.cut[first:last].tolist(),
+            columns.times_ns[first:last].tolist(),
         )
 
     @property

@@ -13,12 +13,17 @@ from bench_schema.estimate import cut_of
 
 from bench_compare.metrics import METRICS, PerRound
 from bench_compare.rounds.facts import Facts, facts_of_cases
-from bench_compare.statistics.samples import RoundStatistics, round_statistics, trimmed
+from bench_compare.statistics.samples import (
+    RoundSamples,
+    RoundStatistics,
+    round_statistics,
+    trimmed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from bench_schema.document import Case, Round, Samples
+    from bench_schema.document import Case, Round
 
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
@@ -38,7 +43,7 @@ class SeriesColumns:
     """Its place in the table."""
     starts: Sequence[int]
     """Place of the first entry of each case, and of one case more."""
-    samples: Sequence[Samples]
+    samples: RoundSamples
     cut: Ints
     """Leading samples that do not count; computed where the document does not tell."""
     not_warm: Mask
@@ -46,15 +51,9 @@ class SeriesColumns:
     """Of the samples that count."""
 
     @cached_property
-    def cuts(self) -> list[int]:
-        found: list[int] = self.cut.tolist()
-        return found
-
-    @cached_property
-    def times_ns(self) -> list[float]:
+    def times_ns(self) -> Array:
         """Of each round its location; NaN where no sample counts."""
-        found: list[float] = np.exp(self.statistics.log_median).tolist()
-        return found
+        return np.asarray(np.exp(self.statistics.log_median))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +141,7 @@ def _series(rounds: Sequence[Round], name: str, starts: Ints) -> SeriesColumns:
     return SeriesColumns(
         round=np.array(places, np.int64),
         starts=np.searchsorted(places, starts).tolist(),
-        samples=samples,
+        samples=RoundSamples.of(samples),
         cut=np.array(cuts, np.int64),
         not_warm=np.array(not_warm, bool),
         statistics=round_statistics(trimmed(samples, cuts) if any(cuts) else samples),
@@ -155,7 +154,7 @@ def empty_series(starts: int) -> SeriesColumns:
     return SeriesColumns(
         round=nothing,
         starts=[0] * starts,
-        samples=(),
+        samples=RoundSamples.of(()),
         cut=nothing,
         not_warm=np.empty(0, bool),
         statistics=round_statistics(()),
@@ -226,7 +225,7 @@ def _join_series(tables: Sequence[RoundTable], name: str, before: Ints) -> Serie
     return SeriesColumns(
         round=np.concatenate(rounds),
         starts=_starts([np.array(one.starts) for one in parts]).tolist(),
-        samples=[*chain.from_iterable(one.samples for one in parts)],
+        samples=RoundSamples.joined([one.samples for one in parts]),
         cut=_column(parts, attrgetter("cut")),
         not_warm=_column(parts, attrgetter("not_warm")),
         statistics=_fields(RoundStatistics, [one.statistics for one in parts]),

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_compare.statistics.samples import RoundSamples
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -43,8 +45,10 @@ def resolution(sides: Sequence[tuple[Ints, Sequence[Ints]]], level: Array) -> Ar
     ticks = np.zeros(len(level))
     for case, series in sides:
         parts: dict[int, list[Ints]] = {}
-        for place in np.flatnonzero(coarse[case]).tolist():
-            parts.setdefault(int(case[place]), []).append(series[place][:SAMPLES])
+        places = np.flatnonzero(coarse[case])
+        samples = RoundSamples.of(series).take(places)
+        for row, one in zip(case[places].tolist(), samples, strict=True):
+            parts.setdefault(row, []).append(one[:SAMPLES])
         for row, some in parts.items():
             ticks[row] = max(ticks[row], tick_ns(np.concatenate(some)))
     return np.log1p(MARGIN * ticks / np.exp(np.where(coarse, level, 0)))

@@ -8,19 +8,78 @@ of nanoseconds; samples below one nanosecond (a clock too coarse) count as one.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from bench_schema.estimate import middle_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from bench_compare.statistics.arrays import Array, Ints
 
 BLOCK_SAMPLES = 1 << 16
 """Samples in one rectangle: half a MiB, so that the work on it stays in the cache."""
+
+
+class RoundSamples(Sequence["Ints"]):
+    """The samples of many rounds as parts of few arrays. An object for each of a million would be
+    130 MB, and each forked process that looks at them would have its own."""
+
+    __slots__ = ("arrays", "first", "number", "sizes")
+
+    def __init__(self, arrays: Sequence[Ints], number: Ints, first: Ints, sizes: Ints) -> None:
+        self.arrays = arrays
+        self.number, self.first, self.sizes = number, first, sizes
+        """Of each round: its array, and where in it the samples are."""
+
+    @classmethod
+    def of(cls, rounds: Sequence[Ints]) -> RoundSamples:
+        if isinstance(rounds, RoundSamples):
+            return rounds
+        sizes = np.fromiter((one.size for one in rounds), np.int64, len(rounds))
+        return cls(rounds, np.arange(len(rounds)), np.zeros_like(sizes), sizes)
+
+    @classmethod
+    def joined(cls, parts: Sequence[RoundSamples]) -> RoundSamples:
+        if len(parts) == 1:
+            return parts[0]
+        before = itertools.accumulate((len(one.arrays) for one in parts), initial=0)
+        nothing = np.empty(0, np.int64)
+        return cls(
+            [array for one in parts for array in one.arrays],
+            np.concatenate(
+                [nothing, *(one.number + n for one, n in zip(parts, before, strict=False))]
+            ),
+            np.concatenate([nothing, *(one.first for one in parts)]),
+            np.concatenate([nothing, *(one.sizes for one in parts)]),
+        )
+
+    def part(self, places: Ints, cut: Ints | int = 0) -> RoundSamples:
+        """Some rounds, without so many leading samples of each."""
+        first, sizes = self.first[places] + cut, self.sizes[places] - cut
+        return RoundSamples(self.arrays, self.number[places], first, np.maximum(sizes, 0))
+
+    def __len__(self) -> int:
+        return self.sizes.size
+
+    @overload
+    def __getitem__(self, place: int) -> Ints: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Ints]: ...
+    def __getitem__(self, place: int | slice) -> Ints | list[Ints]:
+        if isinstance(place, slice):
+            return self.take(place)
+        [found] = self.take(np.array([place]))
+        return found
+
+    def take(self, places: slice | Ints) -> list[Ints]:
+        """Some of them, each as an array."""
+        columns = self.number[places], self.first[places], self.sizes[places]
+        every = zip(*(one.tolist() for one in columns), strict=True)
+        return [self.arrays[number][first : first + size] for number, first, size in every]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +111,8 @@ def trimmed(series: Sequence[Ints], cuts: Sequence[int]) -> list[Ints]:
 def rectangles(series: Sequence[Ints]) -> Iterator[tuple[Ints, Ints]]:
     """(indices, rows) of series of one length, at most `BLOCK_SAMPLES` at a time; empty ones are
     left out."""
-    lengths = np.fromiter((one.size for one in series), np.int64, len(series))
+    samples = RoundSamples.of(series)
+    lengths = samples.sizes
     order = np.argsort(lengths, kind="stable")
     bounds = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
     for first, last in itertools.pairwise(bounds):
@@ -60,7 +120,7 @@ def rectangles(series: Sequence[Ints]) -> Iterator[tuple[Ints, Ints]]:
         step = max(1, BLOCK_SAMPLES // max(length, 1))
         for start in range(first, last, step) if length else ():
             index = order[start : min(start + step, last)]
-            rows = np.concatenate([series[i] for i in index]).reshape(len(index), length)
+            rows = np.concatenate(samples.take(index)).reshape(len(index), length)
             yield index, narrow(rows)
 
 

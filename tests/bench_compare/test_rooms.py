@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "statistics": (),
     "metrics": (),
     "rounds": ("model", "statistics", "metrics"),
-    "input": ("errors", "model", "parallel", "rounds"),
+    "input": ("errors", "model", "parallel", "statistics", "rounds"),
     "policy": ("errors", "model", "metrics"),
     "comparison": (
         "units",

@@ -128,6 +128,8 @@ DRIFT_SIGMAS = 4.0
 OUTLIER_SHARE = 0.02
 MODE_SAMPLES = 128
 """Samples of a case that modes are looked for in."""
+MODE_CASES = 1 << 13
+"""Cases whose samples are held for that at a time: 8 MiB."""
 GOLDEN = 0.6180339887498949
 MODE_LEAST = 20
 MODE_SHARE = 0.1
@@ -202,11 +204,21 @@ def outliers(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]
 
 def modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
     """Looked for in at most `MODE_SAMPLES` samples of each case, from all of its rounds."""
-    parts: list[list[Ints]] = [[] for _ in range(height)]
-    for row, one in zip(samples.rounds.case.tolist(), samples.rounds.series, strict=True):
-        parts[row].append(one)
+    case = samples.rounds.case
+    for first in range(0, height, MODE_CASES):
+        here = np.flatnonzero((case >= first) & (case < first + MODE_CASES))
+        parts: list[list[Ints]] = [[] for _ in range(first, min(first + MODE_CASES, height))]
+        rounds = samples.rounds.series.take(here)
+        for row, one in zip((case[here] - first).tolist(), rounds, strict=True):
+            parts[row].append(one)
+        for row, text in _bimodal(parts):
+            yield first + row, "bimodal", text
+
+
+def _bimodal(cases: Sequence[Sequence[Ints]]) -> Iterator[tuple[int, str]]:
+    """Places of cases with two modes, by the samples of their rounds, and what is said of them."""
     empty = np.empty(0, np.int64)
-    whole = (np.concatenate(part) if part else empty for part in parts)
+    whole = (np.concatenate(rounds) if rounds else empty for rounds in cases)
     thinned = [one if one.size <= MODE_SAMPLES else one[spread_places(one.size)] for one in whole]
     for index, rows in rectangles(thinned):
         if rows.shape[1] < MODE_LEAST:
@@ -222,7 +234,7 @@ def modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
                 f"two modes {100 * np.expm1(apart[place]):.1f} % apart, "
                 f"{100 * share[place]:.0f} % of the samples in the slower"
             )
-            yield int(index[wide[place]]), "bimodal", text
+            yield int(index[wide[place]]), text
 
 
 @functools.cache

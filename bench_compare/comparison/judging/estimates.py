@@ -257,7 +257,7 @@ def _within_round(
     variance, dof = np.zeros(len(single)), np.full(len(single), np.inf)
     for side in samples:
         rows = np.flatnonzero(single[side.rounds.case])
-        inside, degrees = section_variance([side.rounds.series[i] for i in rows])
+        inside, degrees = section_variance(side.rounds.series.part(rows))
         case = side.rounds.case[rows]
         variance[case] += inside
         dof[case] = np.minimum(dof[case], degrees)

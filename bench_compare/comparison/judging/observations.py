@@ -12,12 +12,10 @@ import numpy.typing as npt
 
 from bench_compare.metrics import PerRound
 from bench_compare.rounds.lazy import facts
-from bench_compare.statistics.samples import RoundStatistics
+from bench_compare.statistics.samples import RoundSamples, RoundStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from bench_schema.document import Samples
 
     from bench_compare.metrics import Metric
     from bench_compare.model import CaseSide
@@ -44,7 +42,7 @@ class SeriesRounds:
     source: Ints
     index: Ints
     """`Round.index`: rounds of one index in one document visited all cases together."""
-    series: list[Samples]
+    series: RoundSamples
     not_warm: npt.NDArray[np.bool_]
     clock_mhz: Array
 
@@ -88,12 +86,12 @@ def rounds_of(side: SideRounds, name: str) -> tuple[SeriesRounds, RoundStatistic
     def column(read: Callable[[TableRounds], Any]) -> Any:
         return _joined(parts, read)[order]
 
-    series = [samples for part in parts for samples in part.rounds.series]
+    series = RoundSamples.joined([part.rounds.series for part in parts])
     rounds = SeriesRounds(
         case=column(lambda part: part.rounds.case),
         source=column(lambda part: part.rounds.source),
         index=column(lambda part: part.rounds.index),
-        series=[series[place] for place in order.tolist()],
+        series=series.part(order),
         not_warm=column(lambda part: part.rounds.not_warm).astype(bool),
         clock_mhz=column(lambda part: part.rounds.clock_mhz),
     )
@@ -114,12 +112,11 @@ def _part(held: TableCases, name: str) -> TableRounds:
     kept = found.statistics.kept[one] > 0
     one, case = one[kept], case[kept]
     at = found.round[one]
-    cuts = zip(one.tolist(), found.cut[one].tolist(), strict=True)
     rounds = SeriesRounds(
         case=held.row[case],
         source=held.source[case],
         index=table.index[at],
-        series=[found.samples[i][cut:] if cut else found.samples[i] for i, cut in cuts],
+        series=found.samples.part(one, found.cut[one]),
         not_warm=found.not_warm[one],
         clock_mhz=table.clocks.mean_mhz[at],
     )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bench_compare.comparison.judging.estimates import Values
     from bench_compare.model import Unit
     from bench_compare.policy import Policy
-    from bench_compare.statistics.arrays import Array, Mask
+    from bench_compare.statistics.arrays import Array, Ints, Mask
 
 
 # Results of metrics that are made when somebody asks for one: most reports show few of them.
@@ -58,12 +58,13 @@ class ResultColumns:
     """
     standings: Sequence[Standing]
     needed_units: Sequence[Unit]
-    p: Sequence[float | None]
+    p: Array
+    """NaN: not known."""
 
-    @cached_property
-    def numbers(self) -> Sequence[Sequence[float | None]]:
-        """The rows of `values` as lists."""
-        return [known(row) for row in self.values]
+    def row(self, place: int) -> list[float | None]:
+        """Of one case the column of `values`, then `p`."""
+        found = [*self.values[:, place].tolist(), float(self.p[place])]
+        return [None if math.isnan(one) else one for one in found]
 
     def part(self, rows: slice) -> ResultColumns:
         """Of some of the cases."""
@@ -106,7 +107,7 @@ class Results:
     def __getitem__(self, row: int) -> MetricComparison:
         """Of a case that has the metric; made anew each time, as 130,000 of them are 150 MB."""
         told = self.columns
-        base, other, ratio, low, high, q, threshold = [column[row] for column in told.numbers]
+        base, other, ratio, low, high, q, threshold, p = told.row(row)
         left, right, unit, provisional, needed = told.standings[row]
         return MetricComparison(
             metric=self.metric,
@@ -115,7 +116,7 @@ class Results:
             ratio=ratio,
             ci_low=low,
             ci_high=high,
-            p=told.p[row],
+            p=p,
             q=q,
             verdict=self.verdicts[row],
             make_reason=partial(self.make_reason, told, row),
@@ -238,6 +239,13 @@ def stretches(cases: Sequence[Metrics]) -> Iterator[tuple[list[Metrics], Place |
             yield some, None
 
 
+def make_columns(cases: Sequence[Metrics]) -> None:
+    """Before processes are forked that all need them: each would make and hold its own."""
+    for _, place in stretches(cases):
+        for results in () if place is None else place[0].values():
+            _ = results.columns
+
+
 def neighbours(cases: Sequence[Metrics]) -> Place | None:
     """Where cases are that stand one after another; None where they do not."""
     found = [place for _, place in stretches(cases)]
@@ -349,7 +357,7 @@ class _ScatteringMetric:
             for one, standing in zip(apart, standings, strict=True)
         ]
         values = np.array([*numbers, _finite(of(self.q)), self.thresholds])
-        return ResultColumns(values, standings, needed, known(_finite(of(found.p))))
+        return ResultColumns(values, standings, needed, _finite(of(found.p)))
 
     def _standings(self) -> list[Standing]:
         """Few differ, so each is made once."""
@@ -373,8 +381,8 @@ class _ScatteringMetric:
         return [made[one] for one in number.tolist()]
 
     @cached_property
-    def flags(self) -> list[tuple[bool, bool, bool, int]]:
-        """The last ones of `Evidence`, of each case."""
+    def flags(self) -> tuple[Mask, Mask, Mask, Ints]:
+        """The last ones of `Evidence`."""
         measured, found = self.measured, self.measured.estimates
         ticks = np.zeros(len(self.limit), bool)
         if measured.resolution is not None:
@@ -382,20 +390,20 @@ class _ScatteringMetric:
                 size = np.abs(found.shift)
                 ticks = (size >= self.limit) & (size < measured.resolution)
         one_visit = (found.unit == ROUND) & (found.documents == 0) & measured.apart
-        columns = ticks, measured.other_unit, one_visit, found.looks
-        return list(zip(*(one.tolist() for one in columns), strict=True))
+        return ticks, measured.other_unit, one_visit, found.looks
 
     def reason(self, told: ResultColumns, row: int) -> str:
         if not self.decided[row]:
             return ONLY_ONE
-        _, _, ratios, lows, highs, qs, _ = told.numbers
-        ratio = ratios[row]
+        _, _, ratio, low, high, q, _, _ = told.row(row)
         assert ratio is not None, "it is decided"
         move = self.moves[row]
         left, right, unit, _, more = told.standings[row]
         lacks = told.needed_units[row]
-        size = move, ratio, lows[row], highs[row], qs[row], self.thresholds[row]
-        text = reason(Evidence(*size, (left, right), lacks, more, *self.flags[row], unit))
+        size = move, ratio, low, high, q, self.thresholds[row]
+        ticks, other_unit, one_visit, looks = self.flags
+        flags = bool(ticks[row]), bool(other_unit[row]), bool(one_visit[row]), int(looks[row])
+        text = reason(Evidence(*size, (left, right), lacks, more, *flags, unit))
         if isinstance(self.measured, WithLeftOut) and row in self.measured.where:
             text = f"{self.measured.where[row]}: {text}"
         return f"{text}; cycles did not move, the clock did" if self.clock[row] else text
@@ -423,7 +431,6 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
     ]
 
     ratios = [_ratio(one, two) for one, two, _ in cases]
-    nothing = [None] * len(cases)
 
     def columns() -> ResultColumns:
         unknown = np.full(len(cases), np.nan)
@@ -431,7 +438,7 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
             [measured.base, measured.other, ratios, unknown, unknown, unknown, thresholds], float
         )
         standings = list(map(_plain_standing, measured.base.tolist(), measured.other.tolist()))
-        return ResultColumns(values, standings, [one[2] for one in standings], nothing)
+        return ResultColumns(values, standings, [one[2] for one in standings], unknown)
 
     def reason(_told: ResultColumns, row: int) -> str:
         one, two, threshold = cases[row]
@@ -439,7 +446,9 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
 
     held = ~(np.isnan(measured.base) & np.isnan(measured.other))
     decides = [one is not None for one in ratios]
-    return Results(metric.name, held.tolist(), decides, verdicts, nothing, columns, reason)
+    return Results(
+        metric.name, held.tolist(), decides, verdicts, [None] * len(cases), columns, reason
+    )
 
 
 def _exact_reason(base: float, other: float, threshold: float) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bench_schema.document import SERIES
 
+from bench_compare.comparison.judging.results import make_columns
 from bench_compare.metrics import PHASES
 from bench_compare.parallel import share_out_beside
 from bench_compare.report.html.front import short
@@ -56,6 +57,7 @@ def blocks(comparison: Comparison) -> list[DetailBlock]:
 def blocks_beside(comparison: Comparison, beside: Callable[[], T]) -> tuple[list[DetailBlock], T]:
     """`blocks`, and the rest of the page, which is made while other processes make these."""
     cases = comparison.cases
+    make_columns([case.metrics for case in cases])
     most = next(number for up_to, number in SERIES_KEPT if len(cases) <= up_to)
     sides = [side for case in cases for side in (case.base, case.other)]
     held = [() if side is None else side.cases for side in sides]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.judging.results import neighbours
+from bench_compare.comparison.judging.results import known, neighbours
 from bench_compare.model import Side, Source
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, steady
@@ -53,7 +53,7 @@ def test_columns_say_what_each_result_says(kind):
     results, rows = neighbours([case.metrics for case in one.cases])
     for name in one.metrics:
         told = results[name].columns.part(rows)
-        pairs = zip(zip(*told.numbers, strict=True), told.standings, strict=True)
+        pairs = zip(zip(*map(known, told.values), strict=True), told.standings, strict=True)
         held = results[name].held[rows]
         assert by_case(one, name) == [
             pair if has else None for pair, has in zip(pairs, held, strict=True)

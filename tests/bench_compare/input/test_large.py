@@ -19,6 +19,7 @@ from bench_compare.model import Side
 from bench_compare.policy import Policy
 from bench_compare.rounds.lazy import LazyRounds
 from bench_compare.rounds.table import joined, table_of
+from bench_compare.statistics.samples import RoundSamples
 from tests.bench_compare.build import (
     document,
     gpu_case,
@@ -133,6 +134,8 @@ def arrays(value):
     """All that a table or a part of it holds, in order."""
     if isinstance(value, np.ndarray):
         return [value.tolist()]
+    if isinstance(value, RoundSamples):
+        return [one.tolist() for one in value]
     if isinstance(value, dict):
         return [one for name in value for one in [name, *arrays(value[name])]]
     if is_dataclass(value) or isinstance(value, tuple | list):
