@@ -12,9 +12,6 @@ from bench_schema.estimate import row_mean
 if TYPE_CHECKING:
     from bench_compare.statistics.arrays import Array, Ints
 
-BLOCKS = 1 << 32
-"""More than there are units of hardware."""
-
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -63,12 +60,3 @@ def paired_columns(base: Columns, other: Columns) -> tuple[Ints, Ints]:
     first, second = np.split(number.ravel(), [len(base.document)])
     _, mine, theirs = np.intersect1d(first, second, return_indices=True)
     return mine, theirs
-
-
-def by_round(side: Array, columns: Columns) -> tuple[Array, Ints]:
-    """One column for each number of a round, and unit of hardware: the mean over the documents; and
-    a number for each of the two together."""
-    code = columns.round * BLOCKS + columns.block
-    numbers = np.unique(code)
-    means = [row_mean(side[:, code == number]) for number in numbers]
-    return np.stack(means, axis=1) if means else np.empty((len(side), 0)), numbers

@@ -111,3 +111,17 @@ def t_quantile(probability: float, dof: Array) -> Array:
         logarithm = Chebyshev.interpolate(lambda x: np.log(quantiles(1 / x)), DEGREE, domain)
         found[known] = np.exp(logarithm(inverse))
     return np.asarray(found[place].reshape(dof.shape))
+
+
+def f_above(ratio: Array, above: Array, below: Array) -> Array:
+    """P(F >= ratio) of a ratio of variances with so many degrees of freedom."""
+    from scipy import special
+
+    return np.asarray(special.fdtrc(above, below, ratio))
+
+
+def normal_scores(chance: Array) -> Array:
+    """The normal quantiles that are exceeded with these probabilities."""
+    from scipy import special
+
+    return np.asarray(-special.ndtri(np.clip(chance, 1e-12, 1 - 1e-12)))

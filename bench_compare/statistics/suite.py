@@ -11,7 +11,7 @@ from bench_schema.estimate import row_mean
 
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.intervals import DOCUMENT, ROUND, Elsewhere, Estimates, estimate
-from bench_compare.statistics.parts import BetweenDocuments
+from bench_compare.statistics.layers import BetweenDocuments
 from bench_compare.statistics.special import t_quantile, t_two_sided
 
 if TYPE_CHECKING:
@@ -52,10 +52,12 @@ def common_movement(found: Estimates) -> Shift | None:
     unit = np.bincount(found.unit[rows]).argmax()
     rows = rows[found.unit[rows] == unit]
     shift = float(np.median(found.shift[rows]))
-    known = rows[np.isfinite(found.common_dof[rows]) & ~found.single[rows]]
+    known = rows[np.isfinite(found.movement_dof[rows]) & ~found.single[rows]]
     if not known.size:
         return Shift(shift, None, None, None)
-    variance, dof = (float(np.median(x[known])) for x in (found.common_variance, found.common_dof))
+    variance, dof = (
+        float(np.median(x[known])) for x in (found.movement_variance, found.movement_dof)
+    )
     return _shift(shift, variance, dof, found.looks)
 
 

@@ -19,6 +19,7 @@ FLOOR_SD = 0.002
 """Nothing is known better than this from one unit: 0.2 %, to be re-estimated from A/A runs."""
 DEFAULT_RUN_SD = 0.005
 """Between-run spread where neither rounds nor the bulk of the cases tell it: 0.5 %."""
+LEAST_POOLED = 10
 POOLING_CASES = 30
 """Variances are shrunk towards each other from this many cases of similar length on."""
 BULK_CASES = 10
@@ -67,33 +68,40 @@ def decade_strata(level: Array) -> Ints:
     return stratum
 
 
-def prior(variance: Array, dof: Array) -> tuple[float, float]:
-    """(d0, s0²) of a scaled inverse chi-square prior, from the spread of the logarithms of the
-    variances, winsorised at 5 and 95 % (1.12 makes good for that)."""
+def prior(variance: Array, dof: Array, level: Array | None = None) -> tuple[float, Array]:
+    """(d0, s0²) of a scaled inverse chi-square prior, s0² of each case, from the spread of the
+    logarithms of the variances about their trend with the level, winsorised at 5 and 95 % (1.12
+    makes good for that). Short cases are noisier; without `level` all have one s0²."""
     half = dof / 2
     e = np.log(np.maximum(variance, LEAST_VARIANCE)) - digamma(half) + np.log(half)
     e = np.clip(e, *np.quantile(e, (0.05, 0.95)))
-    excess = 1.12 * float(e.var(ddof=1)) - float(np.mean(trigamma(half)))
+    trend = np.full(len(e), e.mean())
+    lost = 1
+    if level is not None and (spread := level - level.mean()) @ spread > 0:
+        trend = trend + spread * (spread @ e) / (spread @ spread)
+        lost = 2
+    rest = float(((e - trend) ** 2).sum()) / (len(e) - lost)
+    excess = 1.12 * rest - float(np.mean(trigamma(half)))
     if excess <= 0.02:
-        return 100.0, math.exp(float(e.mean()))
+        return 100.0, np.exp(trend)
     d0 = min(100.0, 2 * inverse_trigamma(excess))
     correction = float(digamma(np.array([d0 / 2]))[0]) - math.log(d0 / 2)
-    return d0, math.exp(float(e.mean()) + correction)
+    return d0, np.exp(trend + correction)
 
 
 def shrink(variance: Array, dof: Array, level: Array, alike: float = 0.0) -> tuple[Array, Array]:
     """Variances moved towards those of cases of similar length, with the degrees of freedom that
-    this adds; below `POOLING_CASES` cases they stay as they are. Cases that move together (`alike`,
+    this adds; below `LEAST_POOLED` cases they stay as they are. Cases that move together (`alike`,
     see `fits.Fit`) know less of the variance than their number says."""
     known = np.isfinite(variance) & (dof > 0) & np.isfinite(level)
-    if known.sum() < POOLING_CASES:
+    if known.sum() < LEAST_POOLED:
         return variance, dof
     result, degrees = variance.copy(), dof.copy()
     places = np.flatnonzero(known)
     stratum = decade_strata(level[places])
     for number in np.unique(stratum):
         at = places[stratum == number]
-        d0, s0 = prior(variance[at], dof[at])
+        d0, s0 = prior(variance[at], dof[at], level[at])
         result[at] = (d0 * s0 + dof[at] * variance[at]) / (d0 + dof[at])
         most = float(dof[at].mean()) * len(at) / (1 + (len(at) - 1) * alike)
         degrees[at] = np.maximum(dof[at], np.minimum(d0 + dof[at], most))
@@ -135,14 +143,15 @@ def _clipped_logs(variance: Array) -> Array:
 def between_document_variance(variance: Array) -> Array:
     """Variance between documents, one entry a case, from that of their rounds.
 
-    Nothing on a quiet machine. Else a document may differ from another as much as rounds do, those
-    of the case or, as states hit all cases, those of the middle case.
+    Nothing on a quiet machine. Else documents may differ as much as rounds of the middle case do:
+    states of a machine hit all of its cases. A case that alone is restless among quiet ones is so
+    by itself, and its rounds tell it.
     """
     known = np.isfinite(variance)
     if not known.any():
         return np.zeros_like(variance)
-    typical = np.maximum(variance, np.quantile(variance[known], 0.5))
-    return np.where(known, np.maximum(typical - UNSETTLED_SD**2, 0), 0)
+    states = max(float(np.median(variance[known])) - UNSETTLED_SD**2, 0.0)
+    return np.where(known, states, 0.0)
 
 
 def run_variance(shift: Array, within: Array) -> float:

@@ -22,7 +22,7 @@ from bench_compare.model import Side
 from bench_compare.rounds.lazy import gather
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.fits import fit
-from bench_compare.statistics.parts import BetweenDocuments
+from bench_compare.statistics.layers import BetweenDocuments
 from bench_compare.statistics.variances import BULK_CASES, POOLING_CASES, pooled_variance, prior
 
 if TYPE_CHECKING:

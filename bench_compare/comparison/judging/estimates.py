@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bench_compare.policy import Policy
     from bench_compare.rounds.lazy import SideRounds
     from bench_compare.statistics.arrays import Array
-    from bench_compare.statistics.parts import BetweenDocuments
+    from bench_compare.statistics.layers import BetweenDocuments
 
 
 # What a device time may be off by, as its document says: a verdict never rests on less.

@@ -15,7 +15,7 @@ from bench_compare.comparison.judging.verdict import Move, words
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, Sensitivity, SuiteNumber, Verdict
 from bench_compare.statistics.intervals import ROUND, take
-from bench_compare.statistics.parts import of_rows
+from bench_compare.statistics.layers import of_rows
 from bench_compare.statistics.suite import suite
 from bench_compare.statistics.variances import pooled_variance
 from bench_compare.units import MOST_RATIO, change_words, share_text, size_text

@@ -1,0 +1,426 @@
+"""The two layers of spread behind a change: rounds within documents, documents within sides.
+
+Rounds are the independent observations as long as nothing contradicts it. Several documents of a
+side can contradict: where their levels differ by more than their rounds explain, what they differ
+by is added to the variance of the change. So a further document narrows an interval unless it
+shows, by its own level, that documents of this build differ.
+
+Whether they do is asked of all cases together, and of each alone: the ratio of the variance between
+documents to what the rounds let expect is F distributed where documents add nothing (Searle,
+Casella & McCulloch 1992, Variance components, chapter 3). With a few documents a case has one or
+two degrees of freedom, a suite has as many for each of its cases.
+
+Source: Satterthwaite 1946 (degrees of freedom of a sum of variances); Stouffer 1949 (sum of normal
+scores).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from bench_schema.estimate import row_mean
+
+from bench_compare.statistics.arrays import units
+from bench_compare.statistics.columns import Columns, by_document
+from bench_compare.statistics.discovery import false_discovery
+from bench_compare.statistics.fits import SHARING_CASES, Fit, fit
+from bench_compare.statistics.special import f_above, normal_scores
+from bench_compare.statistics.variances import (
+    UNSETTLED_INSIDE_SD,
+    between_document_variance,
+    fleeting_variance,
+    prior,
+    shrink,
+)
+
+if TYPE_CHECKING:
+    from bench_compare.statistics.arrays import Array, Ints, Mask
+
+
+@dataclass(frozen=True, eq=False)
+class BetweenDocuments:
+    """Variances between documents of one build, as known beforehand; one entry a case, NaN where
+    nothing is known."""
+
+    common: Array
+    """What a document does to all of its cases."""
+    common_dof: Array
+    own: Array
+    """What it does to a single case."""
+    own_dof: Array
+
+
+def of_rows(between: BetweenDocuments, rows: Mask | Ints) -> BetweenDocuments:
+    return BetweenDocuments(
+        between.common[rows], between.common_dof[rows], between.own[rows], between.own_dof[rows]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """Of the cases that have one kind of observation."""
+
+    shift: Array
+    levels: tuple[Array, Array]
+    variance: Array
+    dof: Array
+    common: Array
+    """Part of `variance`: what single documents do to all of their cases, or are feared to do."""
+    common_dof: Array
+    rounds: tuple[Ints, Ints]
+    documents: tuple[Ints, Ints]
+    leverage: Array
+    """Variance of `shift` in units of the variance of the level of a document."""
+    least: Array
+    """Its variance in units of the floor's: the sum of the inverses of the numbers of rounds."""
+    apart: Mask
+    """Documents of a side differ beyond their rounds."""
+    movement: Array
+    """Variance of what all cases do together."""
+    movement_dof: Array
+    single: Mask
+    """Judged from inside single rounds."""
+
+
+SUSPICION_Z = 1.2816
+"""All cases together: documents are taken to differ where chance makes them do so in one of ten
+comparisons."""
+EVIDENCE_Q = 0.05
+"""The same of a single case, after control of false discoveries."""
+IN_GROUPS = 0.1
+"""From this on (`fits.Fit.alike`) cases move in groups: what all share lies between the groups
+then, and is no part of the movement of any. Four standard deviations of what 40 independent cases
+show in two documents a side."""
+LEAST_DOF = 3.0
+
+
+def of_rounds(sides: tuple[Array, Array], columns: tuple[Columns, Columns]) -> Change:
+    """Of cases whose sides stand in documents of their own."""
+    sides = _on_common_units(sides, columns)
+    cells = [_cells(place) + (number << 48) for number, place in enumerate(columns)]
+    means = [by_document(*one) for one in zip(sides, columns, strict=True)]
+    between = fit(
+        np.concatenate([one for one, _ in means], axis=1),
+        np.repeat([0, 1], [one.shape[1] for one, _ in means]),
+        np.concatenate([where.block for _, where in means]),
+    )
+    rounds = units(sides[0]), units(sides[1])
+    shape = _Shape(
+        shift=between.other - between.base,
+        levels=(between.base, between.other),
+        leverage=between.leverage,
+        least=1 / np.maximum(rounds[0], 1) + 1 / np.maximum(rounds[1], 1),
+        rounds=rounds,
+        documents=between.counts,
+    )
+    values, cell = np.concatenate(sides, axis=1), np.concatenate(cells)
+    return _change(values, cell, between, shape, _of_numbers(sides, columns))
+
+
+def _on_common_units(
+    sides: tuple[Array, Array], columns: tuple[Columns, Columns]
+) -> tuple[Array, Array]:
+    """Of each case what ran on units of hardware that both of its sides have; all of it where there
+    is no such unit."""
+    blocks = [np.unique(place.block) for place in columns]
+    shared = np.intersect1d(blocks[0], blocks[1])
+    if not shared.size or all(np.array_equal(one, shared) and one.size == 1 for one in blocks):
+        return sides
+    known = [np.isfinite(side) for side in sides]
+    usable = [np.zeros_like(one) for one in known]
+    for block in shared:
+        here = [one & (place.block == block) for one, place in zip(known, columns, strict=True)]
+        both = (np.any(here[0], axis=1) & np.any(here[1], axis=1)).reshape(-1, 1)
+        for one, some in zip(usable, here, strict=True):
+            one |= some & both
+    none = ~np.any(usable[0], axis=1).reshape(-1, 1)
+    base, other = (
+        np.where(one | none, side, np.nan) for one, side in zip(usable, sides, strict=True)
+    )
+    return base, other
+
+
+ROUNDS_FOR_REPEATS = 3
+"""From this many numbers of rounds on."""
+
+
+def _of_numbers(
+    sides: tuple[Array, Array], columns: tuple[Columns, Columns]
+) -> tuple[Array, Array, Ints] | None:
+    """Variance over the numbers of rounds of what other exceeds base by in rounds of one number,
+    means over documents; how much of the variance of a round is in it; how many numbers there are.
+    None where no document repeats.
+
+    What recurs in each document of a side (the order of the cases, where it puts their buffers) is
+    not told by rounds of one document, which all have it, nor by that of documents.
+    """
+    if all(len(np.unique(place.document)) < 2 for place in columns):
+        return None
+    codes = [(place.round << 24) + place.block for place in columns]
+    shared = np.intersect1d(codes[0], codes[1])
+    if len(shared) < ROUNDS_FOR_REPEATS:
+        return None
+    levels, counts = (np.full((2, len(sides[0]), len(shared)), np.nan) for _ in range(2))
+    for number, (side, code) in enumerate(zip(sides, codes, strict=True)):
+        for place, one in enumerate(shared.tolist()):
+            here = side[:, code == one]
+            levels[number, :, place], counts[number, :, place] = row_mean(here), units(here)
+    step = levels[1] - levels[0]
+    known = units(step)
+    rest = np.nan_to_num(step - row_mean(step)[:, None])
+    enough = known >= ROUNDS_FOR_REPEATS
+    variance = np.where(enough, (rest**2).sum(axis=1) / np.maximum(known - 1, 1), np.nan)
+    inverse = np.where(np.isfinite(step), 1 / np.maximum(counts, 1), np.nan)
+    return variance, row_mean(inverse[0]) + row_mean(inverse[1]), known
+
+
+def of_pairs(pair: tuple[Array, Array], place: Columns) -> Change:
+    """Of cases whose sides were measured in the same visits: shape (cases, visits)."""
+    difference = pair[1] - pair[0]
+    known = np.isfinite(difference)
+    means, _ = by_document(difference, place)
+    alone = np.zeros(means.shape[1], np.int64)
+    between = fit(means, alone, alone)
+    base, other = (row_mean(by_document(np.where(known, x, np.nan), place)[0]) for x in pair)
+    visits, documents = units(difference), units(means)
+    shape = _Shape(
+        shift=between.base,
+        levels=(base, other),
+        leverage=1 / np.maximum(documents, 1),
+        least=2 / np.maximum(visits, 1),
+        rounds=(visits, visits),
+        documents=(documents, documents),
+    )
+    return _change(difference, _cells(place), between, shape)
+
+
+class _Shape(NamedTuple):
+    """What `Change` has of them."""
+
+    shift: Array
+    levels: tuple[Array, Array]
+    leverage: Array
+    least: Array
+    rounds: tuple[Ints, Ints]
+    documents: tuple[Ints, Ints]
+
+
+class _Part(NamedTuple):
+    """Of the variance of the level of a document, one entry a case; 0 where there is none."""
+
+    variance: Array
+    dof: Array
+
+
+def _cells(place: Columns) -> Ints:
+    """A number for each document and unit of hardware in it."""
+    return (place.document << 24) + place.block
+
+
+def _change(
+    values: Array,
+    cells: Ints,
+    between: Fit,
+    shape: _Shape,
+    numbers: tuple[Array, Array, Ints] | None = None,
+) -> Change:
+    """Both layers of the observations put together; `numbers`: see `_of_numbers`."""
+    size = len(values)
+    within = fit(values, np.zeros_like(cells), cells)
+    counts = [units(values[:, cells == cell]) for cell in np.unique(cells)]
+    share = np.array(counts, float).reshape(-1, size).T
+    inverse = row_mean(1 / np.where(share > 0, share, np.nan))  # of rounds of a document
+    level = (shape.levels[0] + shape.levels[1]) / 2
+    for one in shape.levels:
+        level = np.where(np.isfinite(level), level, one)
+    spread, dof = _pooled(within.squares, within, level)
+    inner = _Part(np.nan_to_num(spread * inverse), dof)
+    if numbers is not None:
+        inner = _with_recurring(inner, spread, numbers, shape)
+    own, common, feared = _documents(within, between, inverse, level)
+    degrees = _satterthwaite(inner, own, common)
+    variance = shape.leverage * (inner.variance + own.variance + common.variance)
+    shared = _Part(
+        within.common_variance * np.nan_to_num(inverse), np.full(size, within.common_dof)
+    )
+    return Change(
+        shift=shape.shift,
+        levels=shape.levels,
+        variance=np.where(degrees > 0, variance, np.nan),
+        dof=degrees,
+        common=feared.variance * shape.leverage,
+        common_dof=feared.dof,
+        rounds=shape.rounds,
+        documents=shape.documents,
+        leverage=shape.leverage,
+        least=shape.least,
+        apart=(own.variance > 0) | (common.variance > 0),
+        movement=(shared.variance + common.variance) * shape.leverage,
+        movement_dof=_satterthwaite(shared, common),
+        single=np.zeros(size, bool),
+    )
+
+
+def _with_recurring(
+    inner: _Part, spread: Array, numbers: tuple[Array, Array, Ints], shape: _Shape
+) -> _Part:
+    """Widened where rounds of one number have more in common than chance makes them have."""
+    variance, inverse, count = numbers
+    expected = spread * inverse
+    rows = np.flatnonzero(np.isfinite(variance) & (expected > 0) & (inner.dof > 0))
+    rows = rows[(shape.documents[0] + shape.documents[1])[rows] > 2]
+    if not rows.size:
+        return inner
+    dof = np.asarray(count[rows] - 1.0, np.float64)
+    factor, degrees = _excess(variance[rows] / expected[rows], dof, inner.dof[rows], 0.0)
+    added, more = np.zeros_like(inner.variance), np.zeros_like(inner.variance)
+    added[rows], more[rows] = factor * inner.variance[rows], degrees
+    return _Part(inner.variance + added, _satterthwaite(inner, _Part(added, more)))
+
+
+def _pooled(squares: Array, found: Fit, level: Array) -> tuple[Array, Array]:
+    """The variance of one observation, moved towards those of like cases, and its degrees of
+    freedom."""
+    own = np.where(found.dof > 0, squares / np.maximum(found.dof, 1), np.nan)
+    return shrink(own, found.dof, level, found.alike)
+
+
+def _documents(
+    within: Fit, between: Fit, inverse: Array, level: Array
+) -> tuple[_Part, _Part, _Part]:
+    """What documents add to what their rounds explain: to each case by itself, and to all of them
+    together. The third is what may move all at once, part of one of the two."""
+    size = len(level)
+    known = (between.dof > 0) & np.isfinite(level)
+    nothing = _Part(np.zeros(size), np.zeros(size))
+    if not known.any():
+        return nothing, nothing, nothing
+    many = int(known.sum()) >= SHARING_CASES
+    separate = many and between.alike < IN_GROUPS
+    dof = np.where(known, between.dof, 0.0)
+    own = (between.own_squares if separate else between.squares) / np.maximum(dof, 1)
+    rounds, inner_dof = _pooled(within.own_squares if separate else within.squares, within, level)
+    expected = np.nan_to_num(rounds * inverse)
+    added, degrees = np.zeros(size), dof.copy()
+    alone = known & (expected <= 0)  # documents of single rounds: nothing else tells of a spread
+    if separate:
+        added[alone], degrees[alone] = shrink(own[alone], dof[alone], level[alone], between.alike)
+    else:
+        added[alone] = own[alone]
+    rows = known & ~alone
+    if rows.any():
+        ratio, alike = own[rows] / expected[rows], between.alike if separate else 1.0
+        factor, degrees[rows] = _excess(ratio, dof[rows], inner_dof[rows], alike)
+        added[rows] = factor * expected[rows]
+    if separate:
+        fleeting = fleeting_variance(np.where(known, own, np.nan), dof, between.side_squares)
+        added = np.maximum(added, np.where(known, fleeting - expected, 0.0))
+    degrees = np.where(added > 0, np.maximum(degrees, LEAST_DOF), 0.0)
+    inside = within.common_variance * float(np.median(inverse[known]))
+    excess = between.common_variance - inside
+    if not many or excess <= 0 or not _differs(between, inside, within.common_dof):
+        return _Part(added, degrees), nothing, nothing
+    shared_dof = np.full(size, max(between.common_dof, LEAST_DOF))
+    if separate:
+        shared = _Part(np.where(known, excess, 0.0), shared_dof)
+        return _Part(added, degrees), shared, shared
+    return _Part(added, degrees), nothing, _Part(added, shared_dof)
+
+
+def _differs(between: Fit, inside: float, dof: float) -> bool:
+    """Whether documents move all cases by more than their rounds do."""
+    if inside <= 0:
+        return True
+    ratio, degrees = between.common_variance / inside, between.common_dof
+    return float(f_above(np.array([ratio]), np.array([degrees]), np.array([dof]))[0]) <= EVIDENCE_Q
+
+
+def _excess(ratio: Array, dof: Array, inner_dof: Array, alike: float) -> tuple[Array, Array]:
+    """By how much documents vary beyond what their rounds let expect, in units of that, with its
+    degrees of freedom; 0 where that may be chance."""
+    chance = f_above(ratio, dof, inner_dof)
+    found = np.where(false_discovery(chance) <= EVIDENCE_Q, ratio, 1.0)
+    count = len(ratio)
+    together = 1 + (count - 1) * alike
+    # as many cases as if they did not move together
+    if count < SHARING_CASES or float(normal_scores(chance).sum()) <= SUSPICION_Z * math.sqrt(
+        count * together
+    ):
+        return np.maximum(found - 1, 0.0), dof
+    d0, s0 = prior(ratio, dof)
+    found = (d0 * np.maximum(s0, 1.0) + dof * ratio) / (d0 + dof)
+    degrees = np.maximum(dof, np.minimum(d0 + dof, dof * count / together))
+    return np.maximum(found - 1, 0.0), degrees
+
+
+def _satterthwaite(*parts: _Part) -> Array:
+    """Degrees of freedom of the sum of variances; 0 where none is known."""
+    total = np.asarray(sum(one.variance for one in parts))
+    lost = sum(one.variance**2 / np.where(one.dof > 0, one.dof, np.inf) for one in parts)
+    best = np.max([one.dof for one in parts], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(lost > 0, total**2 / lost, best)
+
+
+# What single documents cannot tell of themselves.
+
+SINGLES = 2.0
+"""One document of base and one of other: 1 / 1 + 1 / 1."""
+
+
+def with_unsettled(part: Change, inside: Array | None = None) -> Change:
+    """Add what rounds that do not keep still, or samples `inside` of them (variance), let expect of
+    documents; the more documents agree, the less of it."""
+    spread = np.where(part.single, np.nan, part.variance / part.least)
+    states = between_document_variance(spread)
+    if inside is not None:
+        states = np.maximum(states, np.where(inside > UNSETTLED_INSIDE_SD**2, inside, 0.0))
+    return _with(part, states * part.leverage * _doubt(part), part.dof)
+
+
+def _doubt(part: Change) -> Array:
+    """How much of a guess about documents is left when so many have agreed; nothing where they
+    have shown what they differ by."""
+    more = np.maximum(part.documents[0] + part.documents[1] - 2, 0)
+    return np.where(part.apart, 0.0, LEAST_DOF / (LEAST_DOF + more))
+
+
+def _with(part: Change, states: Array, dof: Array) -> Change:
+    added = states > 0
+    return replace(
+        part,
+        variance=part.variance + states,
+        common=part.common + states,
+        movement=part.movement + states,
+        common_dof=np.where(added, dof, part.common_dof),
+        movement_dof=np.where(added, dof, part.movement_dof),
+        apart=part.apart | added,
+    )
+
+
+def with_known(part: Change, between: BetweenDocuments | None) -> Change:
+    """Add what is known of documents beforehand, where they do not tell more themselves."""
+    if between is None:
+        return part
+    doubt = _doubt(part) * part.leverage
+    common, own = between.common * doubt, between.own * doubt
+    known = np.isfinite(common + own) & ~part.apart
+    common, own = (np.where(known, one, 0.0) for one in (common, own))
+    dof = _satterthwaite(
+        _Part(part.variance, part.dof),
+        _Part(common, np.nan_to_num(between.common_dof)),
+        _Part(own, np.nan_to_num(between.own_dof)),
+    )
+    return replace(
+        part,
+        variance=part.variance + common + own,
+        dof=np.where(known, dof, part.dof),
+        common=part.common + common,
+        movement=part.movement + common,
+        common_dof=np.where(known, between.common_dof, part.common_dof),
+        movement_dof=np.where(known, between.common_dof, part.movement_dof),
+        apart=part.apart | known,
+    )
