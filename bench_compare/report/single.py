@@ -214,7 +214,7 @@ class ShownRun:
 
 def conclude(run: ShownRun) -> Conclusion:
     """FAIL where a case failed or its outputs differ from the reference."""
-    failed = [one for one in run.cases if one.state in FAILED]
+    failed = [one for word in FAILED for one in run.cases if one.state == word]
     total = len(run.cases)
     if failed:
         kinds = Counter(one.state for one in failed)

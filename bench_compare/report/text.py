@@ -11,7 +11,7 @@ from tabulate import tabulate
 from bench_compare.report.cells import cell_text, counts_text
 from bench_compare.report.model import RatioInterval
 from bench_compare.report.names import cut, safe, shortened
-from bench_compare.units import margin_text
+from bench_compare.units import NOTHING, margin_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -266,7 +266,8 @@ def _shown(cell: Cell, view: View) -> str:
 def _alone(cell: Cell, view: View) -> str:
     """Without the head of its column."""
     text = _shown(cell, view)
-    return f"{text} (95 % CI)" if text and isinstance(cell, RatioInterval) else text
+    is_margin = isinstance(cell, RatioInterval) and text not in ("", NOTHING)
+    return f"{text} (95 % CI)" if is_margin else text
 
 
 def _head(column: Column, view: View) -> str:

@@ -102,9 +102,15 @@ def news_text(news: BadNews) -> str:
 
 
 def other_bad_news(comparison: Comparison) -> list[BadNews]:
-    """Bad news that no headline verdict tells: of other metrics, of the suite, or allowed."""
+    """Bad news that neither a headline verdict nor a common movement tells: of other metrics, of
+    devices, or allowed."""
     told = {(case.id, case.verdict) for case in comparison.cases}
-    return [n for n in comparison.bad_news if n.allowed or (n.case, n.verdict) not in told]
+    moved = {movement.reason for movement in comparison.movements}
+    return [
+        n
+        for n in comparison.bad_news
+        if n.allowed or ((n.case, n.verdict) not in told and n.sentence not in moved)
+    ]
 
 
 def instant(text: str) -> str:
@@ -129,7 +135,7 @@ def suite_text(number: SuiteNumber) -> str:
         text += f" of {where}"
     text += f": {change_text(number.ratio)}"
     if number.ci_low is not None:
-        return f"{text} (95 % {interval_text(number.ci_low, number.ci_high)})"
+        return f"{text} (95 % CI {interval_text(number.ci_low, number.ci_high)})"
     source = "summaries" if number.unit == "summary" else f"a single {number.unit} a side"
     return f"{text} (no interval from {source})"
 

@@ -74,11 +74,12 @@ function factorText(ratio) {
 
 // An interval around 1 that reaches further than this factor either way says nothing.
 const MOST_RATIO = 10;
+export const NOTHING = "no information";
 
 // Both ends as changes; as factors once one of them leaves ±25 %.
 export function intervalText(low, high) {
   if (!known(low) || !known(high)) return UNKNOWN;
-  if (low <= 0 || (low < 1 && high > 1 && high / low > MOST_RATIO ** 2)) return "no information";
+  if (low <= 0 || (low < 1 && high > 1 && high / low > MOST_RATIO ** 2)) return NOTHING;
   const wide = low < 1 / WIDE_INTERVAL || high > WIDE_INTERVAL;
   const text = wide ? factorText : changeText;
   return spanText(low, high, text);

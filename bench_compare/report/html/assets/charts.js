@@ -73,9 +73,13 @@ export function spanOf(ratios, share = 0.95) {
   return Math.max(most * 1.15, Math.log(1.02));
 }
 
-// Without zeros that say nothing: +5 %, ×2.
+const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+// Without zeros that say nothing: +5 %, ×2, ×10⁴.
 function short(ratio) {
   if (Math.abs(ratio - 1) < 1e-9) return "same";
+  const power = Math.round(Math.log10(ratio));
+  if (Math.abs(power) > 2) return `${power < 0 ? "÷" : "×"}10${RAISED[Math.abs(power)]}`;
   const text = changeText(ratio).replace(".0\u00a0%", "\u00a0%");
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }

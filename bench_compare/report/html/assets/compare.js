@@ -2,7 +2,7 @@
 // are columns of one row.
 
 import {
-  badge, byId, changeText, counted, differenceText, el, fill, intervalText, known, lookOf, number,
+  badge, byId, changeText, counted, differenceText, el, fill, intervalText, known, lookOf, NOTHING, number,
   page, plural, rowHead, sign, table, UNKNOWN, valueText,
 } from "./base.js";
 import {
@@ -74,7 +74,9 @@ function noAnswer(suite) {
 }
 
 function suiteInterval({ low, high, unit }) {
-  if (known(low)) return `95 % interval ${intervalText(low, high)}`;
+  const text = intervalText(low, high);
+  if (text === NOTHING) return `${NOTHING} in its 95 % interval`;
+  if (known(low)) return `95 % interval ${text}`;
   return `no interval: ${unit === "summary" ? "summaries only" : `a single ${unit} a side`}`;
 }
 
