@@ -15,7 +15,7 @@ from bench_schema.identity import engine_name
 
 from bench_compare.metrics import GATES
 from bench_compare.model import Change, Verdict
-from bench_compare.rounds.lazy import facts
+from bench_compare.rounds.lazy import facts, series_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -86,52 +86,43 @@ def _fewer(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
     """Outputs of which elements are left out, and iterations that are not checked, in a larger
     share of the documents."""
     before, after = _passed(base), _passed(other)
-    most = {output.name: output.elements for one in before for output in one.outputs}
-    for one in before:
-        most |= {o.name: o.elements for o in one.outputs if o.elements > most[o.name]}
+    most: dict[str, int] = {}
+    for output in (output for one in before for output in one.outputs):
+        most[output.name] = max(most.get(output.name, 0), output.elements)
 
     def misses(one: Validation) -> list[str]:
         return [o.name for o in one.outputs if o.elements < most.get(o.name, 0)]
 
-    if _share(before, after, misses).worse:
+    if any(map(misses, after)) and _share(before, after, misses).worse:
         name = next(name for one in after for name in misses(one))
         yield f"not all elements of output {name} are checked any more"
-    rates = [_checked_iterations(case) for case in base]
-    often = max((one for one in rates if one is not None), default=None)
-    if often is None or often.checked == 0:
+    often, least = (
+        choose(one.iterations_checked for one in side)
+        for choose, side in ((max, before), (min, after))
+    )
+    if often == 0 or least * FEWER > often:
         return
+    share = max(_checked_share(case) for case in base)
 
     def is_seldom(case: Case) -> bool:
-        found = _checked_iterations(case)
-        if found is None or found.checked * FEWER > often.checked:
+        found = case.validation
+        if found is None or found.status != "passed" or found.iterations_checked * FEWER > often:
             return False
-        return found.checked == 0 or found.share * FEWER <= often.share
+        return found.iterations_checked == 0 or _checked_share(case) * FEWER <= share
 
     if _share(base, other, is_seldom).worse:
-        least = min(one.checked for one in map(_checked_iterations, other) if one is not None)
-        yield f"iterations checked: {least}, were {often.checked}"
+        yield f"iterations checked: {least}, were {often}"
 
 
-class CheckedIterations(NamedTuple):
-    """Of a case whose outputs passed."""
-
-    checked: int
-    share: float
-    """Of those that were timed."""
-
-
-def _checked_iterations(case: Case) -> CheckedIterations | None:
-    found = case.validation
-    if found is None or found.status != "passed":
-        return None
-    name = time_series(case)
-    if name is None:
-        timed = 0
-    elif case.rounds:
-        timed = sum(one.series[name].size for one in case.rounds if name in one.series)
-    else:
+def _checked_share(case: Case) -> float:
+    """Iterations that were checked, of those that were timed; 0 where outputs did not pass."""
+    name, found = time_series(case), case.validation
+    if name is None or found is None or found.status != "passed":
+        return 0.0
+    timed = sum(len(one) for one in series_of(case.rounds, name).samples)
+    if not case.rounds:
         timed = case.summary[name].count
-    return CheckedIterations(found.iterations_checked, found.iterations_checked / max(timed, 1))
+    return found.iterations_checked / max(timed, 1)
 
 
 def _looser(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[str]:
