@@ -7,6 +7,7 @@ seen.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections import Counter, defaultdict
@@ -23,7 +24,7 @@ from bench_compare.units import change_words, share_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.model import BadNews, CaseComparison, Comparison, Side
+    from bench_compare.model import BadNews, CaseComparison, Comparison
 
 MOVED = frozenset({*WORSENED, Verdict.FASTER, Verdict.BETTER, Verdict.CLOCK, Verdict.UNCLEAR})
 """Verdicts of a metric, which has a ratio."""
@@ -43,8 +44,14 @@ def conclude(comparison: Comparison) -> Conclusion:
         hint = _hint(comparison)
         allowed = comparison.invocation.allow_no_answer and not loud
         return Conclusion("UNDECIDED", "; ".join(doubts), hint, allowed)
-    seen = _seen(comparison)
-    return Conclusion("PASS", ", ".join(_passed(comparison)) + (f"; {seen}" if seen else ""))
+    parts = [", ".join(_passed(comparison))]
+    if comparison.sensitivity:  # of several sides the one that shows least
+        least_able = max(
+            comparison.sensitivity,
+            key=lambda one: math.inf if one.p90_ratio is None else one.p90_ratio,
+        )
+        parts.append(least_able.sentence)
+    return Conclusion("PASS", "; ".join(parts))
 
 
 def _beside_the_point(comparison: Comparison) -> frozenset[Verdict]:
@@ -113,10 +120,14 @@ def _doubts(comparison: Comparison) -> Iterator[str]:
             if one.blind:
                 yield f"{one.other_label}: {one.sentence}" if many else one.sentence
         for side in comparison.others:
-            verdicts = _measured(comparison, side.label)
-            if verdicts and verdicts.count(Verdict.UNCLEAR) == len(verdicts):
-                lead = f"{side.label}: " if many else ""
-                yield f"{lead}{_all_unclear(comparison, side, len(verdicts))}"
+            measured = [
+                case
+                for case in comparison.cases
+                if case.gate is not None and case.other_label == side.label
+            ]
+            verdicts = {verdict_of(case.metrics, case.gate or "") for case in measured}
+            if verdicts == {Verdict.UNCLEAR}:
+                yield f"{side.label}: {_all_unclear(measured)}" if many else _all_unclear(measured)
     if passed_over:
         yield _first_of(passed_over)
 
@@ -125,24 +136,15 @@ def _first_of(sentences: Sequence[str]) -> str:
     return sentences[0] + (f" (and {len(sentences) - 1} more)" if len(sentences) > 1 else "")
 
 
-def _measured(comparison: Comparison, label: str) -> list[Verdict | None]:
-    """Verdicts of the metrics that decide, and what became of cases that none decides."""
-    return [
-        verdict_of(case.metrics, case.gate)
-        for case in comparison.cases
-        if case.other_label == label and case.gate is not None
-    ]
-
-
-def _all_unclear(comparison: Comparison, other: Side, count: int) -> str:
-    cases = "the only measured case is" if count == 1 else f"all {count} measured cases are"
-    text = f"{cases} unclear"
+def _all_unclear(cases: Sequence[CaseComparison]) -> str:
+    lead = (
+        "the only measured case is" if len(cases) == 1 else f"all {len(cases)} measured cases are"
+    )
+    text = f"{lead} unclear"
     needed = [
         (metric.rounds_needed, metric.needed_unit)
-        for case in comparison.cases
-        if case.other_label == other.label
-        and (metric := case.gate_metric) is not None
-        and metric.rounds_needed is not None
+        for case in cases
+        if (metric := case.gate_metric) is not None and metric.rounds_needed is not None
     ]
     number = round(median(count for count, _ in needed)) if needed else 0
     if not 0 < number <= MOST_MORE:
@@ -173,16 +175,6 @@ def _passed(comparison: Comparison) -> Iterator[str]:
             yield f"{counts[verdict]} {verdict}"
 
 
-def _seen(comparison: Comparison) -> str:
-    """The slow-down that the comparison could have seen; of several sides the least able one."""
-    if not comparison.sensitivity:
-        return ""
-    return max(
-        comparison.sensitivity,
-        key=lambda one: float("inf") if one.p90_ratio is None else one.p90_ratio,
-    ).sentence
-
-
 # The command line that would decide.
 
 OUT_FLAGS = ("-o", "--output", "--out")
@@ -202,8 +194,10 @@ def _hint(comparison: Comparison) -> str | None:
     base, other = comparison.base, comparison.others[-1]
     last = other.sources[-1]
     command = last.document.run.command
-    together = {source.path for source in base.sources} & {source.path for source in other.sources}
-    if not together and command and _two_engines(base, other):
+    paths = [{source.path for source in side.sources} for side in (base, other)]
+    hosts = {s.document.machine.host for side in (base, other) for s in side.sources}
+    alone = len(base.engines) == len(other.engines) == len(hosts) == 1
+    if command and alone and base.engines != other.engines and not paths[0] & paths[1]:
         words = without(without(command[1:], OUT_FLAGS), ENGINE_FLAGS)
         pair = ["--a", base.engines[0], "--b", other.engines[0], "--until", "decided"]
         return shlex.join(["bench-run", *words, *pair, "-o", "ab.json"])
@@ -215,14 +209,6 @@ def _hint(comparison: Comparison) -> str | None:
         return None
     words = ["bench-compare", *called.words, "--quiet", "--json", OPEN_FILE]
     return f"{shlex.join(words)}; {run}"
-
-
-def _two_engines(base: Side, other: Side) -> bool:
-    """Whether two engines, or two builds of one, were measured on one host in separate runs."""
-    hosts = {s.document.machine.host for side in (base, other) for s in side.sources}
-    if len(hosts) > 1 or len(base.engines) != 1 or len(other.engines) != 1:
-        return False
-    return base.engines != other.engines
 
 
 def run_again(command: Sequence[str], path: str, record: str) -> str | None:

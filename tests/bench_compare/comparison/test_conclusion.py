@@ -12,6 +12,7 @@ from bench_compare.comparison.conclusion import conclude
 from bench_compare.model import Invocation, Verdict
 from bench_compare.policy import Allowance, Policy, UnclearLimit
 from tests.bench_compare.build import case, document, side, steady, validation
+from tests.bench_compare.report.shown import render
 
 
 def cases(seed, factor=1.0, count=4, **changes):
@@ -94,6 +95,12 @@ def test_all_unclear_is_no_answer():
     found = conclude(held(noisy(1), noisy(2)))
     assert (found.word, found.exit_code) == ("UNDECIDED", 1)
     assert "all 4 measured cases are unclear" in found.sentence
+
+
+def test_the_rows_are_shown_where_all_are_unclear_and_hidden_where_some_are_not():
+    unclear, same = held(noisy(1), noisy(2)), held(cases(1), cases(2))
+    texts = [render("text", comparison) for comparison in (unclear, same)]
+    assert [4, 0] == [sum(f" g{n} " in text for n in range(4)) for text in texts]
 
 
 def test_no_answer_may_be_allowed_and_stays_undecided():
