@@ -317,7 +317,7 @@ def _completion(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 def wrong(case: Case) -> bool:
     """Its outputs are, in any iteration, or it changed its inputs, or its time is one that no
     machine of this kind reaches. Whatever the status says: a mismatch that is told counts."""
-    if case.implausible is not None:
+    if case.implausible is not None or facts(case.rounds).mismatched:
         return True
     found = case.validation
     if found is None:
@@ -342,6 +342,8 @@ def _validation(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 def complaint(cases: Sequence[Case]) -> str:
     """What is wrong with them, in words."""
     failed = [c.validation for c in cases if c.validation is not None]
+    strayed = [c for c in cases if c.validation is not None and _strays(c.validation)]
+    strayed += [case for case in cases if facts(case.rounds).mismatched]
     sentence = next((v.reason for v in failed if v.status == "failed" and v.reason), None)
     implausible = next((c.implausible for c in cases if c.implausible is not None), None)
     if sentence is None and implausible is not None:
@@ -350,7 +352,7 @@ def complaint(cases: Sequence[Case]) -> str:
         return "its inputs are changed"
     if sentence is not None:
         return sentence
-    passed = any(v.status == "passed" and _strays(v) for v in failed)
+    passed = any(c.validation is not None and c.validation.status == "passed" for c in strayed)
     text = "outputs are outside of the tolerance"
     return f"{text}, though they are said to have passed" if passed else text
 

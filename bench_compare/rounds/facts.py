@@ -58,6 +58,8 @@ class Facts(NamedTuple):
     throttled_after: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     disturbed: tuple[Disturber, ...] = ()
+    mismatched: bool = False
+    """Whether a checked iteration had elements outside of the tolerance."""
 
 
 @lru_cache(KEPT)
@@ -97,6 +99,7 @@ def _sign(one: Round) -> Hashable:
         () if after is None else tuple(after.throttle),
         tuple(one.notes),
         None if beside is None or is_quiet(beside) else _disturber(one, beside),
+        one.checks is not None and any(one.checks.mismatched),
     )
 
 
@@ -114,6 +117,7 @@ def of_round(one: Round) -> Facts:
         tuple(after),
         tuple(one.notes),
         () if beside is None or is_quiet(beside) else (_disturber(one, beside),),
+        one.checks is not None and any(one.checks.mismatched),
     )
 
 
@@ -122,7 +126,7 @@ def joined(parts: Sequence[Facts]) -> Facts:
     if not parts:
         return Facts()
     columns = list(zip(*parts, strict=True))
-    places, timings, series, sampled, bounds, throttled, after, notes, disturbed = columns
+    places, timings, series, sampled, bounds, throttled, after, notes, disturbed, wrong = columns
     return Facts(
         _each_once(places),
         frozenset().union(*timings),
@@ -133,6 +137,7 @@ def joined(parts: Sequence[Facts]) -> Facts:
         _each_once(after),
         tuple(chain.from_iterable(notes)),
         tuple(chain.from_iterable(disturbed)),
+        any(wrong),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from bench_schema.document import Checks
 
 from bench_compare.comparison.outcomes import changes
 from bench_compare.model import CaseSide, Verdict
@@ -181,6 +182,14 @@ def checked(**changes):
 def test_outputs_that_passed_beside_a_mismatch_are_wrong(contradiction):
     (change,) = changes(RIGHT, several(checked(**contradiction)))
     assert Verdict.NEWLY_WRONG is change.verdict
+
+
+def test_outputs_that_passed_beside_a_round_with_mismatches_are_wrong():
+    checks = Checks((0, 1), (0, 2), (0.0, 1.0), ("a", "b"))
+    rounds = (replace(round_(0, {"e2e_ns": [5, 5]}), checks=checks),)
+    (change,) = changes(RIGHT, several(replace(GOOD, rounds=rounds)))
+    assert Verdict.NEWLY_WRONG is change.verdict
+    assert "said to have passed" in change.reason
 
 
 @pytest.mark.parametrize(
