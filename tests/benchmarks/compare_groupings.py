@@ -118,7 +118,8 @@ def main() -> None:
             found[base, other] = one.called
             print(
                 f"{shift:4g} %    {base} + {other}  {one.cases:6}  {one.called:6.3f}"
-                f"  {one.same:5.3f}    {one.unclear:5.3f}  {one.held:5.3f}      {100 * one.half_width:4.2f} %"
+                f"  {one.same:5.3f}    {one.unclear:5.3f}  {one.held:5.3f}"
+                f"      {100 * one.half_width:4.2f} %"
                 f"{'  weaker with more' if weaker else ''}",
                 flush=True,
             )
