@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from bench_schema.checks.acceptor import VERSIONS
+from bench_schema.packing import CONTROLS
 
 from bench_compare.parallel import share_out
 
@@ -47,7 +48,7 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - the record is w
         "exit_code": answer.exit_code,
     }
     tree = {"kind": payload.tree["kind"], "conclusion": conclusion, **payload.tree}
-    around = orjson.dumps(tree, option=orjson.OPT_INDENT_2).decode()
+    around = harmless(orjson.dumps(tree, option=orjson.OPT_INDENT_2))
     if not payload.count:
         return f"{around}\n"
     before, empty, after = around.rpartition(f'"{payload.key}": []')
@@ -58,9 +59,17 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - the record is w
         for start in range(part.start, part.stop, BLOCK):
             values = payload.items(range(start, min(start + BLOCK, part.stop)))
             text = orjson.dumps(values, option=orjson.OPT_INDENT_2)[1:-2]
-            found.append(text.replace(b"\n", b"\n  ").decode())  # in texts it is an escape
+            found.append(harmless(text.replace(b"\n", b"\n  ")))  # in texts it is an escape
         return found
 
     items = share_out(blocks, payload.count, 1, LEAST_SHARE)
     more = chain.from_iterable((",", block) for block in items[1:])
     return "".join((before, empty[:-1], items[0], *more, "\n  ]", after, "\n"))
+
+
+def harmless(data: bytes) -> str:
+    """With an escape for what steers a terminal: of these characters JSON escapes the first 32."""
+    text = data.decode()
+    if text.isascii() and "\x7f" not in text:  # as nearly all are
+        return text
+    return CONTROLS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)

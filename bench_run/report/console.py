@@ -84,10 +84,19 @@ def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str
 def _row(case: Case) -> tuple[str, ...]:
     time = case_time(case)
     if time is None:
-        return (one_line(case.graph.name), case.engine, case.outcome.status, "", "", "", "", "")
+        return (
+            one_line(case.graph.name),
+            one_line(case.engine),
+            case.outcome.status,
+            "",
+            "",
+            "",
+            "",
+            "",
+        )
     return (
         one_line(case.graph.name),
-        case.engine,
+        one_line(case.engine),
         marked(time_text(time.ns), case),
         percent_text(time.half_width_ratio),
         *map(rate_text, rates(case.work, time.ns)),

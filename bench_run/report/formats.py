@@ -1,27 +1,25 @@
 """Other forms of a document: CSV and Markdown, one row of `FORMATS` each, document in, text out.
 
-CSV follows RFC 4180, with a header line and times in nanoseconds. ``time_ns`` is the case's time
-over its rounds (`bench_schema.estimate`); columns that begin with ``pooled_`` are statistics of the
-samples of all rounds together. The table in Markdown is for a ticket or a pull request, and says
-where it was measured.
+CSV has a header line, times in nanoseconds, and texts as `bench_schema.packing.csv_line` has them.
+``time_ns`` is the case's time over its rounds (`bench_schema.estimate`); columns that begin with
+``pooled_`` are statistics of the samples of all rounds together. The table in Markdown is for a
+ticket or a pull request, and says where it was measured.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.document import PAID_ONCE, Summary
 from bench_schema.estimate import case_time, main_series
-from bench_schema.packing import plain_cell
+from bench_schema.packing import csv_line
 from bench_schema.summary import rates
 from tabulate import tabulate
 
 from bench_run.report.console import peak_text, validation_text
 from bench_run.report.labels import device_timing, footnotes, marked, plan_labels
-from bench_run.text import percent_text, rate_text, time_text
+from bench_run.text import one_line, percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,12 +72,8 @@ SAMPLE_COLUMNS = (
 
 
 def _csv(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({k: plain_cell(v) if isinstance(v, str) else v for k, v in row.items()})
-    return out.getvalue()
+    lines = [csv_line(columns), *(csv_line(map(row.get, columns)) for row in rows)]
+    return "\n".join([*lines, ""])
 
 
 def cases_csv(document: Document) -> str:
@@ -195,7 +189,7 @@ def _row(case: Case, *labels: str) -> tuple[str, ...]:
 
 def escape(text: str) -> str:
     """Text that stands in a Markdown table as it is."""
-    plain = " ".join(text.split())
+    plain = one_line(" ".join(text.split()))
     for sign in "\\`*_{}[]<>#|~":
         plain = plain.replace(sign, "\\" + sign)
     return plain

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.estimate import main_series
 
-from bench_run.text import shorten
+from bench_run.text import one_line, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ def plan_labels(document: Document) -> tuple[str, ...]:
             label = " ".join([*place, *(case.variant[key] for key in sorted(case.variant))])
         elif ids.get(case.engine, "").startswith(BY_PLACE):
             label = case.plan.get("plan", "")
-        labels.append(label)
+        labels.append(one_line(label))
     return tuple(labels)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import glob
+import io
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from bench_schema.errors import UnreadableError, UnwritableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 
 Unpacked = TypeVar("Unpacked", bytes, bytearray)
@@ -155,11 +158,33 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
             os.close(handle)
 
 
-# Cells of CSV that spreadsheets take for what they are.
+# Rows of CSV (RFC 4180) that every reader takes for what they are.
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take a text for a formula; such names get an apostrophe in front."""
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What makes a spreadsheet take a text for a formula (OWASP, "CSV Injection"; the last four are
+the wide ones of East Asia)."""
+CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What steers a terminal or turns the direction of writing, the end of a line apart."""
+LINE_END = "\r\n"
+"""The writer quotes a cell that holds a sign of its line end; before Python 3.13 no other."""
+
+
+def csv_line(cells: Iterable[object], floats: str = "") -> str:
+    """One row, without an end. A text that would be a formula gets an apostrophe in front, control
+    characters are spelled out (``\\x1b``), a cell with a line end is quoted; None is empty.
+    `floats`: their format."""
+    out = io.StringIO()
+    plain: list[object] = []
+    for cell in cells:
+        if isinstance(cell, str):
+            plain.append(plain_cell(cell))
+        else:
+            plain.append(format(cell, floats) if isinstance(cell, float) else cell)
+    csv.writer(out, lineterminator=LINE_END).writerow(plain)
+    return out.getvalue().removesuffix(LINE_END)
 
 
 def plain_cell(text: str) -> str:
+    if not text.isprintable():
+        text = CONTROLS.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from bench_compare.errors import UsageError
+from bench_compare.report.json_text import harmless
+from bench_compare.report.names import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +69,7 @@ def render(report: Report, view: View) -> str:
         **page.data,
     }
     return Template(asset("page.html")).substitute(
-        title=html.escape(f"{answer.word}: {page.title}"),
+        title=html.escape(safe(f"{answer.word}: {page.title}")),
         policy=POLICY.format(scripts=f"'sha256-{digest(script)}' {source}".rstrip()),
         style=asset("page.css"),
         formats=f"{', '.join(['Markdown', *more])} and JSON",
@@ -82,7 +84,7 @@ def embedded(value: Any) -> str:
     data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     for sign in ESCAPED:
         data = data.replace(sign.encode(), f"\\u{ord(sign):04x}".encode())
-    return data.decode()
+    return harmless(data)
 
 
 def asset(name: str) -> str:
