@@ -125,7 +125,9 @@ def _doubts(comparison: Comparison) -> Iterator[str]:
                 for case in comparison.cases
                 if case.gate is not None and case.other_label == side.label
             ]
-            verdicts = {verdict_of(case.metrics, case.gate or "") for case in measured}
+            verdicts = {
+                verdict_of(one.metrics, one.gate) for one in measured if one.gate is not None
+            }
             if verdicts == {Verdict.UNCLEAR}:
                 yield f"{side.label}: {_all_unclear(measured)}" if many else _all_unclear(measured)
     if passed_over:

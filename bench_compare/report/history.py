@@ -122,15 +122,16 @@ def conclude(
     """`fail_on`: words of the command's ``--fail-on``."""
     if history.gating and "new-regression" in fail_on:
         worst = max(history.gating, key=lambda event: event.cost_ratio)
-        return Conclusion(
-            "FAIL", f"{headline(history)}: {worst.sentence} {size_text(worst)}".rstrip()
-        )
+        size = size_text(worst)
+        parts = [f"{headline(history)}: {worst.sentence}", *([size] if size else [])]
+        return Conclusion("FAIL", ", ".join(parts))
     if history.problems:
         return Conclusion("UNDECIDED", history.problems[0], allowed=allow_no_answer)
-    hint = history.suggestions[0].command if history.suggestions and history.unclear else None
     if history.unclear and "unclear" in fail_on:
+        hint = history.suggestions[0].command if history.suggestions else None
         return Conclusion("UNDECIDED", headline(history), hint, allow_no_answer)
-    parts = [headline(history), noise_text(history)]
+    told = f"{headline(history)} (not counted)" if history.gating else headline(history)
+    parts = [told, noise_text(history)]
     return Conclusion("PASS", "; ".join(part for part in parts if part))
 
 

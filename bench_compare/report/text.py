@@ -176,6 +176,8 @@ def _group_blocks(table: Table, rows: Sequence[ReportRow], view: View) -> Iterat
         yield _sentences([row for row in told if row.news != "bad"], view)
         yield _columns(table, [row for row in measured if row.news == "quiet"], view)
         return
+    if not rows:
+        return
     shown = list(rows)
     if table.most is not None and len(shown) > table.most:
         size = table.size

@@ -13,7 +13,6 @@ import pytest
 
 from tests.conftest import ROOT, graph_json
 
-
 ANYWAY = "--allow-no-answer"
 
 
