@@ -240,10 +240,16 @@ NOUNS = {"document": "documents", "pair": "pairs"}
 def provisional_text(shown: Iterable[CaseComparison]) -> str:
     """What a question mark stands for; empty where there is none."""
     metrics = [m for case in shown if provisional(case) and (m := case.gate_metric) is not None]
-    few = [m for m in metrics if min(m.base_rounds, m.other_rounds) < LEAST_UNITS]
+    raw = [m for m in metrics if m.unit == "summary"]
+    few = [
+        m
+        for m in metrics
+        if min(m.base_rounds, m.other_rounds) < LEAST_UNITS and m.unit != "summary"
+    ]
     nouns = dict.fromkeys(NOUNS.get(m.unit, "rounds") for m in few)
-    why = [f"fewer than {LEAST_UNITS} {' or '.join(nouns)} a side"] if few else []
-    if len(few) < len(metrics):
+    why = ["summary only, no samples: the raw ratio counts"] if raw else []
+    why += [f"fewer than {LEAST_UNITS} {' or '.join(nouns)} a side"] if few else []
+    if len(few) + len(raw) < len(metrics):
         why.append("another unit of hardware")
     return f"? provisional: {', or '.join(why)}" if why else ""
 

@@ -210,6 +210,8 @@ def drawn(random, bad, trouble=None):
     identity = "plain" if plain else chosen(random, IDENTITIES)
     if identity == "engines" and trouble in CHECKS:
         identity = "plain"
+    if identity == "second engine" and trouble == ALL_SLOWER:
+        identity = "plain"  # half of the cases have no common movement
     sampling = "samples" if trouble in NEEDS_SAMPLES else chosen(random, SAMPLING)
     sizes = random.integers(1, 4, chosen(random, (2, 2, 2, 3)))
     sizes = np.maximum(sizes, 2) if trouble in SEVERAL else sizes
@@ -569,8 +571,7 @@ def counting(random, plan):
         return ["--fail-on", chosen(random, (metric, f"only:{metric},clock"))]
     if random.random() >= 0.4:
         return []
-    # The common movement counts whatever is listed, but summaries have none.
-    listed = plan.trouble in BY_LIST or (plan.trouble == ALL_SLOWER and plan.sampling != "samples")
+    listed = plan.trouble in BY_LIST
     return ["--fail-on", chosen(random, ADDING if listed else (*ADDING, *REPLACING))]
 
 

@@ -92,6 +92,8 @@ class Results:
     verdicts: Sequence[Verdict]
     seen: Sequence[float | None]
     """`MetricComparison.seen_ratio`."""
+    raw: Sequence[bool]
+    """Whether there are no samples on some side, so that the raw ratio counts."""
     make_columns: Callable[[], ResultColumns]
     make_reason: Callable[[ResultColumns, int], str]
 
@@ -183,6 +185,14 @@ def seen_of(metrics: Metrics, name: str) -> float | None:
         results, row = metrics.place
         return results[name].seen[row]
     return metrics[name].seen_ratio
+
+
+def is_raw(metrics: Metrics, name: str) -> bool:
+    """Whether a metric that the case has is told by summaries, which have no interval."""
+    if isinstance(metrics, CaseMetrics):
+        results, row = metrics.place
+        return results[name].raw[row]
+    return metrics[name].unit == "summary"
 
 
 def is_provisional(metrics: Metrics, name: str) -> bool:
@@ -286,7 +296,8 @@ def judged(
     if measured.metric.gates:
         seen = seen_shift(found, tested.tests, limit, policy.alpha_ratio, resolution)
         seen = np.where(moves == Move.UNKNOWN, limit, seen)  # by the threshold alone
-    moves = np.where((moves == Move.UNKNOWN) & np.isfinite(raw), raw_moves(raw, limit), moves)
+    is_raw_ratio = (moves == Move.UNKNOWN) & np.isfinite(raw)
+    moves = np.where(is_raw_ratio, raw_moves(raw, limit), moves)
     told = _ScatteringMetric(measured, tested.q, limit, thresholds, moves.tolist(), clock.tolist())
     decides = told.decided.tolist()
     by_move = words(measured.metric)
@@ -302,6 +313,7 @@ def judged(
         decides,
         verdicts,
         known(_exp(told.of_decided(seen))),
+        is_raw_ratio.tolist(),
         told.columns,
         told.reason,
     )
@@ -445,9 +457,9 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
         return ONLY_ONE if one is None or two is None else _exact_reason(one, two, threshold)
 
     held = ~(np.isnan(measured.base) & np.isnan(measured.other))
-    decides = [one is not None for one in ratios]
+    decides, raw = [one is not None for one in ratios], [False] * len(cases)
     return Results(
-        metric.name, held.tolist(), decides, verdicts, [None] * len(cases), columns, reason
+        metric.name, held.tolist(), decides, verdicts, [None] * len(cases), raw, columns, reason
     )
 
 

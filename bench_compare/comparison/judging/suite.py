@@ -10,13 +10,13 @@ import numpy as np
 from bench_schema.identity import engine_name
 
 from bench_compare.comparison.judging.estimates import MeasuredMetric
-from bench_compare.comparison.judging.results import UNITS, seen_of
-from bench_compare.comparison.judging.verdict import Move, words
+from bench_compare.comparison.judging.results import UNITS, is_raw, seen_of
+from bench_compare.comparison.judging.verdict import Move, raw_moves, words
 from bench_compare.metrics import PerRound, Sampled
 from bench_compare.model import CommonMovement, Sensitivity, SuiteNumber, Verdict
 from bench_compare.statistics.intervals import ROUND, take
 from bench_compare.statistics.layers import of_rows
-from bench_compare.statistics.suite import suite
+from bench_compare.statistics.suite import Shift, suite
 from bench_compare.statistics.variances import pooled_variance
 from bench_compare.units import MOST_RATIO, change_words, share_text, size_text
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from bench_compare.policy import Policy
     from bench_compare.statistics.arrays import Array, Ints
     from bench_compare.statistics.intervals import Estimates
-    from bench_compare.statistics.suite import Shift
 
 
 def suite_numbers(
@@ -164,9 +163,9 @@ def movements(
     mine = [case for case in cases if case.other_label == other.label]
     compared = _engines_compared(*sides)
     for one in measured.values():
-        if not isinstance(one, MeasuredMetric) or one.movement is None:
+        found = _movement(one) if isinstance(one, MeasuredMetric) and one.metric.gates else None
+        if not isinstance(one, MeasuredMetric) or found is None:
             continue
-        found = one.movement
         verdict, why = _judge(one, found, policy)
         if compared and verdict not in (Verdict.SAME, Verdict.UNCLEAR):
             why = f"a comparison of engines, {compared}"
@@ -182,8 +181,20 @@ def movements(
             ci_high=None if found.high is None else math.exp(found.high),
             verdict=verdict,
             reason=f"median of all cases {change_words(math.exp(found.shift))}: {why}",
-            cases=int(np.isfinite(one.estimates.shift).sum()),
+            cases=int(np.isfinite(one.estimates.shift).sum()) or int(np.isfinite(_raw(one)).sum()),
         )
+
+
+def _movement(measured: MeasuredMetric) -> Shift | None:
+    """Where no case has samples on both sides that of the raw ratios, which has no interval."""
+    raw = _raw(measured)
+    if measured.movement is not None or not np.isfinite(raw).any():
+        return measured.movement
+    return Shift(float(np.nanmedian(raw)), None, None, None)
+
+
+def _raw(measured: MeasuredMetric) -> Array:
+    return measured.other_level - measured.base_level
 
 
 def _engines_compared(base: Side, other: Side) -> str:
@@ -217,6 +228,9 @@ def common_unit(found: Estimates) -> Unit:
 def _judge(measured: MeasuredMetric, found: Shift, policy: Policy) -> tuple[Verdict, str]:
     """Same is asked of the 95 % interval here: there is one such number, and it gates."""
     limit = math.log1p(policy.threshold(measured.metric.name))
+    if measured.movement is None:
+        move = raw_moves(np.array([found.shift]), np.array([limit]))[0]
+        return words(measured.metric)[move], "summaries only, no samples: the raw ratio counts"
     known = np.isfinite(measured.estimates.shift)
     unit = common_unit(take(measured.estimates, np.flatnonzero(known)))
     if found.low is None or found.high is None or found.p is None:
@@ -266,7 +280,7 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
             median_ratio=half,
             p90_ratio=most,
             blind=blind,
-            sentence=_blind_text(half) if blind else _text(half, most),
+            sentence=_blind_text(half) if blind else _text(half, most, _raw_share(of_side)),
         )
 
 
@@ -285,7 +299,15 @@ def _blind_text(half: float | None) -> str:
     )
 
 
-def _text(half: float | None, most: float | None) -> str:
+def _raw_share(cases: Sequence[CaseComparison]) -> float:
+    """Of the measured cases those that have no samples on some side."""
+    found = [is_raw(case.metrics, case.gate) for case in cases if case.gate is not None]
+    return sum(found) / len(found)
+
+
+def _text(half: float | None, most: float | None, raw_share: float) -> str:
+    if raw_share > 0.5:
+        return "summaries without samples do not tell which slow-downs would have been seen"
     if half is None or half > MOST_RATIO:
         return "half of the cases carry no information on slow-downs"
     if most is None or most > MOST_RATIO:

@@ -31,7 +31,9 @@ def results(made):
             )
 
         seen, verdicts = [1.02, None], [Verdict.SAME] * len(held)
-        return Results("e2e_ns", held, held, verdicts, seen, make, lambda _, row: f"row {row}")
+        return Results(
+            "e2e_ns", held, held, verdicts, seen, held, make, lambda _, row: f"row {row}"
+        )
 
     return {"device_ns": column(True, True), "e2e_ns": column(False, True)}
 
