@@ -181,16 +181,20 @@ def movements(
             ci_high=None if found.high is None else math.exp(found.high),
             verdict=verdict,
             reason=f"median of all cases {change_words(math.exp(found.shift))}: {why}",
-            cases=int(np.isfinite(one.estimates.shift).sum()) or int(np.isfinite(_raw(one)).sum()),
+            cases=int(np.isfinite(_raw(one) if _is_raw(one) else one.estimates.shift).sum()),
         )
 
 
 def _movement(measured: MeasuredMetric) -> Shift | None:
-    """Where no case has samples on both sides that of the raw ratios, which has no interval."""
-    raw = _raw(measured)
-    if measured.movement is not None or not np.isfinite(raw).any():
+    """Where most cases lack samples on a side that of the raw ratios, which has no interval."""
+    if not _is_raw(measured):
         return measured.movement
-    return Shift(float(np.nanmedian(raw)), None, None, None)
+    return Shift(float(np.nanmedian(_raw(measured))), None, None, None)
+
+
+def _is_raw(measured: MeasuredMetric) -> bool:
+    sampled = int(np.isfinite(measured.estimates.shift).sum())
+    return int(np.isfinite(_raw(measured)).sum()) > 2 * sampled
 
 
 def _raw(measured: MeasuredMetric) -> Array:
@@ -228,7 +232,7 @@ def common_unit(found: Estimates) -> Unit:
 def _judge(measured: MeasuredMetric, found: Shift, policy: Policy) -> tuple[Verdict, str]:
     """Same is asked of the 95 % interval here: there is one such number, and it gates."""
     limit = math.log1p(policy.threshold(measured.metric.name))
-    if measured.movement is None:
+    if _is_raw(measured):
         move = raw_moves(np.array([found.shift]), np.array([limit]))[0]
         return words(measured.metric)[move], "summaries only, no samples: the raw ratio counts"
     known = np.isfinite(measured.estimates.shift)
