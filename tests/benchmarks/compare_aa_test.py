@@ -53,7 +53,15 @@ def run(target: Path, label: str, engine: str, smoke: bool) -> None:
 
 def compared(*files: Path) -> tuple[collections.Counter[str], int]:
     """How often each verdict was given, and the exit code."""
-    command = [sys.executable, "-m", "bench_compare", *map(str, files), "--json", "-"]
+    command = [
+        sys.executable,
+        "-m",
+        "bench_compare",
+        *map(str, files),
+        "--allow-no-answer",
+        "--json",
+        "-",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 1:
         raise SystemExit(done.stderr)

@@ -98,7 +98,7 @@ def test_the_memory_of_a_plan_lies_on_its_device(two_devices, run, python, spec,
 
 def test_devices_are_compared_by_their_engines(two_devices, run, python, spec, big_graph):
     run(big_graph, "--engine", spec, "--device", "0,1", *QUICK)
-    done = python("-m", "bench_compare", "out.json", "--group-by", "engine")
+    done = python("-m", "bench_compare", "out.json", "--group-by", "engine", "--allow-no-answer")
     assert done.returncode in (0, 2), done.stderr
     assert f"{spec}+device=1" in done.stdout
 
