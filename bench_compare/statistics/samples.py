@@ -75,6 +75,9 @@ class RoundSamples(Sequence["Ints"]):
         [found] = self.take(np.array([place]))
         return found
 
+    def __iter__(self) -> Iterator[Ints]:
+        return iter(self.take(slice(None)))
+
     def take(self, places: slice | Ints) -> list[Ints]:
         """Some of them, each as an array."""
         columns = self.number[places], self.first[places], self.sizes[places]
