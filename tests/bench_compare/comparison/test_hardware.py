@@ -140,3 +140,14 @@ def test_a_summary_without_samples_is_judged_by_its_raw_ratio(base, other, verdi
     assert (verdict, code) == (found.cases[0].verdict, conclude(found).exit_code)
     if any(not one.rounds for one in other) and verdict is Verdict.SLOWER:
         assert "summary only, no samples: the raw ratio counts" in found.cases[0].reason
+
+
+def test_summaries_have_a_common_movement():
+    def of(label, level):
+        made = [replace(only_summary(level), graph=case(f"g{n}").graph) for n in range(CASES)]
+        return side(label, document(made, run_id=label))
+
+    found = compare(of("base", 1e6), [of("other", 1.1e6)], Policy(fail_on=frozenset()))
+    assert "FAIL: median of all cases +10 %, threshold 1 %" == conclude(found).line
+    (sensitivity,) = found.sensitivity
+    assert "do not tell" in sensitivity.sentence
