@@ -46,7 +46,7 @@ from bench_schema.upgrade import version_of
 from bench_compare.parallel import process_count, take_turns
 from bench_compare.rounds.lazy import LazyRounds
 from bench_compare.rounds.table import RoundTable, joined, table_of
-from bench_compare.statistics.samples import RoundSamples
+from bench_compare.statistics.samples import SampleParts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -199,7 +199,7 @@ class Shelf:
                 file.write(values.data)
             stored[name] = Stored(self.size, one.samples.sizes)
             self.size += values.nbytes
-            series[name] = replace(one, samples=RoundSamples.of(()))
+            series[name] = replace(one, samples=SampleParts.of(()))
         return replace(table, series=series), stored
 
     def take(self, table: RoundTable, stored: Sequence[Places]) -> RoundTable:
@@ -215,7 +215,7 @@ class Shelf:
             first = np.concatenate(
                 [part.offset // values.itemsize + offsets(part.sizes) for part in here]
             )
-            samples = RoundSamples([values], np.zeros_like(first), first, sizes)
+            samples = SampleParts([values], np.zeros_like(first), first, sizes)
             series[name] = replace(one, samples=samples)
         return replace(table, series=series)
 

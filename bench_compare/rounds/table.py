@@ -14,8 +14,8 @@ from bench_schema.estimate import cut_of
 from bench_compare.metrics import METRICS, PerRound
 from bench_compare.rounds.facts import Facts, facts_of_cases
 from bench_compare.statistics.samples import (
-    RoundSamples,
     RoundStatistics,
+    SampleParts,
     round_statistics,
     trimmed,
 )
@@ -43,7 +43,7 @@ class SeriesColumns:
     """Its place in the table."""
     starts: Sequence[int]
     """Place of the first entry of each case, and of one case more."""
-    samples: RoundSamples
+    samples: SampleParts
     cut: Ints
     """Leading samples that do not count; computed where the document does not tell."""
     not_warm: Mask
@@ -141,7 +141,7 @@ def _series(rounds: Sequence[Round], name: str, starts: Ints) -> SeriesColumns:
     return SeriesColumns(
         round=np.array(places, np.int64),
         starts=np.searchsorted(places, starts).tolist(),
-        samples=RoundSamples.of(samples),
+        samples=SampleParts.of(samples),
         cut=np.array(cuts, np.int64),
         not_warm=np.array(not_warm, bool),
         statistics=round_statistics(trimmed(samples, cuts) if any(cuts) else samples),
@@ -154,7 +154,7 @@ def empty_series(starts: int) -> SeriesColumns:
     return SeriesColumns(
         round=nothing,
         starts=[0] * starts,
-        samples=RoundSamples.of(()),
+        samples=SampleParts.of(()),
         cut=nothing,
         not_warm=np.empty(0, bool),
         statistics=round_statistics(()),
@@ -225,7 +225,7 @@ def _join_series(tables: Sequence[RoundTable], name: str, before: Ints) -> Serie
     return SeriesColumns(
         round=np.concatenate(rounds),
         starts=_starts([np.array(one.starts) for one in parts]).tolist(),
-        samples=RoundSamples.joined([one.samples for one in parts]),
+        samples=SampleParts.joined([one.samples for one in parts]),
         cut=_column(parts, attrgetter("cut")),
         not_warm=_column(parts, attrgetter("not_warm")),
         statistics=_fields(RoundStatistics, [one.statistics for one in parts]),

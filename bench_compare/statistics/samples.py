@@ -24,7 +24,7 @@ BLOCK_SAMPLES = 1 << 16
 """Samples in one rectangle: half a MiB, so that the work on it stays in the cache."""
 
 
-class RoundSamples(Sequence["Ints"]):
+class SampleParts(Sequence["Ints"]):
     """The samples of many rounds as parts of few arrays. An object for each of a million would be
     130 MB, and each forked process that looks at them would have its own."""
 
@@ -36,14 +36,14 @@ class RoundSamples(Sequence["Ints"]):
         """Of each round: its array, and where in it the samples are."""
 
     @classmethod
-    def of(cls, rounds: Sequence[Ints]) -> RoundSamples:
-        if isinstance(rounds, RoundSamples):
+    def of(cls, rounds: Sequence[Ints]) -> SampleParts:
+        if isinstance(rounds, SampleParts):
             return rounds
         sizes = np.fromiter((one.size for one in rounds), np.int64, len(rounds))
         return cls(rounds, np.arange(len(rounds)), np.zeros_like(sizes), sizes)
 
     @classmethod
-    def joined(cls, parts: Sequence[RoundSamples]) -> RoundSamples:
+    def joined(cls, parts: Sequence[SampleParts]) -> SampleParts:
         if len(parts) == 1:
             return parts[0]
         before = itertools.accumulate((len(one.arrays) for one in parts), initial=0)
@@ -57,10 +57,10 @@ class RoundSamples(Sequence["Ints"]):
             np.concatenate([nothing, *(one.sizes for one in parts)]),
         )
 
-    def part(self, places: Ints, cut: Ints | int = 0) -> RoundSamples:
+    def part(self, places: Ints, cut: Ints | int = 0) -> SampleParts:
         """Some rounds, without so many leading samples of each."""
         first, sizes = self.first[places] + cut, self.sizes[places] - cut
-        return RoundSamples(self.arrays, self.number[places], first, np.maximum(sizes, 0))
+        return SampleParts(self.arrays, self.number[places], first, np.maximum(sizes, 0))
 
     def __len__(self) -> int:
         return self.sizes.size
@@ -114,7 +114,7 @@ def trimmed(series: Sequence[Ints], cuts: Sequence[int]) -> list[Ints]:
 def rectangles(series: Sequence[Ints]) -> Iterator[tuple[Ints, Ints]]:
     """(indices, rows) of series of one length, at most `BLOCK_SAMPLES` at a time; empty ones are
     left out."""
-    samples = RoundSamples.of(series)
+    samples = SampleParts.of(series)
     lengths = samples.sizes
     order = np.argsort(lengths, kind="stable")
     bounds = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bench_compare.metrics import PerRound
 from bench_compare.rounds.lazy import facts
-from bench_compare.statistics.samples import RoundSamples, RoundStatistics
+from bench_compare.statistics.samples import RoundStatistics, SampleParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class SeriesRounds:
     source: Ints
     index: Ints
     """`Round.index`: rounds of one index in one document visited all cases together."""
-    series: RoundSamples
+    series: SampleParts
     not_warm: npt.NDArray[np.bool_]
     clock_mhz: Array
 
@@ -86,7 +86,7 @@ def rounds_of(side: SideRounds, name: str) -> tuple[SeriesRounds, RoundStatistic
     def column(read: Callable[[TableRounds], Any]) -> Any:
         return _joined(parts, read)[order]
 
-    series = RoundSamples.joined([part.rounds.series for part in parts])
+    series = SampleParts.joined([part.rounds.series for part in parts])
     rounds = SeriesRounds(
         case=column(lambda part: part.rounds.case),
         source=column(lambda part: part.rounds.source),

@@ -19,7 +19,7 @@ from bench_compare.model import Side
 from bench_compare.policy import Policy
 from bench_compare.rounds.lazy import LazyRounds
 from bench_compare.rounds.table import joined, table_of
-from bench_compare.statistics.samples import RoundSamples
+from bench_compare.statistics.samples import SampleParts
 from tests.bench_compare.build import (
     document,
     gpu_case,
@@ -134,7 +134,7 @@ def arrays(value):
     """All that a table or a part of it holds, in order."""
     if isinstance(value, np.ndarray):
         return [value.tolist()]
-    if isinstance(value, RoundSamples):
+    if isinstance(value, SampleParts):
         return [one.tolist() for one in value]
     if isinstance(value, dict):
         return [one for name in value for one in [name, *arrays(value[name])]]
