@@ -25,8 +25,7 @@ from bench_compare.comparison.judging.verdict import (
     words,
 )
 from bench_compare.model import MetricComparison, Verdict
-from bench_compare.statistics.discovery import rounds_needed
-from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND
+from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND, rounds_needed
 from bench_compare.units import change_words, share_text
 
 if TYPE_CHECKING:

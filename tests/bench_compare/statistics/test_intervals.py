@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bench_compare.comparison.judging.verdict import Move, judge
-from bench_compare.statistics import discovery
+from bench_compare.statistics import intervals
 from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.columns import Columns, single_documents
-from bench_compare.statistics.discovery import false_discovery, rounds_needed
+from bench_compare.statistics.discovery import false_discovery
 from bench_compare.statistics.fits import fit
 from bench_compare.statistics.intervals import (
     DOCUMENT,
@@ -23,6 +23,7 @@ from bench_compare.statistics.intervals import (
     ROUND,
     Elsewhere,
     estimate,
+    rounds_needed,
 )
 from bench_compare.statistics.layers import BetweenDocuments
 from bench_compare.statistics.suite import common_movement, suite
@@ -327,7 +328,7 @@ def test_where_documents_are_missing_it_is_documents_that_are_asked_for():
     found = estimate(*RESTLESS)
     needed = rounds_needed(found, np.array([0.01]))[0]
     one_each = found.variance[0]
-    z = discovery.DISCOVERY_Z + discovery.POWER_Z
+    z = intervals.DISCOVERY_Z + intervals.POWER_Z
     assert needed == math.ceil(one_each * (z / 0.5) ** 2) - 1
 
 

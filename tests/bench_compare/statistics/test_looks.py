@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from bench_compare.comparison.judging.verdict import Move, judge
 from bench_compare.statistics.columns import Columns
-from bench_compare.statistics.discovery import rounds_needed
-from bench_compare.statistics.intervals import estimate
+from bench_compare.statistics.intervals import estimate, rounds_needed
 from tests.benchmarks import until_decided
 
 LIMIT = np.log(1.01)
