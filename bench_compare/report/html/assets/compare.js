@@ -2,8 +2,8 @@
 // are columns of one row.
 
 import {
-  badge, byId, changeText, counted, differenceText, el, fill, intervalText, known, lookOf, NOTHING, number,
-  page, plural, rowHead, sign, table, UNKNOWN, valueText,
+  badge, byId, changeText, counted, differenceText, el, fill, intervalText, known, lookOf, NOTHING,
+  number, page, plural, rowHead, sign, table, UNKNOWN, valueText,
 } from "./base.js";
 import {
   aboutText, badgeOf, cases, differenceOf, every, manySides, manyWords, metricTitle, placeOf,

@@ -16,7 +16,8 @@ for (const node of document.querySelectorAll("[data-for]")) {
 byId("eyebrow").textContent = page.eyebrow;
 const TONES = { PASS: "good", FAIL: "bad", UNDECIDED: "odd" };
 const { word, sentence, hint } = page.conclusion;
-fill("conclusion", el(`span.answer.${TONES[word]}`, {}, `${word}:`), ` ${sentence.replaceAll(" %", "\u00a0%")}`);
+const verdict = el(`span.answer.${TONES[word]}`, {}, `${word}:`);
+fill("conclusion", verdict, ` ${sentence.replaceAll(" %", "\u00a0%")}`);
 fill("hint", hint === null ? null : commandLine(["To decide:", hint]));
 showTheme();
 PAGES[page.kind]();
