@@ -349,6 +349,7 @@ class FalseAlarms:
     """Verdicts in all, over splits."""
     alarms: int
     """Of them faster or slower."""
+    unclear: int
     rate_ratio: float
     limit_ratio: float
     sentence: str
@@ -357,7 +358,8 @@ class FalseAlarms:
 
     @property
     def trusted(self) -> bool:
-        return self.rate_ratio <= self.limit_ratio
+        """Where all is unclear nothing was shown, false alarms no more than their absence."""
+        return self.rate_ratio <= self.limit_ratio and self.unclear < self.judged
 
 
 Word: TypeAlias = Literal["PASS", "FAIL", "UNDECIDED"]

@@ -68,7 +68,9 @@ def aa_test(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
         )
     threshold = threshold_for(needed)
     sentence += f" {_advice(threshold, len(sources))}"
-    return FalseAlarms(gate, splits, judged, alarms, rate, LIMIT_RATIO, sentence, threshold)
+    return FalseAlarms(
+        gate, splits, judged, alarms, unclear, rate, LIMIT_RATIO, sentence, threshold
+    )
 
 
 # The threshold that this machine can hold, from how the halves of one build differ.

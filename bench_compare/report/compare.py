@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         Side,
         View,
     )
-    from bench_compare.report.model import Cell
+    from bench_compare.report.model import Cell, TestResult
 
 COMPARE_VERSION = 2
 BRIEF_FACTS = ("host", "device", "engine", "sampling")
@@ -487,10 +487,11 @@ def suite_of(comparison: Comparison) -> TestSuite:
 
 
 def _tests(comparison: Comparison) -> Iterator[Test]:
+    unanswered: TestResult = "skipped" if comparison.invocation.allow_no_answer else "error"
     for number, problem in enumerate(comparison.problems, start=1):
         message = f"not comparable: {problem}"
         name = f"problem {number}"
-        yield Test("comparison", name, "error", message, "not comparable", problem)
+        yield Test("comparison", name, unanswered, message, "not comparable", problem)
     for side in (comparison.base, *comparison.others):
         for path in words.unfinished(side):
             text = f"{side.label}: this run did not finish, cases or rounds may be missing"

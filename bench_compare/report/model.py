@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from bench_compare.model import Conclusion
 
+TestResult: TypeAlias = Literal["passed", "failure", "error", "skipped"]
 Tone: TypeAlias = Literal["fatal", "bad", "odd", "good", "open", "plain"]
 
 
@@ -224,7 +225,7 @@ class Test:
 
     group: str
     name: str
-    result: Literal["passed", "failure", "error", "skipped"] = "passed"
+    result: TestResult = "passed"
     message: str = ""
     kind: str = ""
     text: str = ""

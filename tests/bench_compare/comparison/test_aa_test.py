@@ -90,7 +90,7 @@ def test_a_machine_that_tells_nothing_is_not_praised():
         return Source(name, document([case("g", samples)], run_id=name), "bench")
 
     found = aa_test([restless("a", 1), restless("b", 2)], Policy())
-    assert found.trusted
+    assert not found.trusted
     assert "1 of them are unclear" in found.sentence
     assert "may gate" not in found.sentence
 

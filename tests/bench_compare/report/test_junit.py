@@ -1,6 +1,7 @@
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
-from bench_compare.model import BadNews, Verdict
+from bench_compare.model import BadNews, Invocation, Verdict
 from tests.bench_compare.report.shown import render
 
 
@@ -45,6 +46,12 @@ def test_the_suite_as_a_whole_is_a_test(make):
 def test_a_question_without_answer_is_an_error(make):
     found = results(make.comparison([], problems=("nothing compared",)))
     assert {"problem 1": "error"} == found
+
+
+def test_a_question_that_may_stay_without_answer_is_skipped(make):
+    comparison = make.comparison([], problems=("nothing compared",))
+    allowed = replace(comparison, invocation=Invocation(allow_no_answer=True))
+    assert {"problem 1": "skipped"} == results(allowed)
 
 
 def test_hostile_names_stay_inside_their_attributes(hostile_suite):
