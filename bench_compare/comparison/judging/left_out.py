@@ -76,6 +76,9 @@ def _taken(measured: MeasuredMetric, found: MeasuredMetric, rows: Ints, why: str
     known = {one.name: getattr(measured, one.name) for one in fields(MeasuredMetric)}
     known |= {name: picked(found, measured, name) for name in levels}
     known["estimates"] = Estimates(**estimates)
+    if measured.cycles is not None:  # those of what was held against each other before
+        low, high = (np.where(mine, np.nan, bound) for bound in measured.cycles)
+        known["cycles"] = low, high
     return WithLeftOut(**known, where={**before, **dict.fromkeys(rows.tolist(), why)})
 
 

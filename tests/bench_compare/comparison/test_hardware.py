@@ -71,12 +71,16 @@ def test_what_recurs_in_each_document_is_no_verdict():
     assert {Verdict.UNCLEAR} == {one.verdict for one in found.cases}
 
 
-def on_units(label, *places):
+def at_clock(times, clock_mhz):
+    return [round_(n, {"e2e_ns": row}, clock_mhz=clock_mhz) for n, row in enumerate(times)]
+
+
+def on_units(label, *places, clock_mhz=None):
     """A document for each unit of hardware, whose cases take so long."""
     random = np.random.default_rng(len(label))
     made = [
         document(
-            [case(f"g{n}", steady(random, level)) for n in range(CASES)],
+            [case(f"g{n}", at_clock(steady(random, level), clock_mhz)) for n in range(CASES)],
             run_id=f"{label}{number}",
             engines=[engine(device=unit, device_kind="NVIDIA H200")],
         )
@@ -151,3 +155,10 @@ def test_summaries_have_a_common_movement():
     assert "FAIL: median of all cases +10 %, threshold 1 %" == conclude(found).line
     (sensitivity,) = found.sensitivity
     assert "do not tell" in sensitivity.sentence
+
+
+def test_a_unit_that_is_slower_at_the_same_clock_is_no_matter_of_the_clock():
+    old = on_units("old", ("GPU-1", 1e6), clock_mhz=1980.0)
+    new = on_units("new", ("GPU-1", 1e6), ("GPU-2", 1.15e6), clock_mhz=1980.0)
+    found = compare(old, [new], Policy())
+    assert {Verdict.SLOWER} == {one.verdict for one in found.cases}
