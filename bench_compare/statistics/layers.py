@@ -96,10 +96,10 @@ IN_GROUPS = 0.1
 then, and is no part of the movement of any. Four standard deviations of what 40 independent cases
 show in two documents a side."""
 LEAST_DOF = 3.0
-"""What documents differ by is never taken for less well known: one degree of freedom makes a reach of
-127 standard deviations (at 0.5 %), which is no knowledge of a machine. Where documents differ by
-1 % as a whole, 2 + 1 of them then hold the truth in four of five intervals (1 + 1 in one of six).
-"""
+"""What documents differ by is never taken for less well known: with one degree of freedom a shift
+would have to reach 127 standard deviations (at 0.5 %), which is no knowledge of a machine. Where
+documents differ by 1 % as a whole, 2 + 1 of them then hold the truth in four of five intervals
+(1 + 1 in one of six)."""
 
 
 def of_rounds(sides: tuple[Array, Array], columns: tuple[Columns, Columns]) -> Change:
