@@ -84,6 +84,7 @@ NEWS: tuple[Verdict, ...] = (
     Verdict.SAME,
 )
 """Worst first; the order of sentences, tables, legends and summaries."""
+RANK = {verdict: place for place, verdict in enumerate(NEWS)}
 
 SideName: TypeAlias = Literal["base", "other"]
 Scope: TypeAlias = Literal["all", "weighted", "family", "engine"]

@@ -88,7 +88,7 @@ class Policy:
     """Nine of ten cases must be able to show a slow-down of this share."""
     max_unclear: UnclearLimit | None = None
     """More unclear cases are no answer."""
-    alpha_ratio: float = 0.01
+    alpha_ratio: float = 0.02
     floor_sd: float = 0.002
     details: int = 0
     """Flagged cases that get a closer look (`Detail`)."""

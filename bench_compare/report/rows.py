@@ -7,15 +7,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from bench_compare.errors import UsageError
-from bench_compare.model import NEWS, CaseComparison, Comparison, Verdict, View
+from bench_compare.model import RANK, CaseComparison, Comparison, Verdict, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 QUIET = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 """Shown only on demand (``--all``)."""
-
-_RANK = {verdict: rank for rank, verdict in enumerate(NEWS)}
 
 
 def size_of(case: CaseComparison) -> float:
@@ -38,7 +36,7 @@ def gained(case: CaseComparison) -> float:
 
 
 SORTS: dict[str, Callable[[CaseComparison], tuple[object, ...]]] = {
-    "news": lambda case: (_RANK[case.verdict], -size_of(case), case.name),
+    "news": lambda case: (RANK[case.verdict], -size_of(case), case.name),
     "ratio": lambda case: (-size_of(case), case.name),
     "difference": lambda case: (-gained(case), case.name),
     "name": lambda case: (case.name, case.engine),

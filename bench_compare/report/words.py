@@ -26,15 +26,7 @@ if TYPE_CHECKING:
         SuiteNumber,
     )
 
-VANISHED = (
-    Verdict.BROKEN,
-    Verdict.NEWLY_WRONG,
-    Verdict.WRONG,
-    Verdict.REMOVED,
-    Verdict.NEWLY_UNSUPPORTED,
-    Verdict.LOST,
-    Verdict.INCOMPARABLE,
-)
+VANISHED = NEWS[: NEWS.index(Verdict.SLOWER)]
 """News without a ratio, worst first: shown as sentences."""
 
 

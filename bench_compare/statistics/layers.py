@@ -373,8 +373,8 @@ def _satterthwaite(*parts: _Part) -> Array:
 
 # What single documents cannot tell of themselves.
 
-SINGLES = 2.0
-"""One document of base and one of other: 1 / 1 + 1 / 1."""
+GUESS_WORTH = 3.0
+"""Documents that a guess about them is worth."""
 
 
 def with_unsettled(part: Change, inside: Array | None = None) -> Change:
@@ -391,7 +391,7 @@ def _doubt(part: Change) -> Array:
     """How much of a guess about documents is left when so many have agreed; nothing where they
     have shown what they differ by."""
     more = np.maximum(part.documents[0] + part.documents[1] - 2, 0)
-    return np.where(part.apart, 0.0, LEAST_DOF / (LEAST_DOF + more))
+    return np.where(part.apart, 0.0, GUESS_WORTH / (GUESS_WORTH + more))
 
 
 def _with(part: Change, states: Array, dof: Array) -> Change:

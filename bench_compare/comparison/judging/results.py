@@ -297,7 +297,15 @@ def judged(
         seen = np.where(moves == Move.UNKNOWN, limit, seen)  # by the threshold alone
     is_raw_ratio = (moves == Move.UNKNOWN) & np.isfinite(raw)
     moves = np.where(is_raw_ratio, raw_moves(raw, limit), moves)
-    told = _ScatteringMetric(measured, tested.q, limit, thresholds, moves.tolist(), clock.tolist())
+    told = _ScatteringMetric(
+        measured,
+        tested.q,
+        limit,
+        thresholds,
+        moves.tolist(),
+        clock.tolist(),
+        policy.alpha_ratio,
+    )
     decides = told.decided.tolist()
     by_move = words(measured.metric)
     verdicts = [by_move[move] for move in told.moves]
@@ -339,6 +347,8 @@ class _ScatteringMetric:
     moves: Sequence[int]
     clock: Sequence[bool]
     """Cases whose clock moved, and not their cycles."""
+    alpha_ratio: float
+    """Up to this `q` a move is significant."""
 
     @cached_property
     def ratio(self) -> Array:
@@ -400,7 +410,7 @@ class _ScatteringMetric:
             with np.errstate(invalid="ignore"):
                 size = np.abs(found.shift)
                 ticks = (size >= self.limit) & (size < measured.resolution)
-        one_visit = (found.unit == ROUND) & (found.documents == 0) & measured.apart
+        one_visit = (found.unit == ROUND) & (found.documents == 0) & found.one_run & measured.apart
         return ticks, measured.other_unit, one_visit, found.looks
 
     def reason(self, told: ResultColumns, row: int) -> str:
@@ -414,7 +424,8 @@ class _ScatteringMetric:
         size = move, ratio, low, high, q, self.thresholds[row]
         ticks, other_unit, one_visit, looks = self.flags
         flags = bool(ticks[row]), bool(other_unit[row]), bool(one_visit[row]), int(looks[row])
-        text = reason(Evidence(*size, (left, right), lacks, more, *flags, unit))
+        is_significant = q is not None and q <= self.alpha_ratio
+        text = reason(Evidence(*size, (left, right), lacks, more, *flags, unit, is_significant))
         if isinstance(self.measured, WithLeftOut) and row in self.measured.where:
             text = f"{self.measured.where[row]}: {text}"
         return f"{text}; cycles did not move, the clock did" if self.clock[row] else text

@@ -31,7 +31,6 @@ class Move(IntEnum):
     UNKNOWN = 3
 
 
-SIGNIFICANT = 0.05
 LEAST_UNITS = 3
 """Below three units a side the variance itself is a guess: provisional."""
 
@@ -152,6 +151,8 @@ class Evidence(NamedTuple):
     """That share the error of the interval."""
     unit: Unit = "round"
     """What `units` counts."""
+    is_significant: bool = False
+    """After control of false discoveries."""
 
 
 def reason(evidence: Evidence) -> str:
@@ -191,9 +192,9 @@ def reason(evidence: Evidence) -> str:
 def _doubt(evidence: Evidence, threshold: str) -> str:
     low, high, edge = evidence.low, evidence.high, 1 + evidence.threshold_ratio
     if low is not None and high is not None and (low >= edge or high <= 1 / edge):
-        if evidence.q is not None and evidence.q <= SIGNIFICANT and evidence.looks > 1:
+        if evidence.is_significant and evidence.looks > 1:
             return f"beyond {threshold}, but not surely enough for a run that stops when decided"
-        if evidence.q is not None and evidence.q <= SIGNIFICANT:
+        if evidence.is_significant:
             return f"beyond {threshold}, but not clearly beyond what all cases here share"
         q = "" if evidence.q is None else f", q {evidence.q:.2g}"
         return f"beyond {threshold} alone, not significant after correction for many comparisons{q}"

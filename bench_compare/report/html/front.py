@@ -13,7 +13,7 @@ import numpy as np
 
 from bench_compare.comparison.judging.results import values_of
 from bench_compare.metrics import METRICS
-from bench_compare.model import NEWS, Verdict
+from bench_compare.model import NEWS, RANK, Verdict
 from bench_compare.report import words
 from bench_compare.report.html.candidates import candidate_groups
 from bench_compare.report.html.sampling import FEW, MANY, shares
@@ -136,10 +136,9 @@ def _bad_news(comparison: Comparison) -> list[list[Any]]:
     bad = {news.case for news in comparison.bad_news}
     cases = sorted([case for case in comparison.cases if case.id in bad], key=SORTS["news"])
     places = {case.id: place for place, case in enumerate(cases)}
-    rank = {verdict: place for place, verdict in enumerate(NEWS)}
     ordered = sorted(
         comparison.bad_news,
-        key=lambda n: (n.case is not None, rank[n.verdict], places.get(n.case or "", 0)),
+        key=lambda n: (n.case is not None, RANK[n.verdict], places.get(n.case or "", 0)),
     )
     return [[n.case, str(n.verdict), n.name, n.sentence, n.allowed] for n in ordered]
 
@@ -161,7 +160,6 @@ def _columns(
 ) -> dict[str, Any]:
     """One list for each property, in the order of the cases. Of each case: `gates`, the numbers of
     the metric that decides; `noted`, kinds of its notes."""
-    rank = {verdict: place for place, verdict in enumerate(NEWS)}
     # Cases with one number hold the same case of the base against different sides.
     groups = coded(
         (case.name, case.fingerprint, tuple(case.variant.items()))
@@ -175,7 +173,7 @@ def _columns(
     table: dict[str, Any] = {
         "id": [case.id for case in cases],
         "name": [case.name for case in cases],
-        "verdict": [rank[case.verdict] for case in cases],
+        "verdict": [RANK[case.verdict] for case in cases],
         "provisional": [int(words.provisional(case)) for case in cases],
         "group": groups["codes"],
         "was": {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bench_compare.comparison.judging.results import NUMBERS, neighbours, numbers_of
-from bench_compare.model import NEWS, Verdict
+from bench_compare.model import RANK, Verdict
 from bench_compare.report.html.front import floats
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from bench_compare.model import CaseComparison
     from bench_compare.report.html.front import Floats
-
-_RANK = {verdict: place for place, verdict in enumerate(NEWS)}
 
 
 class Told(NamedTuple):
@@ -37,7 +35,7 @@ def metric_columns(cases: Sequence[CaseComparison], names: Sequence[str]) -> Map
             found = [metrics.get(name) for metrics in held]
             same = Verdict.SAME
             words: dict[str, Any] = {
-                "verdicts": [None if m is None else _RANK[m.verdict] for m in found],
+                "verdicts": [None if m is None else RANK[m.verdict] for m in found],
                 "reasons": [None if m is None or m.verdict is same else m.reason for m in found],
                 "units": [
                     None
@@ -58,7 +56,7 @@ def metric_columns(cases: Sequence[CaseComparison], names: Sequence[str]) -> Map
         told = results.columns.part(rows)
         places = range(rows.start, rows.stop)
         words = {
-            "verdicts": [_RANK[verdict] for verdict in verdicts],
+            "verdicts": [RANK[verdict] for verdict in verdicts],
             "reasons": [
                 results.reason(row) if has and verdict is not Verdict.SAME else None
                 for row, has, verdict in zip(places, known, verdicts, strict=True)

@@ -361,7 +361,7 @@ def restless(label, levels, run_id):
     return side(label, document([case("g", rounds)], run_id=run_id))
 
 
-SLOW, FAST = (1.2, 1.25, 1.25, 1.15, 1.25), (1.1, 1.0, 1.05, 1.0, 1.1)
+SLOW, FAST = (1.2, 1.3, 1.25, 1.15, 1.2), (1.1, 1.0, 1.05, 1.0, 1.1)
 
 
 def test_single_documents_of_a_restless_machine_are_not_told_apart():

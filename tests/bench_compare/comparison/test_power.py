@@ -19,7 +19,7 @@ def test_identical_builds_raise_no_alarm(name):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_true_five_percent_is_found(name):
     found = rates(pair(SCENARIOS[name], DESIGN, 0.05, seed=12), 0.05)
-    assert found.power >= 0.9
+    assert found.power >= 0.95
     assert found.false <= 0.07  # 5 % in the mean, here of forty alarms
 
 

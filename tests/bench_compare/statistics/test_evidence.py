@@ -141,3 +141,12 @@ def test_pairs_of_more_documents_decide_more():
             some.append(np.mean(found.high - found.low))
         widths.append(np.mean(some))
     assert (np.diff(widths) < 0).all(), widths
+
+
+def test_only_single_documents_are_one_run_a_side():
+    random = np.random.default_rng(13)
+    spread = np.full(CASES, 0.003)
+    for base, other, one_run in ((1, 1, True), (2, 1, False), (3, 3, False)):
+        sides = [drawn(random, count, spread) for count in (base, other)]
+        found = estimate(*sides, (places(0, base), places(50, other)))
+        assert set(found.one_run.tolist()) == {one_run}
