@@ -7,11 +7,14 @@ clock again; whatever else has to happen (validation, resting) happens between t
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from bench_schema.settings import RecordedSettings, rows_of
 
 from bench_run.measure.canaries import Canaries, NoCanaries
 from bench_run.measure.clock import read_clock
@@ -26,6 +29,8 @@ Clock = Callable[[], int]
 Check = Callable[[int], bool]
 """Called after sample i outside of the timed region; True when it disturbed the caches."""
 
+MOST_SAMPLES = rows_of(RecordedSettings)["iterations"].most
+"""In a pass, whatever its times say: a sample takes 40 bytes of this process."""
 BUSY_BLOCK_NS = 10_000_000
 """Device work behind one gate in cool duty: short enough that the power limit is not reached."""
 REST_S = 0.05
@@ -40,11 +45,11 @@ class SamplingBudget:
     warmup: int
     iterations: int
     min_time_ns: int = 0
-    """Samples are added until they sum up to this."""
+    """Samples are added until a pass has lasted so long."""
     max_time_ns: int | None = None
-    """No sample begins once those of a pass sum up to this; at least one is taken. Rests and checks
-    between samples do not count, nor what a device does between them for the caches; what the
-    processor does for them can take a thousand times as long as a sample, and counts."""
+    """No sample begins once a pass has lasted so long; at least one is taken. Both are wall time,
+    since what comes with a sample (checks, canaries, flushes, rests) can take a thousand times as
+    long as the sample."""
     executions: int = 1
     """Executions in one sample; the sample is their total divided by it."""
     rest_s: float = 0.0
@@ -98,7 +103,7 @@ def measure(
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
             estimate_ns = min(warmup) if warmup else 0
-            series["device_ns"] = on_device(plan, stream, budget, estimate_ns, canaries)
+            series["device_ns"] = on_device(plan, stream, budget, estimate_ns, canaries, clock)
         series["e2e_ns"], stopped_by = end_to_end(plan, stream, budget, check, clock, canaries)
     return Measured({"e2e_ns": warmup}, series, stopped_by)
 
@@ -116,8 +121,8 @@ def end_to_end(
     if budget.iterations == 0:
         return samples, "iterations"
     synchronize, flush, keep = stream.synchronize, stream.flush, samples.append
-    executions, limit_ns = budget.executions, budget.max_time_ns
-    count, total_ns, spent_ns = 0, 0, 0
+    executions, limit_ns = budget.executions, _limit_ns(budget)
+    count, began = 0, clock()
     turns, runs = range(executions), _runs(plan)
     # Right after something pushed everything out of the processor's caches: the timing loop once
     # without work. Else its own code, fetched from afar, is a microsecond of each sample.
@@ -126,7 +131,6 @@ def end_to_end(
     only = runs[0] if executions == len(runs) == 1 else None
     passes = (*rehearsal, (only, runs))
     while True:
-        since = clock() if rehearsal else None
         canaries.before()
         flush()
         synchronize()
@@ -143,18 +147,22 @@ def end_to_end(
         canaries.after()
         keep((end - begin) // executions)
         count += 1
-        total_ns += end - begin
-        spent_ns += end - (begin if since is None else since)
         disturbed = check is not None and check(count - 1)
-        if count >= budget.iterations and total_ns >= budget.min_time_ns:
+        lasted_ns = clock() - began
+        if count >= budget.iterations and lasted_ns >= budget.min_time_ns:
             canaries.drain()
             return samples, "iterations" if count == budget.iterations else "min time"
-        if limit_ns is not None and spent_ns >= limit_ns:
+        if lasted_ns >= limit_ns or count >= MOST_SAMPLES:
             canaries.drain()
-            return samples, "max time"
+            return samples, "max time" if lasted_ns >= limit_ns else "most samples"
         if disturbed:
             plan.run()  # brings the caches back to what the next sample expects
             synchronize()
+
+
+def _limit_ns(budget: SamplingBudget) -> float:
+    """How long a pass may last; infinite where nothing was said."""
+    return math.inf if budget.max_time_ns is None else budget.max_time_ns
 
 
 def _runs(plan: Plan) -> tuple[Callable[[], None], ...]:
@@ -171,22 +179,29 @@ def on_device(
     budget: SamplingBudget,
     estimate_ns: int,
     canaries: Canaries = NONE,
+    clock: Clock = read_clock,
 ) -> list[int]:
     """Samples by the device's own clock, in blocks enqueued behind a closed gate.
 
     Behind the gate the device never waits for the host, so launch costs stay out of the samples.
     What the marks themselves cost is subtracted (`Stream.correction_ns`). A gate that opened by
-    force voids its block: the series begins anew, since gated and other samples are unlike.
+    force voids its block: the series begins anew, since gated and other samples are unlike. A block
+    that was begun is measured to its end, so none is longer than the time that is left allows.
     """
     samples: list[int] = []
     correction_ns = stream.correction_ns()
-    total_ns, busy_ns, forced = 0, 0, forced_gates(stream)
+    limit_ns, began = _limit_ns(budget), clock()
+    busy_ns, forced = 0, forced_gates(stream)
     block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
+    each_ns: float = budget.executions * (estimate_ns or budget.first_run_ns)
     while True:
         count = min(block, max(1, budget.iterations - len(samples)))
+        if each_ns > 0:
+            left_ns = limit_ns - (clock() - began)
+            count = max(1, int(min(count, left_ns / each_ns)))
         marks, block_ns = _gated_block(plan, stream, budget.executions, count, canaries), 0
         if forced_gates(stream) != forced:
-            samples, total_ns, forced = [], 0, forced_gates(stream)
+            samples, began, forced = [], clock(), forced_gates(stream)
             block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
             continue
         for begin, end in marks:
@@ -194,11 +209,13 @@ def on_device(
             corrected_ns = max(0, round(elapsed_ns - correction_ns))
             samples.append(max(1, corrected_ns // budget.executions))  # logarithms are taken of it
             block_ns += round(elapsed_ns)
-        total_ns, busy_ns = total_ns + block_ns, busy_ns + block_ns
-        if len(samples) >= budget.iterations and total_ns >= budget.min_time_ns:
+        busy_ns += block_ns
+        lasted_ns = clock() - began
+        if len(samples) >= budget.iterations and lasted_ns >= budget.min_time_ns:
             return samples
-        if budget.max_time_ns is not None and total_ns >= budget.max_time_ns:
+        if lasted_ns >= limit_ns or len(samples) >= MOST_SAMPLES:
             return samples
+        each_ns = lasted_ns / len(samples)
         if budget.rest_s > 0 and busy_ns + block_ns > BUSY_BLOCK_NS:
             # Where there is no gate, the first iteration afterwards finds the host asleep, which
             # makes one of 8 ms and 900 launches 3 % longer: of long ones it is not timed.

@@ -32,13 +32,15 @@ def read_text(_flag: str, value: str) -> str:
     return value
 
 
-def read_whole(flag: str, value: str, least: int) -> int:
+def read_whole(flag: str, value: str, least: int, most: int) -> int:
     try:
         number = int(value)
     except ValueError:
         raise UsageError(f"{flag}: expected a whole number, got {value!r}") from None
     if number < least:
         raise UsageError(f"{flag}: expected at least {least}, got {number}")
+    if number > most:
+        raise UsageError(f"{flag}: expected at most {most}, got {number}")
     return number
 
 
@@ -149,7 +151,7 @@ def read_value(row: Setting, where: str, text: str) -> Any:
     if row.kind == "choice":
         return read_choice(where, text, row.choices)
     if row.kind == "whole":
-        return read_whole(where, text, row.least)
+        return read_whole(where, text, row.least, row.most)
     return READERS[row.kind](where, text)
 
 

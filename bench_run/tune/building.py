@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from bench_schema.document import Case, Outcome
 
 from bench_run.errors import BenchRunError, WorkerError
-from bench_run.measure.loop import REST_S, SamplingBudget
+from bench_run.measure.loop import BUSY_BLOCK_NS, REST_S, SamplingBudget
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.runner.parallel.sharing import likely_lanes
 from bench_run.runner.rounds import lack_of_memory, request_of
@@ -138,7 +138,7 @@ def _limited(fate: Fate, limits: Limits) -> Fate:
 
 WARMUP = 2
 LONGEST_BLOCK_S = 0.5
-"""In a block no sample of a candidate begins after so much time in samples."""
+"""In a block no sample of a candidate begins after so much time, rests left out."""
 ROTATED = "buffer copies"
 """How a plan says how often it has its buffers."""
 
@@ -253,7 +253,8 @@ class Session:
 
     def _budget(self, samples: int) -> SamplingBudget:
         rest_s = REST_S if self._settings.duty == "cool" else 0.0
-        return SamplingBudget(WARMUP, samples, 0, round(LONGEST_BLOCK_S * 1e9), 1, rest_s)
+        longest_ns = round(LONGEST_BLOCK_S * 1e9 * (1 + rest_s * 1e9 / BUSY_BLOCK_NS))
+        return SamplingBudget(WARMUP, samples, 0, longest_ns, 1, rest_s)
 
     def repeat(self, index: int) -> Case:
         """The case of an option that was built, after one more run; as it was where that does not

@@ -60,6 +60,8 @@ class Setting:
     choices: tuple[str, ...] = ()
     least = 1
     """Smallest whole number."""
+    most = 10_000_000
+    """Largest: that of samples which memory and documents can hold."""
     unit = ""
     common = False
     """Whether the first page of help shows it."""
@@ -229,7 +231,8 @@ class RecordedSettings(Generic[Unknown]):
         None,
         flag="--min-time S",
         section="Sampling",
-        help="continue until a case has S seconds of samples, device and end-to-end samples each",
+        help="continue until a case was measured for S seconds of wall time, device and "
+        "end-to-end samples each",
         kind="seconds",
         agree="free",
     )
@@ -237,8 +240,9 @@ class RecordedSettings(Generic[Unknown]):
         10.0,
         flag="--max-time S",
         section="Sampling",
-        help="stop a case at S seconds of samples, each as above, on the processor with what "
-        "--cache puts before them, or 'none' for no limit",
+        help="stop a case after S seconds of wall time, each as above, with all that comes with "
+        "the samples (checks, cache flushes, rests), or 'none' for no limit; warm-up takes half "
+        "as long at most",
         kind="limit",
         tune=True,
         agree="free",
@@ -269,6 +273,7 @@ class RecordedSettings(Generic[Unknown]):
         section="Input data",
         help="seed of the inputs and of the order of cases",
         least=0,
+        most=2**63 - 1,
         tune=True,
         agree="should",
     )

@@ -40,6 +40,9 @@ def test_configuration_accepts_either_dash_and_tables(tmp_path):
 BAD = [
     ({"warmup": "x"}, "--warmup: expected a whole number, got 'x'"),
     ({"iters": "0"}, "--iters: expected at least 1, got 0"),
+    ({"iters": "1" + 20 * "0"}, f"--iters: expected at most 10000000, got {10**20}"),
+    ({"rounds": "10000001"}, "--rounds: expected at most 10000000, got 10000001"),
+    ({"seed": str(2**63)}, f"--seed: expected at most {2**63 - 1}, got {2**63}"),
     ({"cache": "warm"}, "--cache: no choice 'warm'; choose from hot, cold, rotate"),
     ({"tag": ["x"]}, "--tag: expected KEY=VALUE, got 'x'"),
     ({"rtol": "nan"}, "--rtol: expected a finite number of at least 0, got nan"),

@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench_run.engines.base import PlanAbilities
+from bench_run.measure import loop
 from bench_run.measure.canaries import NoCanaries
-from bench_run.measure.loop import SamplingBudget, measure, quiet
+from bench_run.measure.loop import SamplingBudget, end_to_end, measure, on_device, quiet
 from bench_run.streams.base import StreamAbilities
 
 
@@ -102,38 +105,87 @@ def test_max_time_still_takes_one_sample():
     assert result.series["e2e_ns"] == [10_000]
 
 
-def test_what_lies_between_samples_does_not_count_for_the_times():
+def costly(costs_ns, limit_ns, clock, **budget):
+    """The wall time of the last pass where all that comes with a sample takes so long: a run, a
+    flush, a wait, a check and what canaries do before and after."""
+    run, flush, wait, checked, before, after = costs_ns
+    stream = ScriptedStream([run] * 2000, clock=clock, gate_depth=16)
+    took = lambda cost: lambda *_: setattr(stream, "now", stream.now + cost)  # noqa: E731
+    stream.flush, stream.synchronize = took(flush), took(wait)
+    canaries = NoCanaries()
+    canaries.before, canaries.after = took(before), took(after)
+    budget = SamplingBudget(0, max_time_ns=limit_ns, **budget)
+    plan, begin = ScriptedPlan(stream), stream.now
+    if clock == "host":
+        end_to_end(plan, stream, budget, took(checked), stream.time, canaries)
+    else:
+        on_device(plan, stream, budget, run, canaries, stream.time)
+    return stream.now - begin
+
+
+COSTS = st.tuples(*[st.integers(1, 100)] * 6)
+
+
+@pytest.mark.parametrize("limits", [{}, {"min_time_ns": 900}])
+@given(costs_ns=COSTS)
+def test_max_time_bounds_the_wall_time_whatever_comes_with_a_sample(limits, costs_ns):
+    """The last sample begins in time, and what was begun may end: a check runs the plan again."""
+    took_ns = costly(costs_ns, 1_000, "host", iterations=10**20, **limits)
+    once_ns = sum(costs_ns) + 2 * costs_ns[2]
+    again_ns = costs_ns[0] + costs_ns[2]
+    assert 1_000 <= took_ns < 1_000 + once_ns + again_ns
+
+
+@given(costs_ns=COSTS)
+def test_max_time_bounds_the_wall_time_of_the_device_pass(costs_ns):
+    """By one block, which is as long as the time that the samples before leave."""
+    took_ns = costly(costs_ns, 1_000, "events", iterations=10**20)
+    run, flush, wait, _, before, after = costs_ns
+    each_ns = run + flush + before + after
+    first_ns = max(1, min(16, 1_000 // run)) * each_ns + wait
+    assert 1_000 <= took_ns <= max(first_ns, 1_000 + each_ns + wait)
+
+
+@given(costs_ns=COSTS, clock=st.sampled_from(("host", "events")))
+def test_min_time_is_wall_time_too(costs_ns, clock):
+    took_ns = costly(costs_ns, None, clock, iterations=1, min_time_ns=1_000)
+    assert 1_000 <= took_ns < 1_000 + 16 * sum(costs_ns) + 1_000
+
+
+def test_a_check_is_part_of_the_time():
     stream = ScriptedStream([10] * 9)
 
     def check(_):
-        stream.now += 1_000
+        stream.now += 20
         return False
 
-    result, _ = measured(stream, SamplingBudget(0, 9, max_time_ns=45), check)
-    assert (len(result.series["e2e_ns"]), result.stopped_by) == (5, "max time")
+    result, _ = measured(stream, SamplingBudget(0, 9, max_time_ns=75), check)
+    assert (len(result.series["e2e_ns"]), result.stopped_by) == (3, "max time")
+
+
+@pytest.mark.parametrize("clock", ["host", "events"])
+def test_without_any_time_limit_samples_end_where_memory_would(clock, monkeypatch):
+    monkeypatch.setattr(loop, "MOST_SAMPLES", 5)
+    stream = ScriptedStream([1] * 20, clock=clock, gate_depth=5)
+    result, _ = measured(stream, SamplingBudget(0, 10**20))
+    assert [5] * len(result.series) == [len(samples) for samples in result.series.values()]
+    assert result.stopped_by == "most samples"
 
 
 class FlushingStream(ScriptedStream):
     """On the processor; each flush takes ten times as long as a sample."""
 
-    flushes = True
-
-    @property
-    def abilities(self):
-        return StreamAbilities(flushes=lambda: self.flushes)
+    abilities = StreamAbilities(flushes=lambda: True)
 
     def flush(self):
         super().flush()
         self.now += 100
 
 
-@pytest.mark.parametrize(("flushes", "count"), [(True, 3), (False, 20)])
-def test_what_the_processor_does_for_the_caches_counts_for_the_longest_time(flushes, count):
-    stream = FlushingStream([10] * 20)
-    stream.flushes = flushes
-    plan, budget = ScriptedPlan(stream), SamplingBudget(0, 20, 0, 330)
-    measured = measure(plan, stream, budget, clock=stream.time)
-    assert [10] * count == measured.series["e2e_ns"]
+def test_what_is_done_for_the_caches_counts_for_the_longest_time():
+    stream, budget = FlushingStream([10] * 20), SamplingBudget(0, 20, 0, 330)
+    measured = measure(ScriptedPlan(stream), stream, budget, clock=stream.time)
+    assert [10] * 3 == measured.series["e2e_ns"]
 
 
 def test_before_a_sample_in_cold_caches_the_loop_runs_once_without_work():
@@ -142,11 +194,13 @@ def test_before_a_sample_in_cold_caches_the_loop_runs_once_without_work():
     assert ["flush", "synchronize", "synchronize", "run", "synchronize"] == stream.calls
 
 
-def test_rests_do_not_count_for_the_time_of_the_device_pass():
-    stream = ScriptedStream([10] * 30, clock="events", gate_depth=2)
-    stream.flush = lambda: setattr(stream, "now", stream.now + 1_000)
-    result, _ = measured(stream, SamplingBudget(0, 9, max_time_ns=45))
-    assert len(result.series["device_ns"]) == 6
+def test_a_block_is_no_longer_than_the_time_that_is_left():
+    """The first one by the estimate, later ones by the samples before."""
+    stream = ScriptedStream([10] * 99, clock="events", gate_depth=16)
+    on_device(ScriptedPlan(stream), stream, SamplingBudget(0, 99, 0, 100), 20, clock=stream.time)
+    assert [5, 5] == [
+        block.count("run") for block in " ".join(stream.calls).split("close gate")[1:]
+    ]
 
 
 def test_warmup_takes_at_most_half_of_the_time():

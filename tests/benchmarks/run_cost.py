@@ -1,0 +1,124 @@
+"""What whole runs of many tiny graphs cost: processor time by their number, and the exponent.
+
+Usage:
+  run_cost.py [--graphs=N]... [--kept=N]... [--rounds=N]
+
+Options:
+  --graphs=N   how many graphs, several sizes to compare; 300, 900 and 2,700 by default
+  --kept=N     references that the cache holds before; 0 and 16,000 by default
+  --rounds=N   [default: 1]
+
+Each run is the whole command on the NumPy engine with one iteration a round; it writes a document
+and validates each output. Printed: seconds of processor time (of the command and all of its
+workers, the kernel's part included), seconds on the wall, the largest memory of one of its
+processes; then the exponent of a power law through the processor times. What a run costs before its
+first case would hide growth: the time of a run of one graph is taken off before. Goal: 1.05 at
+most.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import orjson
+from docopt import docopt
+
+from bench_run.worker.reference_cache import ReferenceCache
+
+GRAPHS, KEPT = (300, 900, 2_700), (0, 16_000)
+MOST_EXPONENT = 1.05
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run."""
+
+    processor_s: float
+    wall_s: float
+    peak_bytes: int
+
+
+def write_graphs(folder: Path, count: int) -> None:
+    """Graphs of one size; each has uids, so inputs and a reference, of its own."""
+    folder.mkdir()
+    for number in range(count):
+        uids = 2 * number, 2 * number + 1
+        graph = {
+            "tensors": [
+                {"uid": uid, "data_type": "float", "dims": [2, 2], "strides": [2, 1]}
+                for uid in uids
+            ],
+            "nodes": [
+                {
+                    "type": "PointwiseAttributes",
+                    "compute_data_type": "float",
+                    "inputs": {"operation": "relu_fwd", "in_0_tensor_uid": uids[0]},
+                    "outputs": {"out_0_tensor_uid": uids[1]},
+                }
+            ],
+        }
+        (folder / f"g{number:05}.json").write_bytes(orjson.dumps(graph))
+
+
+def fill_cache(folder: Path, outputs: Path, count: int) -> None:
+    cache = ReferenceCache(folder)
+    for number in range(count):
+        cache.store(f"{number:064x}", outputs)
+
+
+def cost_of_run(base: Path, count: int, kept: int, rounds: int) -> Cost:
+    """A run of `count` graphs. Its seed, and so each reference, is of its own."""
+    graphs, output = base / f"graphs-{count}", base / "out.json"
+    if not graphs.exists():
+        write_graphs(graphs, count)
+    words = ["--engine", "numpy", "--warmup", "0", "--iters", str(rounds), "--quiet"]
+    words += ["--rounds", str(rounds), "--seed", str(count), "-o", str(output)]
+    words += ["--reference-cache", str(base / f"kept-{kept}")]
+    begin = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "bench_run", str(graphs), *words])
+    _, status, used = os.wait4(process.pid, 0)
+    wall_s = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert len(orjson.loads(output.read_bytes())["cases"]) == count
+    output.unlink()
+    return Cost(used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss << 10)
+
+
+def main() -> None:
+    arguments = docopt(__doc__)
+    sizes = [int(text) for text in arguments["--graphs"]] or GRAPHS
+    rounds = int(arguments["--rounds"])
+    with tempfile.TemporaryDirectory() as scratch:
+        base = Path(scratch)
+        outputs = base / "outputs"
+        outputs.mkdir()
+        np.save(outputs / "1.npy", np.arange(4.0))
+        for kept in [int(text) for text in arguments["--kept"]] or KEPT:
+            fill_cache(base / f"kept-{kept}", outputs, kept)
+            print(f"{kept:,} references kept before", flush=True)
+            first = cost_of_run(base, 1, kept, rounds)
+            seconds = []
+            for count in sizes:
+                cost = cost_of_run(base, count, kept, rounds)
+                seconds.append(cost.processor_s - first.processor_s)
+                print(
+                    f"{count:7,} graphs: {cost.processor_s:7.2f} s, {1e3 * seconds[-1] / count:.2f}"
+                    f" ms each, {cost.wall_s:.1f} s on the wall, {cost.peak_bytes / 2**20:.0f} MiB",
+                    flush=True,
+                )
+            if len(sizes) > 1:
+                exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+                print(f"exponent {exponent:.3f}")
+                assert exponent <= MOST_EXPONENT
+
+
+if __name__ == "__main__":
+    main()
