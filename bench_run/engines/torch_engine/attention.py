@@ -3,14 +3,19 @@ else the formula in the compute type.
 
 The fused call knows scale, additive bias, masks and grouped heads. Statistics, sinks, sequence
 lengths, pages and fp8 factors take the formula. A row that sees no key gives 0.
+
+On a processor scores are never held as a whole where they are many: the formula goes by blocks of
+heads and query rows, and the fused call gets what its flash kernel takes, since PyTorch holds all
+scores twice wherever that kernel does not serve.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.nn import functional
@@ -101,9 +106,12 @@ class Visibility:
     queries: int
     keys: int
 
-    def hidden(self, device: torch.device, rows: T | None, columns: T | None) -> T | None:
-        """True where a key is out of sight, by [Sq, Skv] or [B, 1, Sq, Skv]; None: all seen."""
-        i = torch.arange(self.queries, device=device)[:, None]
+    def hidden(
+        self, device: torch.device, rows: T | None, columns: T | None, seen: slice = slice(None)
+    ) -> T | None:
+        """True where a key is out of sight, by [Sq, Skv] or [B, 1, Sq, Skv]; None: all seen.
+        `seen`: for these rows only."""
+        i = torch.arange(self.queries, device=device)[seen, None]
         j = torch.arange(self.keys, device=device)[None, :]
         found = None if columns is None else (j >= _by_batch(columns))
         shift = self._shift(rows, columns)
@@ -119,6 +127,73 @@ class Visibility:
         last_key = self.keys if columns is None else _by_batch(columns)
         last_row = self.queries if rows is None else _by_batch(rows)
         return last_key - last_row
+
+
+# Blocks of scores.
+
+BLOCK_SCORES = 2**22
+"""Scores of a block on a processor. Five times their memory is taken while it is computed."""
+MASK_SCORES = 2**26
+"""Of one head: fused attention on a processor holds which of them are out of sight; where they are
+more, for some rows at a time."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some query rows of some heads of some sequences."""
+
+    batch: slice
+    heads: slice
+    rows: slice
+
+    def of(self, value: T, *, by_keys: bool = False) -> T:
+        """Its part of what has an axis for sequences, heads and rows (`by_keys`: for keys in place
+        of rows), or 1 where all of these share it."""
+        missing = 4 - value.ndim
+        value = value.reshape((1,) * missing + tuple(value.shape)) if missing else value
+        wanted = (self.batch, self.heads, slice(None) if by_keys else self.rows)
+        pairs = zip(value.shape, wanted, strict=False)
+        return value[tuple(slice(None) if length == 1 else part for length, part in pairs)]
+
+
+ALL = slice(None)
+WHOLE = (Block(ALL, ALL, ALL),)
+
+
+def blocks_of(dims: tuple[int, int, int, int], device: torch.device) -> tuple[Block, ...]:
+    """The blocks of scores [B, H, Sq, Skv]. Their sizes follow from these alone, so that results
+    are the same on every machine. One where the scores are few, on a device, whose kernels are
+    launched for all at once, and while `torch.compile` looks, which would unroll them."""
+    if math.prod(dims) <= BLOCK_SCORES or device.type != "cpu" or torch.compiler.is_compiling():
+        return WHOLE
+    steps, rest = [1, 1, 1], BLOCK_SCORES // max(1, dims[3])
+    for axis in (2, 1, 0):
+        steps[axis] = min(max(1, rest), dims[axis])
+        rest //= dims[axis]
+    cuts = (
+        [slice(i, min(i + step, length)) for i in range(0, length, step)]
+        for length, step in zip(dims[:3], steps, strict=True)
+    )
+    return tuple(Block(*parts) for parts in itertools.product(*cuts))
+
+
+def add_up(
+    blocks: tuple[Block, ...],
+    compute: Callable[[Block], dict[str, T]],
+    dims: Mapping[str, tuple[int, ...]],
+    by_keys: tuple[str, ...] = (),
+) -> dict[str, T]:
+    """The sums of what is computed of each block, in place: arrays of `dims`, [B, H, Sq, …], of
+    [B, H, Skv, …] in `by_keys`; an axis of length 1 is shared."""
+    if len(blocks) == 1:
+        return compute(blocks[0])
+    whole: dict[str, T] = {}
+    for block in blocks:
+        for name, value in compute(block).items():
+            if name not in whole:
+                whole[name] = value.new_zeros(dims[name])
+            block.of(whole[name], by_keys=name in by_keys).add_(value)
+    return whole
 
 
 def rows_present(queries: int, rows: T) -> T:
@@ -256,18 +331,24 @@ def _fused(op: TorchOp) -> BoundKernel:
     biases = op.present("attn_mask")
     causal = mask.left is None and mask.right == 0 and not biases
     causal = causal and not (mask.bottom_right and queries != keys)
-    hidden = None if causal else Visibility(mask, queries, keys).hidden(op.device, None, None)
+    on_processor = op.device.type == "cpu"
+    sight = Visibility(mask, queries, keys)
+    unmasked = causal or (mask.left is None and mask.right is None)
+    if on_processor and not unmasked and queries * keys > MASK_SCORES:
+        return _fused_by_rows(op, dtype, scale, sight)
+    hidden = None if causal else sight.hidden(op.device, None, None)
     blind = None if hidden is None else hidden.all(dim=-1, keepdim=True)
     if blind is not None and not bool(blind.any()):
         blind = None
     grouped = op.dims("q")[1] != op.dims("k")[1]
+    attend = _attend_on_processor if on_processor else functional.scaled_dot_product_attention
 
     def function(q: T, k: T, v: T, *rest: T) -> T:
         q, k, v = (elementwise(value, dtype) for value in (q, k, v))
         if scale.value is None:
             q = q * elementwise(rest[-1], dtype)
         bias = elementwise(rest[0], dtype) if biases else None
-        o = functional.scaled_dot_product_attention(
+        o = attend(
             q,
             k,
             v,
@@ -277,6 +358,45 @@ def _fused(op: TorchOp) -> BoundKernel:
             enable_gqa=grouped,
         )
         return o if blind is None else torch.where(blind, 0.0, o)
+
+    return BoundKernel(("q", "k", "v", *biases, *scale.ports), ("o",), function, LAUNCHES)
+
+
+def _attend_on_processor(q: T, k: T, v: T, mask: T | None, **options: Any) -> T:
+    """In a form for PyTorch's flash kernel (2.13: one head size, its elements side by side, masks
+    of two or four dims): zeros beside a head change nothing."""
+    size, size_v = q.shape[3], v.shape[3]
+    if size != size_v:
+        q, k, v = (functional.pad(x, (0, max(size, size_v) - x.shape[3])) for x in (q, k, v))
+    q, k, v = (x if x.stride(3) == 1 else x.contiguous() for x in (q, k, v))
+    if mask is not None and mask.ndim not in (2, 4):
+        mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape))
+    return functional.scaled_dot_product_attention(q, k, v, mask, **options)[..., :size_v]
+
+
+def _fused_by_rows(op: TorchOp, dtype: torch.dtype, scale: Scale, sight: Visibility) -> BoundKernel:
+    """One call for some rows at a time, each with a mask of its own."""
+    biases = op.present("attn_mask")
+    step = max(1, MASK_SCORES // sight.keys)
+    grouped = op.dims("q")[1] != op.dims("k")[1]
+
+    def function(q: T, k: T, v: T, *rest: T) -> T:
+        q, k, v = (elementwise(value, dtype) for value in (q, k, v))
+        factor = scale.value
+        if factor is None:
+            q, factor = q * elementwise(rest[-1], dtype), 1.0
+        parts = []
+        for start in range(0, sight.queries, step):
+            block = Block(ALL, ALL, slice(start, start + step))
+            hidden = sight.hidden(q.device, None, None, block.rows)
+            assert hidden is not None
+            bias = elementwise(block.of(rest[0]), dtype) if biases else None
+            mask = _mask(bias, hidden)
+            part = _attend_on_processor(
+                q[:, :, block.rows], k, v, mask, scale=factor, enable_gqa=grouped
+            )
+            parts.append(torch.where(hidden.all(dim=-1, keepdim=True), 0.0, part))
+        return torch.cat(parts, dim=2)
 
     return BoundKernel(("q", "k", "v", *biases, *scale.ports), ("o",), function, LAUNCHES)
 
@@ -299,43 +419,52 @@ class Formula:
     heads: int
 
     def run(self, given: Mapping[str, T]) -> dict[str, T]:
-        rows, columns = self.where.lengths(given)
-        scores = self._scores(given, rows, columns)
-        sink = self._sink(given)
-        # Row maxima, row sums, and exp(s − maximum).
-        top = scores.amax(dim=-1, keepdim=True)
-        top = top if sink is None else torch.maximum(top, sink)
-        weights = torch.exp(scores - _finite(top))
-        total = weights.sum(dim=-1, keepdim=True)
-        if sink is not None:
-            total = total + torch.exp(sink - _finite(top))
+        rows, columns = lengths = self.where.lengths(given)
+        q = self.where.queries_of(elementwise(given["q"], self.dtype), rows)
+        k = self.where.keys_of(elementwise(given["k"], self.dtype), given.get("page_table_k"))
+        q = self._factored(q, given, ("descale_q", "descale_k"))
+        q, k = q * self.scale.factor(given, self.dtype), shared(k, self.heads)
         # Keys past a sequence's length hold anything, and nothing times anything may be NaN.
         v = self.where.keys_of(elementwise(given["v"], self.dtype), given.get("page_table_v"))
         if columns is not None:
             v = torch.where(rows_present(self.mask.keys, columns), v, 0.0)
         v = shared(v, self.heads)
-        shares = weights / torch.where(total == 0, 1.0, total)
-        found = {"o": shares @ v, "max": top, "sum_exp": total}
-        found["stats"] = _finite(top) + total.log()
+        given = {**given, "q": q, "k": k, "v": v}
+        dims = dict.fromkeys((*STATISTICS, "amax_s"), (*q.shape[:3], 1))
+        dims["o"] = (*q.shape[:3], v.shape[3])
+        blocks = blocks_of((*q.shape[:3], k.shape[2]), q.device)
+        found = add_up(blocks, lambda block: self._block(given, lengths, block), dims)
+        amax_s = found.pop("amax_s").amax()
         if rows is not None:
             found = _real_rows(found, rows_present(self.mask.queries, rows))
         found["o"] = self._factored(found["o"], given, ("descale_v", "scale_s", "descale_s"))
-        found["amax_s"], found["amax_o"] = shares.amax(), found["o"].abs().amax()
+        found["amax_s"], found["amax_o"] = amax_s, found["o"].abs().amax()
         found["o"] = self._factored(found["o"], given, ("scale_o",))
         for port, empty in EMPTY.items():
             found[port] = self.where.packed_again(found[port], rows, empty)
         return found
 
-    def _scores(self, given: Mapping[str, T], rows: T | None, columns: T | None) -> T:
-        q = self.where.queries_of(elementwise(given["q"], self.dtype), rows)
-        k = self.where.keys_of(elementwise(given["k"], self.dtype), given.get("page_table_k"))
-        q = self._factored(q, given, ("descale_q", "descale_k"))
-        q = q * self.scale.factor(given, self.dtype)
-        scores = q @ shared(k, self.heads).transpose(-1, -2)
-        if "attn_mask" in given:
-            scores = scores + elementwise(given["attn_mask"], self.dtype)
-        hidden = self.mask.hidden(q.device, rows, columns)
-        return scores if hidden is None else scores.masked_fill(hidden, -math.inf)
+    def _block(
+        self, given: Mapping[str, T], lengths: tuple[T | None, T | None], block: Block
+    ) -> dict[str, T]:
+        """Of scaled queries and keys and values for each head: o, statistics, and the largest
+        probability of each row."""
+        q, k, v = (block.of(given[port], by_keys=port != "q") for port in "qkv")
+        scores = _masked(given, q @ k.transpose(-1, -2), self.mask, lengths, block)
+        sink = self._sink(given)
+        sink = None if sink is None else block.of(sink)
+        # Row maxima, row sums, and exp(s − maximum).
+        top = scores.amax(dim=-1, keepdim=True)
+        top = top if sink is None else torch.maximum(top, sink)
+        weights = (scores - _finite(top)).exp_()
+        total = weights.sum(dim=-1, keepdim=True)
+        if sink is not None:
+            total = total + torch.exp(sink - _finite(top))
+        shares = weights / torch.where(total == 0, 1.0, total)
+        found = {"o": shares @ v, "max": top, "sum_exp": total}
+        found["stats"] = _finite(top) + total.log()
+        found["amax_s"] = shares.amax(dim=-1, keepdim=True)
+        return found
 
     def _sink(self, given: Mapping[str, T]) -> T | None:
         if "sink_token" not in given:
@@ -351,6 +480,21 @@ class Formula:
 
 EMPTY = {"o": 0.0, "max": -math.inf, "sum_exp": 0.0, "stats": -math.inf}
 """What rows that belong to no sequence give."""
+
+
+def _masked(
+    given: Mapping[str, T],
+    scores: T,
+    mask: Visibility,
+    lengths: tuple[T | None, T | None],
+    block: Block,
+) -> T:
+    """The scores of a block with their bias, −∞ where a key is out of sight."""
+    if "attn_mask" in given:
+        scores = scores + elementwise(block.of(given["attn_mask"]), scores.dtype)
+    rows, columns = (None if n is None else n[block.batch] for n in lengths)
+    hidden = mask.hidden(scores.device, rows, columns, block.rows)
+    return scores if hidden is None else scores.masked_fill(hidden, -math.inf)
 
 
 def _finite(top: T) -> T:
@@ -377,42 +521,45 @@ def attention_backward(op: TorchOp) -> BoundKernel:
     ports = (*ports, *where.ports)
     outputs = op.present("dq", "dk", "dv", "dbias")
     shapes = {port: op.dims(port) for port in outputs}
+    shapes_of_four = {"dbias": (1,) * (4 - len(shapes.get("dbias", ()))) + shapes.get("dbias", ())}
     heads = {port: op.dims(port)[1] for port in ("q", "k", "v")}
 
     def function(*tensors: T) -> tuple[T, ...]:
         given = dict(zip(ports, tensors, strict=True))
-        rows, columns = where.lengths(given)
+        rows, columns = lengths = where.lengths(given)
         q, k, v, o, do = (elementwise(given[port], dtype) for port in ("q", "k", "v", "o", "do"))
         k, v = shared(k, heads["q"]), shared(v, heads["q"])
         if columns is not None:
             k, v = (torch.where(rows_present(where.keys, columns), x, 0.0) for x in (k, v))
         factor = scale.factor(given, dtype)
-        p = _probabilities(given, (q * factor) @ k.transpose(-1, -2), mask, (rows, columns))
-        gradient = p * (do @ v.transpose(-1, -2) - (do * o).sum(dim=-1, keepdim=True))
-        found = {
-            "dq": factor * (gradient @ k),
-            "dk": _summed(factor * (gradient.transpose(-1, -2) @ q), heads["k"]),
-            "dv": _summed(p.transpose(-1, -2) @ do, heads["v"]),
-        }
-        if "dbias" in outputs:
-            found["dbias"] = gradient.sum_to_size(shapes["dbias"])
+        scaled, delta = q * factor, (do * o).sum(dim=-1, keepdim=True)
+        stats = elementwise(given["stats"], dtype).reshape(delta.shape)
+
+        def compute(block: Block) -> dict[str, T]:
+            keys, values = (block.of(x, by_keys=True).transpose(-1, -2) for x in (k, v))
+            scores = _masked(given, block.of(scaled) @ keys, mask, lengths, block)
+            known = block.of(stats)
+            p = torch.exp(scores - torch.where(known == -math.inf, 0.0, known))
+            if rows is not None:  # 0 in rows past a sequence's length
+                p = torch.where(block.of(rows_present(where.queries, rows)), p, 0.0)
+            gradient = p * (block.of(do) @ values - block.of(delta))
+            found = {
+                "dq": factor * (gradient @ keys.transpose(-1, -2)),
+                "dk": factor * (gradient.transpose(-1, -2) @ block.of(q)),
+                "dv": p.transpose(-1, -2) @ block.of(do),
+            }
+            if "dbias" in outputs:
+                dims = zip(shapes_of_four["dbias"], gradient.shape, strict=True)
+                found["dbias"] = gradient.sum_to_size([min(pair) for pair in dims])
+            return found
+
+        blocks = blocks_of((*q.shape[:3], k.shape[2]), q.device)
+        dims = {"dq": q.shape, "dk": k.shape, "dv": v.shape, **shapes_of_four}
+        found = add_up(blocks, compute, dims, by_keys=("dk", "dv"))
+        found["dk"], found["dv"] = (_summed(found[f"d{port}"], heads[port]) for port in "kv")
         return tuple(found[port].reshape(shapes[port]) for port in outputs)
 
     return BoundKernel(ports, outputs, function, 2 * LAUNCHES)
-
-
-def _probabilities(
-    given: dict[str, T], scores: T, mask: Visibility, lengths: tuple[T | None, T | None]
-) -> T:
-    """exp(s − stats), 0 where out of sight and in rows past a sequence's length."""
-    if "attn_mask" in given:
-        scores = scores + elementwise(given["attn_mask"], scores.dtype)
-    hidden = mask.hidden(scores.device, *lengths)
-    scores = scores if hidden is None else scores.masked_fill(hidden, -math.inf)
-    stats = elementwise(given["stats"], scores.dtype).reshape(*scores.shape[:3], 1)
-    weights = torch.exp(scores - torch.where(stats == -math.inf, 0.0, stats))
-    rows = lengths[0]
-    return weights if rows is None else torch.where(rows_present(mask.queries, rows), weights, 0.0)
 
 
 def _summed(value: T, heads: int) -> T:
