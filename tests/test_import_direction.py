@@ -43,7 +43,7 @@ BELOW = {
         "options": ("errors", "settings", "tensors"),
         "engines": ("errors", "files", "text", "graph", "streams", "machine", "tensors"),
         "validate": ("errors", "files", "graph", "reference", "tensors"),
-        "measure": ("errors", "graph", "streams", "machine", "tensors", "engines"),
+        "measure": ("errors", "text", "graph", "streams", "machine", "tensors", "engines"),
         "profilers": ("errors", "files", "graph", "streams", "machine", "tensors", "engines"),
         "plan": ("errors", "files", "graph", "tensors", "options", "engines"),
         "worker": (

@@ -97,6 +97,8 @@ class StreamAbilities:
     )
     """For bytes at these offsets of an address, to be overwritten with these values. Gives None
     where this build of the library has no way to."""
+    wait_for_device: Callable[[], None] | None = None
+    """Waits for everything on the device, whichever stream of this process it is on."""
     memory: Callable[[], DeviceMemory | None] | None = None
     """Copies memory; gives None where this build of the library has no way to."""
 

@@ -240,6 +240,7 @@ class GatedStream(ABC):
             gate_settings=self.gate_settings,
             restore_gate=self.restore_gate,
             watch=self.watch,
+            wait_for_device=self.wait_for_device,
             memory=self.memory,
         )
 
@@ -252,6 +253,9 @@ class GatedStream(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """In samples: whole in each class, without a call of another method more."""
+
+    @abstractmethod
+    def wait_for_device(self) -> None: ...
 
     @abstractmethod
     def measure_correction(self) -> float: ...
@@ -372,6 +376,9 @@ class CudaStream(CudaMemory, GatedStream):
         if self._gated and self._gate is not None and self._gate.timed_out():
             self.forced_gates += 1
             self.leave_gate_open(WAITED)
+
+    def wait_for_device(self) -> None:
+        self.driver.call("cuCtxSynchronize")
 
     def measure_correction(self) -> float:
         kernel = self.driver.kernel("bench_empty")

@@ -126,9 +126,12 @@ class HipStream:
         flush: Callable[[], None] | None = None,
         *,
         flush_may_wait: bool = True,
+        wait_for_device: Callable[[], None] | None = None,
         library: str = "hip",
     ) -> None:
-        """`gate`: or why there is none, where one was looked for."""
+        """`gate`: or why there is none, where one was looked for. `wait_for_device`: where the
+        runtime is within reach."""
+        self._wait_for_device = wait_for_device
         self._wait, self._events, self._library = wait, events, library
         if flush is not None and flush_may_wait and gate is not None:
             gate = "flushing the caches may wait for the device"
@@ -153,6 +156,7 @@ class HipStream:
             gate_is_gone=lambda: self.gate_is_gone,
             gate_settings=self.gate_settings,
             restore_gate=self.restore_gate,
+            wait_for_device=self._wait_for_device,
         )
 
     @property
@@ -305,6 +309,10 @@ class Runtime:
         code = getattr(self._library, name)(*arguments)
         if code != 0:
             raise HipError(f"{name} failed with HIP error {code}")
+
+    def wait(self) -> None:
+        """For everything on the current device."""
+        self.call("hipDeviceSynchronize")
 
     def memset(self, address: int, value: int, size_bytes: int, stream: int) -> None:
         """Enqueued on the stream; returns at once."""

@@ -110,6 +110,9 @@ class TorchStream(GatedStream):
             self.forced_gates += 1
             self.leave_gate_open(WAITED)
 
+    def wait_for_device(self) -> None:
+        cuda.synchronize(self._device)
+
     def watch(
         self, offsets: npt.NDArray[np.int64], values: npt.NDArray[np.uint8]
     ) -> CudaWatch | None:

@@ -73,6 +73,7 @@ class EngineServer:
         self._engine: Engine | None = None
         self._kept: PlanStore | None = None
         self._import_ns = 0
+        self._threads: int | None = None
 
     @property
     def engine(self) -> Engine:
@@ -111,6 +112,7 @@ class EngineServer:
         if request.options.near_device:
             stay_near(engine.facts.device)
         if request.options.threads is not None and engine.facts.device == "cpu":
+            self._threads = request.options.threads
             pin_process(request.options.threads)
         devices = engine.abilities.devices
         return EngineOpened(engine.facts, engine.stream.clock, self._import_ns, devices)
@@ -121,7 +123,7 @@ class EngineServer:
         gc.collect()
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
         claim = self.claim if request.shares_device else None
-        run = RunHooks(self.announce, claim, self.expected)
+        run = RunHooks(self.announce, claim, self.expected, self._threads)
         return run_case(self.engine, request, self._import_ns, run)
 
     def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:

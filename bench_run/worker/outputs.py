@@ -67,6 +67,7 @@ class OutputReader:
     def __init__(self, plan: Plan, stream: Stream, graph: Graph) -> None:
         self._plan, self._stream = plan, stream
         memory = stream.abilities.memory
+        self._wait_for_device = stream.abilities.wait_for_device
         self._locate = plan.abilities.locate_outputs
         self._memory = None if self._locate is None or memory is None else memory()
         outputs = () if self._memory is None else graph.outputs
@@ -97,12 +98,25 @@ class OutputReader:
         return {uid: in_place(span, kind) for uid, (span, kind) in self._kinds.items()}
 
     def read(self) -> Storages:
-        """Waits for the device; what the last run left."""
+        """Waits for the whole device; what the last run left."""
         begin = time.perf_counter_ns()
+        self._wait()
         addresses = self._addresses()
         outputs = self._plan.download() if addresses is None else self._read(addresses)
         self.took_ns = time.perf_counter_ns() - begin
         return outputs
+
+    def _wait(self) -> None:
+        if self._wait_for_device is not None:
+            self._wait_for_device()
+
+    def arrive(self) -> int:
+        """Waits for the whole device. Where only the plan reaches its outputs they are read, to see
+        how long that takes. Gives the bytes that were read."""
+        self._wait()
+        if self._addresses() is not None:
+            return 0
+        return sum(storage.nbytes for storage in self._plan.download().values())
 
     def _addresses(self) -> Addresses | None:
         if self._memory is None or self._locate is None:
@@ -214,7 +228,7 @@ class OutputKeeper:
     ) -> None:
         """`first`: what the first run left on poisoned outputs, which `reader` has just read.
         `wanted`: whether anything is going to be checked."""
-        self.plan, self._reader = plan, reader
+        self.plan, self._reader, self.arrive = plan, reader, reader.arrive
         self.upload: Callable[[Storages], None] | None = None
         """In place of the plan's own."""
         self.restore: Callable[[], None] | None = None

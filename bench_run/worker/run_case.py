@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -40,8 +41,9 @@ from bench_run.measure.kernel_pass import (
     prepare_records,
     record_kernels,
 )
-from bench_run.measure.loop import SamplingBudget, measure, why_ungated
+from bench_run.measure.loop import Measured, SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
+from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_burning, find_pending
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.messages import case_of
 from bench_run.worker.outputs import (
@@ -72,6 +74,8 @@ class RunHooks:
     """Waits until a device that others use too is free for that; None where it is not shared."""
     expected: Callable[[], ValidationSettings] | None = None
     """Waits for what was pending in the request."""
+    threads: int | None = None
+    """Threads, and processors, that the worker is held to; None: as many as there are."""
 
 
 @dataclass
@@ -204,7 +208,9 @@ def _measured_case(
     before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
+    threads = ThreadWatch(timeline.run.threads)
     measured = measure(plan, engine.stream, budget, keeper.timed_check, canaries=keeper.canaries)
+    implausible = threads.reason()
     after = observe(engine.facts.device, engine.stream)
     host.end()
     keeper.keep_last(len(measured.series["e2e_ns"]))
@@ -214,6 +220,7 @@ def _measured_case(
     recorded = record_kernels(plan, engine.stream, budget, measured)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     facts = {**facts, **ask_witness(plan)}
+    implausible = implausible or _find_unfinished(engine, keeper, measured)
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
     validator = _validate(keeper, request, timeline)
@@ -251,7 +258,23 @@ def _measured_case(
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
         notes=(*request.notes, *notes),
+        implausible=implausible,
     )
+
+
+def _find_unfinished(engine: Engine, keeper: OutputKeeper, measured: Measured) -> str | None:
+    """What worked on when samples had ended, in one line."""
+    subject, samples = keeper.subject, measured.series["e2e_ns"]
+    if not samples:
+        return None
+    is_first = subject.round_index == 0
+    run, synchronize = keeper.plan.run, engine.stream.synchronize
+    sample_ns, found = statistics.median(samples), None
+    if is_first or sum(tensor.bytes for tensor in subject.graph.outputs) <= LARGE_BYTES:
+        found = find_pending(run, synchronize, keeper.arrive, sample_ns)
+    if found is None and is_first:
+        found = find_burning(run, synchronize, sample_ns)
+    return found
 
 
 def _take_device(engine: Engine, request: RunCase, timeline: Timeline) -> None:

@@ -106,6 +106,7 @@ def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStr
         gate,
         flush,
         flush_may_wait=may_wait,
+        wait_for_device=device_waiter(library),
         library=f"hipdnn {library.version}",
     )
 
@@ -173,6 +174,19 @@ def waiter(library: Library, stream: int) -> Callable[[], None]:
     with library.calling("DeviceBuffer"):
         barrier = module.DeviceBuffer(1)
     return lambda: barrier.copy_to_host() and None
+
+
+def device_waiter(library: Library) -> Callable[[], None] | None:
+    """Waits for every stream of the device; None where neither the bindings nor a loaded runtime
+    can."""
+    runtime, version = loaded_runtime(), library.version
+    if library.can.has("hip_device_synchronize"):
+        wait = library.module.hip_device_synchronize
+    elif runtime is not None:
+        wait = runtime.wait
+    else:
+        return None
+    return lambda: _guarded(wait, version)
 
 
 def _flush(library: Library, stream: int, size: int) -> tuple[Callable[[], None], bool]:

@@ -1,0 +1,185 @@
+"""Whether an engine is done when its stream says so: untimed, right after the samples of a round.
+
+A sample ends with `Stream.synchronize`. Where that returns while a thread or another stream still
+works, an iteration of 3 ms reads 0.5 µs, and the outputs are right once somebody has read them. So
+the time until outputs can be read is measured right after an iteration, and again with nothing
+pending: what the first takes longer was work. What takes long each time is computed by the reading.
+
+A thread may also work on without anybody waiting for it. Processor time that is used after
+`synchronize` tells, but honest threads use some too: OpenBLAS' spin for 30 ms after a product,
+OpenMP's for up to 200 ms (libgomp a few, Intel's `KMP_BLOCKTIME`). These spin as long after one
+iteration as after thirty; work grows with their number.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from time import process_time_ns, sleep
+from typing import TYPE_CHECKING
+
+from bench_run.machine.surroundings import tree_time_s
+from bench_run.measure.clock import read_clock
+from bench_run.text import size_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HIDDEN_SHARE = 0.25
+"""Of a sample: what may come after it. An engine that waits hides nothing."""
+HIDDEN_NS = 30_000
+"""What may come after a short sample: waiting for an idle device takes 3 to 10 µs."""
+COLD_NS_PER_BYTE = 0.25
+"""What reading outputs that were just written may take longer than reading them again."""
+READING_NS = 200_000
+"""What reading outputs may take, beside their bytes: calls of a driver, a few for each output."""
+READING_NS_PER_BYTE = 4.0
+"""Copies from devices take 0.1 to 0.4, a copy that changes the layout about 1."""
+READING_SHARE = 0.5
+"""Of a sample: reading that takes less is not worth a word."""
+CYCLES = 5
+"""The shortest of so many counts where the first is too long: others use the processor too."""
+LARGE_BYTES = 16 << 20
+"""Larger outputs are waited for in the first round only."""
+
+
+def find_pending(
+    run: Callable[[], None],
+    synchronize: Callable[[], None],
+    arrive: Callable[[], int],
+    sample_ns: float,
+) -> str | None:
+    """Why an iteration was not over when its sample was, in one line. `arrive` waits until outputs
+    can be read and gives how many bytes it has read for that."""
+    late_ns = again_ns = math.inf
+    hidden_ns = max(HIDDEN_NS, HIDDEN_SHARE * sample_ns)
+    timed = f"an iteration was timed at {time_text(sample_ns)}"
+    for _ in range(CYCLES):
+        run()
+        synchronize()
+        late_ns = min(late_ns, _duration_ns(arrive)[0])
+        if late_ns <= hidden_ns:
+            return None
+        took_ns, read_bytes = _duration_ns(arrive)
+        again_ns = min(again_ns, took_ns)
+        is_done = late_ns - again_ns <= hidden_ns + COLD_NS_PER_BYTE * read_bytes
+        reading_ns = READING_NS + READING_NS_PER_BYTE * read_bytes
+        is_copied = again_ns <= max(reading_ns, READING_SHARE * sample_ns)
+        if is_done and is_copied:
+            return None
+    if not is_done:
+        pending = time_text(late_ns - again_ns)
+        return f"synchronize returns before the work is done: outputs came {pending} later, {timed}"
+    read = f"reading {size_text(read_bytes)} of outputs took {time_text(again_ns)}"
+    return f"outputs are computed when they are read: {read}, {timed}"
+
+
+def _duration_ns(arrive: Callable[[], int]) -> tuple[int, int]:
+    begin = read_clock()
+    read_bytes = arrive()
+    return read_clock() - begin, read_bytes
+
+
+WINDOW_S = 0.002
+"""A look at whether anything works after `synchronize`."""
+QUIET_SHARE = 0.2
+"""Of a window: less is the look itself."""
+MOST_AT_FIRST, FEWEST, MOST = 64, 4, 32
+"""Iterations before a look, and for telling work from spinning."""
+STEP_S, LIMIT_S = 0.005, 1.0
+BURST_NS = 50_000_000
+BURNT_NS = 20_000
+"""What may be used after each iteration, beside a share of it."""
+GROWTH = 2.0
+"""So many times as much processor time after many iterations as after one is no spinning."""
+
+
+def find_burning(
+    run: Callable[[], None], synchronize: Callable[[], None], sample_ns: float
+) -> str | None:
+    """Why threads of this process worked for iterations that were over, in one line."""
+    if sample_ns * FEWEST > BURST_NS:
+        return None
+    _repeat(run, synchronize, _count(WINDOW_S * 1e9, sample_ns, 1, MOST_AT_FIRST))
+    if _used_while_asleep_ns(WINDOW_S) < QUIET_SHARE * WINDOW_S * 1e9:
+        return None
+    _burnt_ns(run, synchronize, 0)  # what these left
+    count = _count(BURST_NS, sample_ns, FEWEST, MOST)
+    one_ns, many_ns = 0, math.inf
+    for _ in range(2):
+        one_ns = max(one_ns, _burnt_ns(run, synchronize, 1))
+        many_ns = min(many_ns, _burnt_ns(run, synchronize, count))
+        if many_ns <= GROWTH * one_ns:
+            return None
+    each_ns = (many_ns - one_ns) / (count - 1)
+    if each_ns <= max(BURNT_NS, READING_SHARE * sample_ns):
+        return None
+    return (
+        f"threads work on after synchronize: {time_text(each_ns)} of processor time for each "
+        f"iteration, which was timed at {time_text(sample_ns)}"
+    )
+
+
+def _count(total_ns: float, sample_ns: float, least: int, most: int) -> int:
+    return max(least, min(most, int(total_ns / max(1.0, sample_ns))))
+
+
+def _repeat(run: Callable[[], None], synchronize: Callable[[], None], count: int) -> None:
+    for _ in range(count):
+        run()
+        synchronize()
+
+
+def _used_while_asleep_ns(seconds: float) -> int:
+    """Processor time of all threads of this process while this one sleeps."""
+    before = process_time_ns()
+    sleep(seconds)
+    return process_time_ns() - before
+
+
+def _burnt_ns(run: Callable[[], None], synchronize: Callable[[], None], count: int) -> int:
+    """Processor time from the end of so many iterations until nothing works any more."""
+    _repeat(run, synchronize, count)
+    begin, end = process_time_ns(), read_clock() + round(LIMIT_S * 1e9)
+    quiet_steps = 0  # others may have had the processor during one
+    while quiet_steps < 2 and read_clock() < end:
+        is_quiet = _used_while_asleep_ns(STEP_S) < QUIET_SHARE * STEP_S * 1e9
+        quiet_steps = quiet_steps + 1 if is_quiet else 0
+    return process_time_ns() - begin
+
+
+OWN_SLACK_NS = 2_000_000
+GROUP_SLACK_NS = 40_000_000
+"""Processes below the worker are counted in steps of 10 ms."""
+THREADS_SHARE = 1.05
+
+
+class ThreadWatch:
+    """Processor time of a worker, and of all that it started, against that of its threads."""
+
+    def __init__(self, threads: int | None) -> None:
+        """`threads`: how many the worker was held to, on as many processors; None: it was not."""
+        self._threads = threads
+        self._group = os.getpgrp()  # led by the worker's guardian, below which all stays
+        self._begin = self._now()
+
+    def _now(self) -> tuple[int, int, float]:
+        """Instant and processor time of this process in ns, that of the whole group in s."""
+        if self._threads is None:
+            return 0, 0, 0.0
+        return read_clock(), process_time_ns(), tree_time_s(self._group) or 0.0
+
+    def reason(self) -> str | None:
+        """How it used more processors than it was given, in one line; None where it did not."""
+        if self._threads is None:
+            return None
+        wall_ns, own_ns, group_s = (
+            now - then for now, then in zip(self._now(), self._begin, strict=True)
+        )
+        given_ns = THREADS_SHARE * self._threads * wall_ns
+        if own_ns <= given_ns + OWN_SLACK_NS and group_s * 1e9 <= given_ns + GROUP_SLACK_NS:
+            return None
+        used = max(own_ns, group_s * 1e9) / wall_ns
+        return (
+            f"it used {used:.1f} processors while it was sampled: --threads allows {self._threads}"
+        )
