@@ -223,7 +223,7 @@ class CaseSide:
     sources: tuple[int, ...]
     """Parallel to `cases`: index into `Side.sources`."""
     missing: int = 0
-    """Documents that should hold the case and do not."""
+    """Runs that should hold the case and do not."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,10 +110,39 @@ def _case_side(side: Side, held: Sequence[tuple[int, Case]]) -> CaseSide | None:
     return CaseSide(last.graph.name, last.engine, tuple(first.values()), tuple(first))
 
 
+def whole_runs(
+    sides: Sequence[Side], cases: Sequence[Sequence[CaseSide | None]]
+) -> list[list[str]]:
+    """The run of each source of each side; `cases` are parallel to one another. Documents of a side
+    that share no case are parts of one run of the suite, in the order of their start: a suite in
+    pieces has the answers of the whole."""
+    runs = [[source.document.run for source in side.sources] for side in sides]
+    starts = {run.id: run.started for side in reversed(runs) for run in side}
+    if max(map(len, runs)) < 2:
+        return [[run.id for run in side] for side in runs]
+    held: dict[str, set[tuple[int, int]]] = {run: set() for run in starts}
+    for number, of_side in enumerate(cases):
+        for row, one in enumerate(of_side):
+            for source in () if one is None else one.sources:
+                held[runs[number][source].id].add((number, row))
+    part_of: dict[str, str] = {}
+    for run in sorted(held, key=lambda run: (starts[run], run)):
+        mine = held[run]
+        of_sides = {number for number, _ in mine}
+        for whole in dict.fromkeys(part_of.values()) if mine else ():
+            if mine.isdisjoint(held[whole]) and of_sides == {number for number, _ in held[whole]}:
+                held[whole] |= mine
+                part_of[run] = whole
+                break
+        else:
+            part_of[run] = run
+    return [[part_of[run.id] for run in side] for side in runs]
+
+
 def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]:
-    """Each case with the number of documents that should hold it and do not: those that hold
-    another case of its piece. A piece is what documents of either side hold together, so that a
-    suite that is split over documents misses nothing."""
+    """Each case with the number of runs that should hold it and do not: those that hold another
+    case of its piece. A piece is what documents of either side hold together, so that a suite that
+    is split over documents misses nothing."""
     leader = list(range(len(pairs)))
 
     def leader_of(place: int) -> int:
@@ -128,23 +157,27 @@ def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]
             for number in () if one is None else one.sources:
                 leader[leader_of(place)] = leader_of(known.setdefault((at, number), place))
     piece = [leader_of(place) for place in range(len(pairs))]
-    missing: list[list[int]] = []
-    for number, side in enumerate(sides):
-        holders: dict[int, set[int]] = defaultdict(set)
-        for first, pair in zip(piece, pairs, strict=True):
-            one = (pair.base, pair.other)[number]
-            holders[first].update(() if one is None else one.sources)
-        empty = set(range(len(side.sources))) - set().union(*holders.values())
-        missing.append([len(holders[first] | empty) for first in piece])
+    of_sides = [pair.base for pair in pairs], [pair.other for pair in pairs]
+    complete: list[list[CaseSide | None]] = []
+    for runs, cases in zip(whole_runs(sides, of_sides), of_sides, strict=True):
+        holders: dict[int, set[str]] = defaultdict(set)
+        holds = [{runs[number] for number in (one.sources if one else ())} for one in cases]
+        for first, mine in zip(piece, holds, strict=True):
+            holders[first] |= mine
+        empty = set(runs).difference(*holders.values())
+        lacks = [
+            len((holders[first] | empty) - mine) for first, mine in zip(piece, holds, strict=True)
+        ]
+        complete.append(
+            [
+                replace(one, missing=count) if one is not None and count else one
+                for one, count in zip(cases, lacks, strict=True)
+            ]
+        )
     return [
-        replace(pair, base=_lacking(pair.base, base), other=_lacking(pair.other, other))
-        for pair, base, other in zip(pairs, *missing, strict=True)
+        replace(pair, base=base, other=other)
+        for pair, base, other in zip(pairs, *complete, strict=True)
     ]
-
-
-def _lacking(one: CaseSide | None, holding: int) -> CaseSide | None:
-    lacks = 0 if one is None else holding - len(one.sources)
-    return replace(one, missing=lacks) if one is not None and lacks else one
 
 
 def _mark_unlike(pairs: Sequence[Pair]) -> list[Pair]:

@@ -32,6 +32,23 @@ def single_documents(base: int, other: int) -> tuple[Columns, Columns]:
     )
 
 
+def together(side: Array, columns: Columns) -> tuple[Array, Columns]:
+    """One column for each round of a run on one unit of hardware: that of a suite in pieces has
+    stood in as many columns. As it is where pieces share a case."""
+    places = np.stack([columns.document, columns.round, columns.block])
+    whole, place = np.unique(places, axis=1, return_inverse=True)
+    known = np.isfinite(side)
+    if whole.shape[1] == places.shape[1] or not side.size:
+        return side, columns
+    rows, of = np.nonzero(known)
+    cells, turn = np.unique(rows * whole.shape[1] + place.ravel()[of], return_index=True)
+    if len(cells) < len(rows):
+        return side, columns
+    values = np.full((len(side), whole.shape[1]), np.nan)
+    values.flat[cells] = side[known][turn]
+    return values, Columns(*whole)
+
+
 def by_document(side: Array, columns: Columns) -> tuple[Array, Columns]:
     """One column a document, and unit of hardware in it: the mean over its rounds."""
     documents, groups = _documents(columns)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from bench_compare.input.align import whole_runs
 from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _split(one: CaseSide, places: list[_Places], numbers: Numbers) -> CaseSide:
 def numbered(sides: Sequence[SideByUnit]) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
     """Numbers of the runs and of the units of each source of both sides; `UNKNOWN` where nothing is
     known of the unit."""
-    runs = [[source.document.run.id for source in one.side.sources] for one in sides]
+    runs = whole_runs([one.side for one in sides], [one.cases for one in sides])
     if all(one.side.is_unit for one in sides):  # units are what is compared
         return _numbers(runs), _numbers([[0] * len(one.units) for one in sides])
     blocks = _numbers([one.units for one in sides])

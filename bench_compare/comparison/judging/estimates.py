@@ -16,7 +16,7 @@ from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
 from bench_compare.rounds.lazy import facts, gather
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.clock_resolution import resolution
-from bench_compare.statistics.columns import Columns
+from bench_compare.statistics.columns import Columns, together
 from bench_compare.statistics.intervals import Elsewhere, Estimates, estimate, same_interval
 from bench_compare.statistics.samples import RoundStatistics, section_variance
 from bench_compare.statistics.suite import Shift, common_movement
@@ -271,7 +271,7 @@ def _build(
     within: WithinRoundVariance | None = None,
     inside: Array | None = None,
 ) -> MeasuredMetric:
-    columns = _columns(inputs, sides)
+    (base, other), columns = _placed(inputs, sides)
     between = None
     if inputs.calibration is not None and isinstance(metric.reading, Sampled):
         between = inputs.calibration.between(
@@ -279,14 +279,14 @@ def _build(
         )
     known = Elsewhere(within, between, inside)
     settings = (known, inputs.policy.floor_sd, inputs.looks)
-    found = estimate(sides[0].values, sides[1].values, columns, *settings)
+    found = estimate(base, other, columns, *settings)
     return MeasuredMetric(
         metric=metric,
-        base=sides[0].values,
-        other=sides[1].values,
+        base=base,
+        other=other,
         columns=columns,
-        base_level=case_log(sides[0].values, columns[0].document),
-        other_level=case_log(sides[1].values, columns[1].document),
+        base_level=case_log(base, columns[0].document),
+        other_level=case_log(other, columns[1].document),
         estimates=found,
         between=between,
         movement=common_movement(found) if metric.gates else None,
@@ -295,14 +295,18 @@ def _build(
     )
 
 
-def _columns(
+def _placed(
     inputs: ComparisonInputs, sides: tuple[ObservationMatrix, ObservationMatrix]
-) -> tuple[Columns, Columns]:
+) -> tuple[tuple[Array, Array], tuple[Columns, Columns]]:
+    """Values of both sides, and where their columns come from."""
     base, other = (
-        Columns(inputs.documents[n][side.sources], side.rounds, inputs.blocks[n][side.sources])
+        together(
+            side.values,
+            Columns(inputs.documents[n][side.sources], side.rounds, inputs.blocks[n][side.sources]),
+        )
         for n, side in enumerate(sides)
     )
-    return base, other
+    return (base[0], other[0]), (base[1], other[1])
 
 
 def _cycles(
@@ -317,9 +321,9 @@ def _cycles(
     for time, clock in zip(times, clocks, strict=True):
         cycles = replace(time, values=time.values + clock.values)
         whole = units(cycles.values) == units(time.values)
-        sums.append(np.where(whole[:, None], cycles.values, np.nan))
-    columns, floor_sd = _columns(inputs, times), inputs.policy.floor_sd
-    return same_interval(sums[0], sums[1], columns, floor_sd, inputs.looks)
+        sums.append(replace(cycles, values=np.where(whole[:, None], cycles.values, np.nan)))
+    values, columns = _placed(inputs, (sums[0], sums[1]))
+    return same_interval(*values, columns, inputs.policy.floor_sd, inputs.looks)
 
 
 def _rate(

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench_compare.comparison.compare import compare
 from bench_compare.comparison.conclusion import conclude
@@ -162,3 +164,35 @@ def test_a_unit_that_is_slower_at_the_same_clock_is_no_matter_of_the_clock():
     new = on_units("new", ("GPU-1", 1e6), ("GPU-2", 1.15e6), clock_mhz=1980.0)
     found = compare(old, [new], Policy())
     assert {Verdict.SLOWER} == {one.verdict for one in found.cases}
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 3), st.integers(2, 4))
+def test_suites_in_pieces_have_the_answers_of_the_whole(seed, base, other, pieces):
+    random = np.random.default_rng(seed)
+    spread = random.choice([0.0, 0.01])
+    sides = []
+    for count in (base, other):
+        moves = random.normal(0, spread, (count, 1, CASES)) + np.zeros((count, 4, CASES))
+        sides.append([measured(random, ["GPU-1"] * 4, shifts=one) for one in moves])
+    whole = compared(*sides)
+    split = []
+    for documents in sides:
+        parts = []
+        for number, one in enumerate(documents):
+            at = random.integers(0, pieces, CASES)
+            for piece in set(at.tolist()):
+                cases = tuple(c for c, here in zip(one.cases, at, strict=True) if here == piece)
+                started = f"2026-01-{number + 1:02}T00:00:{piece:02}+00:00"
+                run = replace(one.run, id=f"{one.run.id}-{piece}", started=started)
+                parts.append(replace(one, cases=cases, run=run))
+        random.shuffle(parts)
+        split.append(parts)
+    found = compared(*split)
+    of_whole = {one.name: one for one in whole.cases}
+    for mine in found.cases:
+        theirs = of_whole[mine.name]
+        assert mine.verdict is theirs.verdict
+        for name in ("ratio", "ci_low", "ci_high", "p"):
+            of_both = [getattr(one.gate_metric, name) for one in (mine, theirs)]
+            assert of_both[0] == pytest.approx(of_both[1], rel=1e-9)

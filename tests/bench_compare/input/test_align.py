@@ -84,7 +84,10 @@ def test_twins_of_one_name_meet_by_the_ends_of_their_paths():
 
 
 def held_by(*documents):
-    return side("a", *(document([case(n) for n in names], run_id=names) for names in documents))
+    numbered = enumerate(documents)
+    return side(
+        "a", *(document([case(n) for n in names], run_id=f"{at}") for at, names in numbered)
+    )
 
 
 def test_a_document_that_lacks_a_case_of_its_piece_misses_it():
