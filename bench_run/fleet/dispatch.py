@@ -17,7 +17,7 @@ from bench_schema.document import Case, Outcome
 from bench_run.plan.shard import estimate_us, needs_processor, shards_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
     from bench_run.plan.cases import PlannedCase
 
@@ -71,6 +71,7 @@ class Dispatch:
         self._cases = {case.id: CaseProgress(case) for case in cases}
         self._rounds = rounds
         self._open_ended = open_ended
+        self._open = dict.fromkeys(self._cases)
         self._queues: dict[str, Queue] = {}
         self._blocks = 0
         self.dropped = 0
@@ -92,11 +93,15 @@ class Dispatch:
             known.timing = each.device_timing
             known.rounds.add(each.index)
         known.ended |= not part.rounds or part.outcome.status != "completed"
+        if self._is_complete(known):
+            self._open.pop(part.id, None)
+        else:
+            self._open[part.id] = None
 
     @property
-    def open(self) -> list[str]:
+    def open(self) -> Set[str]:
         """Ids of the cases that are not complete."""
-        return [name for name, known in self._cases.items() if not self._is_complete(known)]
+        return self._open.keys()
 
     def _is_complete(self, known: CaseProgress) -> bool:
         if known.ended:
@@ -135,7 +140,7 @@ class Dispatch:
             return None
         attempt = min(self._cases[name].attempt for name in names)
         later = [name for name in names if self._cases[name].attempt != attempt]
-        names = [name for name in names if name not in set(later)]
+        names = [name for name in names if self._cases[name].attempt == attempt]
         queue.waiting, queue.active = later, names
         self._blocks += 1
         queue.block = self._blocks
@@ -155,13 +160,14 @@ class Dispatch:
         if self._open_ended:
             for name in left:
                 self._cases[name].ended = True
+                self._open.pop(name, None)
             return []
         return self._put_back(left)
 
     def lose(self, unit: str) -> list[str]:
         """A unit is gone: its open cases, to be given to others by `give`."""
         queue = self._queue(unit)
-        names = [n for n in (*queue.active, *queue.waiting) if n in set(self.open)]
+        names = [n for n in (*queue.active, *queue.waiting) if n in self.open]
         begun = set(queue.active)
         queue.active, queue.waiting, queue.block, queue.lost = [], [], None, True
         return [*self._put_back([n for n in names if n in begun]), *(set(names) - begun)]
@@ -176,14 +182,15 @@ class Dispatch:
         groups: dict[str, list[str]] = defaultdict(list)
         for name in sorted(names):
             groups[self._cases[name].case.graph.id.fingerprint].append(name)
-
-        def load_us(queue: Queue) -> int:
-            listed = (*queue.active, *queue.waiting)
-            return sum(_cost_us(self._cases[name].case) for name in listed)
-
+        queues = {unit: self._queue(unit) for unit in units}
+        load_us = {unit: self._load_us(q.active + q.waiting) for unit, q in queues.items()}
         for group in groups.values():
-            queue = min(map(self._queue, units), key=load_us)
-            queue.waiting += group
+            unit = min(load_us, key=load_us.__getitem__)
+            queues[unit].waiting += group
+            load_us[unit] += self._load_us(group)
+
+    def _load_us(self, names: Iterable[str]) -> int:
+        return sum(_cost_us(self._cases[name].case) for name in names)
 
     def hopeless(self, names: Sequence[str]) -> Iterator[PlannedCase]:
         """Those with which too many units were lost; they are not given to another one."""

@@ -75,20 +75,43 @@ def check_cache(chosen: str | None) -> None:
         raise UsageError(f"--reference-cache {chosen}: {error.strerror or error}") from None
 
 
-def make_room(folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
-    """Remove the oldest of what lies in the folder until the rest is small enough."""
-    entries = []
-    for path in folder.iterdir():
-        with suppress(FileNotFoundError):  # workers put files in their places all the time
-            files = path.iterdir() if path.is_dir() else (path,)
-            size = sum(file.stat().st_size for file in files)
-            entries.append((path.stat().st_mtime, path, size))
-    total = sum(size for _, _, size in entries)
-    for _, path, size in sorted(entries):
-        if total <= most_bytes:
-            return
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        total -= size
+class Spool:
+    """A folder of bounded size, the oldest of which makes room.
+
+    It is listed again only once as much may have been written as there was room for, and then an
+    eighth more is removed than need be: what an entry costs does not depend on their number.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
+        self.folder = folder
+        self._most_bytes = self._room_bytes = most_bytes
+        self._lock = threading.Lock()
+
+    def make_room(self, upcoming_bytes: int) -> None:
+        """For an entry of at most so many bytes."""
+        with self._lock:
+            self._room_bytes -= upcoming_bytes
+            if self._room_bytes < 0:
+                kept_bytes = self._remove_oldest(upcoming_bytes)
+                self._room_bytes = self._most_bytes - kept_bytes - upcoming_bytes
+
+    def _remove_oldest(self, upcoming_bytes: int) -> int:
+        """Where that does not fit beside; the bytes that are left."""
+        entries = []
+        for path in self.folder.iterdir():
+            with suppress(FileNotFoundError):  # workers put files in their places all the time
+                files = path.iterdir() if path.is_dir() else (path,)
+                size = sum(file.stat().st_size for file in files)
+                entries.append((path.stat().st_mtime, path, size))
+        total = sum(size for _, _, size in entries)
+        if total + upcoming_bytes <= self._most_bytes:
+            return total
+        for _, path, size in sorted(entries):
+            if total <= self._most_bytes - self._most_bytes // 8:
+                break
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            total -= size
+        return total
 
 
 # Which engine's worker computes a reference.
@@ -199,9 +222,16 @@ class Helpers:
 
 ELEMENT_BYTES = 16
 """What an element takes while it is computed: float64, and another one on the way."""
+ENTRY_BYTES = 4096
+"""What names and shapes take beside."""
 
 Key = tuple[str, str]
 """Path of a graph, and a reference."""
+
+
+def most_bytes_of(graph: PlannedGraph) -> int:
+    """What its inputs or its expected outputs take while they are computed; on disk it is less."""
+    return ENTRY_BYTES + ELEMENT_BYTES * sum(t.elements for t in graph.loaded.graph.tensors)
 
 
 @dataclass(frozen=True)
@@ -235,21 +265,24 @@ class ReferenceStore:
         self._one = Helpers(options.timeout_s, cores=1)
         """For engines that compute references: each has one process."""
         self._scratch = Scratch()
-        self._inputs = self._scratch.folder("inputs")
-        self._outputs = self._scratch.folder("outputs")
+        self._inputs = Spool(self._scratch.folder("inputs"))
+        self._outputs = Spool(self._scratch.folder("outputs"))
         self._known: dict[Key, Expected] = {}
         self._pending: dict[Key, Future[Expected]] = {}
         self._numbers = itertools.count(1)
         self._touching = touching
         self._closed = self._ahead = False
         self._room = Room((psutil.virtual_memory().available // 2, 0))
-        self._lock, self._spool_lock = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
         self.problems: dict[str, None] = {}
         """What failed, beside graphs that a reference does not support, each sentence once."""
         self.notes: dict[str, None] = {}
         """What else is to be told, each sentence once."""
         self._kept = cache_folder(options.reference_cache)
         self._upcoming: dict[Key, PlannedGraph] = {}
+        self._order: list[Key] = []
+        """Of what is upcoming, and where each of it stands there."""
+        self._places: dict[Key, int] = {}
 
     @property
     def times(self) -> list[TimeBreakdown]:
@@ -270,12 +303,11 @@ class ReferenceStore:
     def _cache_file(self, graph: PlannedGraph) -> str | None:
         """File for the graph's seeded inputs; None once the run is over."""
         name = hashlib.sha256(graph.id.path.encode()).hexdigest()[:16]
-        with self._spool_lock:
-            if not self._inputs.is_dir():
-                return None
-            path = self._inputs / f"{name}-{graph.id.fingerprint[:12]}"
-            if not path.exists():
-                make_room(self._inputs)
+        if not self._inputs.folder.is_dir():
+            return None
+        path = self._inputs.folder / f"{name}-{graph.id.fingerprint[:12]}"
+        if not path.exists():
+            self._inputs.make_room(most_bytes_of(graph))
         return str(path)
 
     def _golden(self, graph: PlannedGraph) -> str | None:
@@ -299,6 +331,8 @@ class ReferenceStore:
         """What the next cases will ask for, in their order: some is computed side by side."""
         keyed = [((g.id.path, self.reference(g, word)), g) for g, word in upcoming]
         self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
+        self._order = list(self._upcoming)
+        self._places = {key: place for place, key in enumerate(self._order)}
 
     def early_settings(
         self, graph: PlannedGraph, named: str, math: str | None = None
@@ -376,11 +410,12 @@ class ReferenceStore:
             futures = [self._start(key, graph)]
             if not self._ahead and key in self._upcoming and reference in OWN:
                 # What is needed next can be computed at the same time.
-                keys = list(self._upcoming)
-                later = keys[keys.index(key) + 1 :]
-                later = [k for k in later if k[1] in OWN and self._is_missing(k)]
-                most = self._helpers.count - 1
-                futures += [self._start(other, self._upcoming[other]) for other in later[:most]]
+                upcoming = map(
+                    self._order.__getitem__, range(self._places[key] + 1, len(self._order))
+                )
+                later = (k for k in upcoming if k[1] in OWN and self._is_missing(k))
+                beside = itertools.islice(later, self._helpers.count - 1)
+                futures += [self._start(other, self._upcoming[other]) for other in beside]
         try:
             with nullcontext() if self._ahead else self._breakdown.on("reference"):
                 for future in futures:
@@ -413,8 +448,7 @@ class ReferenceStore:
     def _compute(self, key: Key, graph: PlannedGraph, pool: WorkerPool) -> Expected:
         """In a helper's thread."""
         try:
-            elements = sum(tensor.elements for tensor in graph.loaded.graph.tensors)
-            with self._room.take((ELEMENT_BYTES * elements, 0)):
+            with self._room.take((most_bytes_of(graph), 0)):
                 expected = self._evaluate(graph, key[1], pool)
             with self._lock:
                 self._known[key] = expected
@@ -424,13 +458,12 @@ class ReferenceStore:
                 del self._pending[key]
 
     def _evaluate(self, graph: PlannedGraph, reference: str, pool: WorkerPool) -> Expected:
-        with self._spool_lock:
-            make_room(self._outputs)
+        self._outputs.make_room(most_bytes_of(graph))
         engine = reference_engine(reference, self._engines)
         request = Evaluate(
             graph=graph.loaded.graph,
             data=self.data(graph),
-            folder=str(self._outputs / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
+            folder=str(self._outputs.folder / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
             engine=reference not in OWN,
             kept=self._kept,
             write_golden=self._options.write_golden,

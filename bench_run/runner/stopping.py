@@ -170,13 +170,20 @@ def until_precise(rounds: Sampling, target_ratio: float, fewest: int, most: int)
     """More rounds for the cases whose median is not known well enough yet."""
     due = [state for state in rounds.open_states() if state.rounds]
     for index in range(fewest, most):
-        precise = [state for state in due if state.is_precise(target_ratio)]
-        rounds.note_end(precise, "precision")
-        due = [state for state in due if state not in precise and state.ended is None]
+        due = [s for s in _note_precise(rounds, due, target_ratio) if s.ended is None]
         rounds.measure(index + 1, [state.case for state in due])
-    precise = [state for state in due if state.is_precise(target_ratio)]
-    rounds.note_end(precise, "precision")
-    rounds.note_end([state for state in due if state not in precise], MAX_ROUNDS)
+    rounds.note_end(_note_precise(rounds, due, target_ratio), MAX_ROUNDS)
+
+
+def _note_precise(
+    rounds: Sampling, due: Sequence[CaseState], target_ratio: float
+) -> list[CaseState]:
+    """The cases that are not precise yet; what ended the others is put on record."""
+    split: dict[bool, list[CaseState]] = {True: [], False: []}
+    for state in due:
+        split[state.is_precise(target_ratio)].append(state)
+    rounds.note_end(split[True], "precision")
+    return split[False]
 
 
 def until_decided(

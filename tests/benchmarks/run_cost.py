@@ -14,6 +14,9 @@ workers, the kernel's part included), seconds on the wall, the largest memory of
 processes; then the exponent of a power law through the processor times. What a run costs before its
 first case would hide growth: the time of a run of one graph is taken off before. Goal: 1.05 at
 most.
+
+Runs of a smaller size are repeated until they have had as many graphs as the largest, half of them
+before it and half after, and their means count: a slow spell of the machine hits all sizes alike.
 """
 
 from __future__ import annotations
@@ -25,12 +28,17 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
 from docopt import docopt
 
 from bench_run.worker.reference_cache import ReferenceCache
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GRAPHS, KEPT = (300, 900, 2_700), (0, 16_000)
 MOST_EXPONENT = 1.05
@@ -73,13 +81,13 @@ def fill_cache(folder: Path, outputs: Path, count: int) -> None:
         cache.store(f"{number:064x}", outputs)
 
 
-def cost_of_run(base: Path, count: int, kept: int, rounds: int) -> Cost:
-    """A run of `count` graphs. Its seed, and so each reference, is of its own."""
+def cost_of_run(base: Path, count: int, kept: int, rounds: int, seed: int) -> Cost:
+    """A run of `count` graphs. Its `seed`, and so each reference, is of its own."""
     graphs, output = base / f"graphs-{count}", base / "out.json"
     if not graphs.exists():
         write_graphs(graphs, count)
     words = ["--engine", "numpy", "--warmup", "0", "--iters", str(rounds), "--quiet"]
-    words += ["--rounds", str(rounds), "--seed", str(count), "-o", str(output)]
+    words += ["--rounds", str(rounds), "--seed", str(seed), "-o", str(output)]
     words += ["--reference-cache", str(base / f"kept-{kept}")]
     begin = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "bench_run", str(graphs), *words])
@@ -90,6 +98,19 @@ def cost_of_run(base: Path, count: int, kept: int, rounds: int) -> Cost:
     assert len(orjson.loads(output.read_bytes())["cases"]) == count
     output.unlink()
     return Cost(used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss << 10)
+
+
+def costs_of_sizes(
+    base: Path, sizes: Sequence[int], kept: int, rounds: int
+) -> dict[int, list[Cost]]:
+    """Of each run, by size."""
+    repeats = {count: max(sizes) // count for count in sizes}
+    before = [count for count in sizes for _ in range(repeats[count] // 2)]
+    after = [count for count in sizes for _ in range(repeats[count] - repeats[count] // 2)]
+    costs: dict[int, list[Cost]] = {count: [] for count in sizes}
+    for seed, count in enumerate((*before, *reversed(after)), 1):
+        costs[count].append(cost_of_run(base, count, kept, rounds, seed))
+    return costs
 
 
 def main() -> None:
@@ -104,14 +125,17 @@ def main() -> None:
         for kept in [int(text) for text in arguments["--kept"]] or KEPT:
             fill_cache(base / f"kept-{kept}", outputs, kept)
             print(f"{kept:,} references kept before", flush=True)
-            first = cost_of_run(base, 1, kept, rounds)
+            first = cost_of_run(base, 1, kept, rounds, 0)
+            costs = costs_of_sizes(base, sizes, kept, rounds)
             seconds = []
             for count in sizes:
-                cost = cost_of_run(base, count, kept, rounds)
-                seconds.append(cost.processor_s - first.processor_s)
+                processor_s = mean(cost.processor_s for cost in costs[count])
+                seconds.append(processor_s - first.processor_s)
+                wall_s = mean(cost.wall_s for cost in costs[count])
+                peak_bytes = max(cost.peak_bytes for cost in costs[count])
                 print(
-                    f"{count:7,} graphs: {cost.processor_s:7.2f} s, {1e3 * seconds[-1] / count:.2f}"
-                    f" ms each, {cost.wall_s:.1f} s on the wall, {cost.peak_bytes / 2**20:.0f} MiB",
+                    f"{count:7,} graphs: {processor_s:7.2f} s, {1e3 * seconds[-1] / count:.2f} ms "
+                    f"each, {wall_s:.1f} s on the wall, {peak_bytes / 2**20:.0f} MiB",
                     flush=True,
                 )
             if len(sizes) > 1:

@@ -11,7 +11,7 @@ import pytest
 
 import bench_run
 from bench_run.graph.make import make_graphs
-from bench_run.runner.references import make_room
+from bench_run.runner.references import Spool
 from bench_run.tensors import data as data_module
 from bench_run.tensors.data import Data, inputs_of
 from bench_run.tensors.seeded.inputs import make_inputs, read_inputs, store_inputs
@@ -89,5 +89,24 @@ def test_the_oldest_make_room(tmp_path):
     for age, name in enumerate(("new", "old", "older")):
         (tmp_path / name).write_bytes(bytes(10))
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    make_room(tmp_path, 15)
+    Spool(tmp_path, 15).make_room(16)
     assert ["new"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(("claimed_bytes", "most_listed"), [(10, 50), (25, 250)])
+def test_a_full_spool_is_listed_for_few_of_its_entries(
+    tmp_path, monkeypatch, claimed_bytes, most_listed
+):
+    """For more of them where more is claimed than written; and it never holds more than it may."""
+    spool, listed = Spool(tmp_path, 800), []
+    remove_oldest = spool._remove_oldest
+    monkeypatch.setattr(
+        spool, "_remove_oldest", lambda size: listed.append(1) or remove_oldest(size)
+    )
+    most = 0
+    for number in range(400):
+        spool.make_room(claimed_bytes)
+        (tmp_path / str(number)).write_bytes(bytes(10))
+        most = max(most, 10 * len(list(tmp_path.iterdir())))
+    assert most <= 800
+    assert len(listed) <= most_listed
