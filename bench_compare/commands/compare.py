@@ -107,7 +107,7 @@ Where to write ('-' is stdout, in place of the table):
 The last line says PASS (exit code 0), FAIL (2: slower, broken, removed, wrong
 ...) or UNDECIDED (1: nothing in common, all unclear, a file passed over, unlike
 under --strict); exit code 1 also for what cannot be read. A single document: 2
-where a case failed, or outputs differ from the reference; 1 where nothing was
+where a case failed, outputs differ or a time is implausible; 1 where nothing was
 measured. In GitHub Actions the line is an annotation, too.
 """
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 KIND, VERSION = "bench-compare run", 1
 STATES: dict[str, State] = {
+    "implausible": State("implausible", "fatal", "❌", "bad"),
     "wrong": State("wrong", "fatal", "❌", "bad"),
     "crashed": State("crashed", "fatal", "❌", "bad"),
     "failed": State("failed", "fatal", "❌", "bad"),
@@ -60,8 +61,11 @@ STATES: dict[str, State] = {
     "skipped": State("skipped", "open", "", "quiet"),
     "completed": State("completed", "plain", "", "quiet"),
 }
-"""Worst first; a case that ran with outputs unlike the reference is ``wrong``."""
-FAILED = ("wrong", "crashed", "failed", "timed out")
+"""Worst first; a case that ran with outputs unlike the reference is ``wrong``, one whose time is
+not believed ``implausible``."""
+JUDGED = ("implausible", "wrong")
+"""States of cases that have times."""
+FAILED = (*JUDGED, "crashed", "failed", "timed out")
 UNGATED = "events"
 SORTS = {
     "ratio": "time",
@@ -88,6 +92,8 @@ class ShownCase:
         validation = self.case.validation
         if validation is not None and validation.status == "failed":
             return "wrong"
+        if self.case.implausible is not None:
+            return "implausible"
         return self.case.outcome.status
 
     @property
@@ -139,6 +145,8 @@ class ShownCase:
             wrong = [one for one in validation.outputs if one.mismatched]
             texts = [f"{o.mismatched} of {o.elements} elements of {o.name}" for o in wrong]
             return validation.reason or f"{', '.join(texts)} differ from {validation.reference}"
+        if self.state == "implausible":
+            return f"implausible: {self.case.implausible}"
         outcome = self.case.outcome
         where = "" if outcome.phase is None else f"in {outcome.phase.replace('_', ' ')}: "
         return f"{where}{outcome.reason or outcome.status}"
@@ -213,7 +221,7 @@ class ShownRun:
 
 
 def conclude(run: ShownRun) -> Conclusion:
-    """FAIL where a case failed or its outputs differ from the reference."""
+    """FAIL where a case failed, outputs differ from the reference or a time is not believed."""
     failed = [one for word in FAILED for one in run.cases if one.state == word]
     total = len(run.cases)
     if failed:
@@ -322,7 +330,7 @@ def _table(run: ShownRun, view: View) -> Table:
                 (state, Name(name), *([Name(one.case.engine)] if engines else ()), *numbers),
                 state,
                 name=f"{name} on {safe(one.case.engine)}" if engines else name,
-                reason=one.reason if one.time_ns is None or one.state == "wrong" else None,
+                reason=one.reason if one.time_ns is None or one.state in JUDGED else None,
             )
         )
     folded = ("More that failed", "", "Cases that ran")
@@ -404,7 +412,7 @@ def _tests(run: ShownRun) -> Iterator[Test]:
     for one in run.cases:
         result: dict[str, Any] = {}
         if one.state in FAILED:
-            tag = "failure" if one.state == "wrong" else "error"
+            tag = "failure" if one.state in JUDGED else "error"
             message = f"{one.state}: {one.reason}".split("\n")[0]
             result = {"result": tag, "message": message, "kind": one.state, "text": one.reason}
         elif one.state != "completed":
@@ -508,7 +516,7 @@ def _alone(one: ShownCase) -> CaseComparison:
 
 def _told(one: ShownCase) -> str:
     """The head of the panel."""
-    if one.time_ns is None or one.state == "wrong":
+    if one.time_ns is None or one.state in JUDGED:
         return one.reason
     low, high = one.interval_ns
     interval = "" if low is None else f" (95 % {span_text(low, high)})"

@@ -66,7 +66,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 def exit_code(joined: Joined) -> int:
     """As of a run that measured all the cases."""
-    if any(case.validation == "failed" for case in joined.cases):
+    if any(case.validation == "failed" or case.implausible is not None for case in joined.cases):
         return 2
     statuses = {case.status for case in joined.cases}
     fine = statuses <= {"completed", "unsupported"} and "completed" in statuses

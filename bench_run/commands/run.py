@@ -118,10 +118,12 @@ def _shown(options: Options, document: Document) -> Iterator[str]:
 
 
 def exit_code(document: Document) -> int:
-    """0 all is well; 2 some output is wrong; 1 some case gave no answer, or none completed, or the
-    reference that was named could not check some case."""
+    """0 all is well; 2 some output is wrong or some time implausible; 1 some case gave no answer,
+    or none completed, or the reference that was named could not check some case."""
     validations = [case.validation for case in document.cases if case.validation is not None]
     if any(validation.status == "failed" for validation in validations):
+        return 2
+    if any(case.implausible is not None for case in document.cases):
         return 2
     statuses = [case.outcome.status for case in document.cases]
     fine = all(status in ("completed", "unsupported") for status in statuses)

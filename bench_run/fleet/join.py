@@ -137,6 +137,7 @@ class CaseFacts:
     variant: Variant
     status: str
     validation: str | None
+    implausible: str | None
     rounds: int
 
     @property
@@ -163,6 +164,7 @@ class PartFile:
                 variant_key(case.variant),
                 case.outcome.status,
                 None if case.validation is None else case.validation.status,
+                case.implausible,
                 len(case.rounds),
             )
             for case in document.cases

@@ -17,6 +17,8 @@ from bench_run.report.labels import (
     add_label,
     are_unlike,
     footnotes,
+    implausible_first,
+    implausible_lines,
     marked,
     plan_labels,
 )
@@ -39,6 +41,7 @@ def table(document: Document) -> str:
     A graph's name is never cut in the middle while there is room for it on a line of its own: with
     several engines or variants each graph is such a line, else those graphs whose name is long.
     """
+    document = implausible_first(document)
     several, labels = len(document.engines) > 1, plan_labels(document)
     grouped = several or any(labels)
     rows = [list(_row(case)) for case in document.cases]
@@ -121,8 +124,8 @@ def validation_text(validation: Validation | None, implausible: str | None = Non
 
 
 def _endings(cases: Sequence[Case]) -> list[str]:
-    """One line for each case that did not complete or is wrong, with the reason."""
-    lines = []
+    """A line for each case that is not believed, did not complete or is wrong, with the reason."""
+    lines = implausible_lines(cases)
     for case in cases:
         if case.outcome.status != "completed":
             lines.append(f"{case.id}: {case.outcome.status}: {case.outcome.reason}")
@@ -132,8 +135,6 @@ def _endings(cases: Sequence[Case]) -> list[str]:
             case.validation.status == "not checked" and case.validation.reference != "none"
         ):
             lines.append(f"{case.id}: not checked: {case.validation.reason}")
-        if case.implausible is not None:
-            lines.append(f"{case.id}: implausible: {case.implausible}")
     lines += footnotes(cases)
     return [*lines, ""] if lines else []
 
@@ -146,6 +147,9 @@ def totals(document: Document) -> str:
         status = "none" if case.validation is None else case.validation.status
         if status != "not checked" and case.outcome.status == "completed":
             counts[f"validation {status}"] = counts.get(f"validation {status}", 0) + 1
+    implausible = sum(case.implausible is not None for case in document.cases)
+    if implausible:
+        counts["implausible"] = implausible
     parts = ", ".join(f"{count} {name}" for name, count in counts.items())
     return f"{len(document.cases)} cases: {parts}" if parts else "no cases"
 
@@ -227,7 +231,7 @@ def side_by_side(document: Document) -> str:
     """Both engines of an A/B run in one row per graph, with the speed-up of B over A."""
     first, second = (engine.key for engine in document.engines)
     by_graph: dict[str, dict[str, Case]] = {}
-    for case in document.cases:
+    for case in implausible_first(document).cases:
         by_graph.setdefault(case.graph.path, {})[case.engine] = case
     rows = []
     for pair in by_graph.values():

@@ -18,7 +18,14 @@ from bench_schema.summary import rates
 from tabulate import tabulate
 
 from bench_run.report.console import peak_text, validation_text
-from bench_run.report.labels import device_timing, footnotes, marked, plan_labels
+from bench_run.report.labels import (
+    device_timing,
+    footnotes,
+    implausible_first,
+    implausible_lines,
+    marked,
+    plan_labels,
+)
 from bench_run.text import one_line, percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
@@ -158,6 +165,7 @@ HEADERS = ("graph", "engine", "outcome", "time", "±", "TFLOP/s", "GB/s", "peak"
 def markdown(document: Document) -> str:
     """One row per case, with a column for plans where there are any; names are data, so what
     Markdown would read as markup is escaped."""
+    document = implausible_first(document)
     labels = plan_labels(document)
     rows = [
         _row(case, label) if any(labels) else _row(case)
@@ -168,7 +176,8 @@ def markdown(document: Document) -> str:
     where = f"{document.machine.host}, {document.machine.cpu.model or 'unknown processor'}"
     engines = ", ".join(f"{e.key} on {e.device_kind}" for e in document.engines)
     started = document.run.started
-    notes = "".join(f"\n\n{escape(line)}" for line in footnotes(document.cases))
+    lines = (*implausible_lines(document.cases), *footnotes(document.cases))
+    notes = "".join(f"\n\n{escape(line)}" for line in lines)
     return f"{table}{notes}\n\nMeasured {started} on {escape(where)}; {escape(engines)}.\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench_schema.estimate import main_series
@@ -19,6 +20,21 @@ BY_PLACE = "index="
 
 WIDTH, LEAST = 30, 12
 """Columns that an engine and its label have beside the numbers of a row, and a label at least."""
+
+
+def implausible_first(document: Document) -> Document:
+    """The document as tables show it: a time that is not believed stands before all others."""
+    cases = sorted(document.cases, key=lambda case: case.implausible is None)
+    return replace(document, cases=tuple(cases))
+
+
+def implausible_lines(cases: Iterable[Case]) -> list[str]:
+    """Why a time is not believed, a line for each such case."""
+    return [
+        f"{case.id}: implausible: {one_line(case.implausible)}"
+        for case in cases
+        if case.implausible is not None
+    ]
 
 
 def plan_labels(document: Document) -> tuple[str, ...]:

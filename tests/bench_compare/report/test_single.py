@@ -57,6 +57,7 @@ def suite():
         ((good(),), 0),
         ((good(), good("h", validation=validation("failed", 3))), 2),
         ((good(), gone()), 2),
+        ((good(), good("h", implausible="1 PB/s")), 2),
         ((good(), case("u", (), outcome=Outcome("unsupported", "no fp8"))), 0),
         ((gone(),), 2),
         ((), 1),
