@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bench_run.tensors.layout import poison_byte
+from bench_run.tensors.layout import plain_array, poison_byte
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -246,8 +246,7 @@ class DeviceCanaries:
 
 
 def _bytes(place: Storage | int) -> Bytes:
-    assert isinstance(place, np.ndarray)
-    return place.view(np.uint8)
+    return plain_array(place).view(np.uint8)
 
 
 def watch_outputs(graph: Graph, outputs: Storages, name: str) -> tuple[Watched, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 from time import process_time_ns, sleep
 from typing import TYPE_CHECKING
 
@@ -23,22 +24,23 @@ from bench_run.measure.clock import read_clock
 from bench_run.text import size_text, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 HIDDEN_SHARE = 0.25
 """Of a sample: what may come after it. An engine that waits hides nothing."""
 HIDDEN_NS = 30_000
-"""What may come after a short sample: waiting for an idle device takes 3 to 10 µs."""
+"""What may come after a short sample: waiting for an idle device takes 3 to 10 µs. To both comes
+the delay that others who use the processors cause: what a tenth of the samples take longer."""
 COLD_NS_PER_BYTE = 0.25
 """What reading outputs that were just written may take longer than reading them again."""
-READING_NS = 200_000
+READING_NS = 1_000_000
 """What reading outputs may take, beside their bytes: calls of a driver, a few for each output."""
 READING_NS_PER_BYTE = 4.0
 """Copies from devices take 0.1 to 0.4, a copy that changes the layout about 1."""
-READING_SHARE = 0.5
-"""Of a sample: reading that takes less is not worth a word."""
-CYCLES = 5
-"""The shortest of so many counts where the first is too long: others use the processor too."""
+CYCLES, PATIENCE_NS, REST_S = 5, 300_000_000, 0.001
+"""The shortest of so many counts at least, for so long: where others use the processors, threads
+that copy together wait for each other, and reading 256 KiB takes 6 ms five times in a row. A
+process that rests in between is let in more readily."""
 LARGE_BYTES = 16 << 20
 """Larger outputs are waited for in the first round only."""
 
@@ -47,14 +49,18 @@ def find_pending(
     run: Callable[[], None],
     synchronize: Callable[[], None],
     arrive: Callable[[], int],
-    sample_ns: float,
+    samples_ns: Sequence[int],
 ) -> str | None:
     """Why an iteration was not over when its sample was, in one line. `arrive` waits until outputs
     can be read and gives how many bytes it has read for that."""
     late_ns = again_ns = math.inf
-    hidden_ns = max(HIDDEN_NS, HIDDEN_SHARE * sample_ns)
+    sample_ns = statistics.median(samples_ns)
+    delay_ns = sorted(samples_ns)[len(samples_ns) * 9 // 10] - sample_ns
+    hidden_ns = max(HIDDEN_NS, HIDDEN_SHARE * sample_ns) + delay_ns
     timed = f"an iteration was timed at {time_text(sample_ns)}"
-    for _ in range(CYCLES):
+    end, cycles = read_clock() + PATIENCE_NS, 0
+    while cycles < CYCLES or read_clock() < end:
+        cycles += 1
         run()
         synchronize()
         late_ns = min(late_ns, _duration_ns(arrive)[0])
@@ -64,9 +70,10 @@ def find_pending(
         again_ns = min(again_ns, took_ns)
         is_done = late_ns - again_ns <= hidden_ns + COLD_NS_PER_BYTE * read_bytes
         reading_ns = READING_NS + READING_NS_PER_BYTE * read_bytes
-        is_copied = again_ns <= max(reading_ns, READING_SHARE * sample_ns)
+        is_copied = again_ns <= max(reading_ns, sample_ns) + delay_ns
         if is_done and is_copied:
             return None
+        sleep(REST_S)
     if not is_done:
         pending = time_text(late_ns - again_ns)
         return f"synchronize returns before the work is done: outputs came {pending} later, {timed}"
@@ -88,8 +95,8 @@ MOST_AT_FIRST, FEWEST, MOST = 64, 4, 32
 """Iterations before a look, and for telling work from spinning."""
 STEP_S, LIMIT_S = 0.005, 1.0
 BURST_NS = 50_000_000
-BURNT_NS = 20_000
-"""What may be used after each iteration, beside a share of it."""
+BURNT_NS, BURNT_SHARE = 20_000, 0.5
+"""What may be used after each iteration, and which part of a sample."""
 GROWTH = 2.0
 """So many times as much processor time after many iterations as after one is no spinning."""
 
@@ -112,7 +119,7 @@ def find_burning(
         if many_ns <= GROWTH * one_ns:
             return None
     each_ns = (many_ns - one_ns) / (count - 1)
-    if each_ns <= max(BURNT_NS, READING_SHARE * sample_ns):
+    if each_ns <= max(BURNT_NS, BURNT_SHARE * sample_ns):
         return None
     return (
         f"threads work on after synchronize: {time_text(each_ns)} of processor time for each "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from bench_run.errors import UnsupportedGraphError
+from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.dtypes import DTYPES, array_type
 
 if TYPE_CHECKING:
@@ -54,6 +54,15 @@ def misfit(storage: Array, tensor: Tensor) -> str | None:
         have = f"{'x'.join(map(str, storage.shape))} elements of {storage.dtype}"
         return f"{describe(tensor)}: expected {size} elements of {wanted}, got {have}"
     return None
+
+
+def plain_array(found: object) -> Array:
+    """What an engine gives as an array. Raises `EngineError` for anything but NumPy's own: a
+    subclass may compute what it holds when it is read."""
+    if type(found) is not np.ndarray:
+        kind = f"{type(found).__module__}.{type(found).__qualname__}"
+        raise EngineError(f"the engine gave a {kind} for an output: give a numpy.ndarray itself")
+    return found
 
 
 def logical_view(storage: Array, tensor: Tensor) -> Array:

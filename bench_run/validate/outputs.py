@@ -19,7 +19,7 @@ from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.difference import Array, ArrayDifference, Bound, difference
 from bench_run.tensors.files import write_tensors
-from bench_run.tensors.layout import describe, logical_view, memory_order, misfit
+from bench_run.tensors.layout import describe, logical_view, memory_order, misfit, plain_array
 from bench_run.validate.tolerance import exceeded
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class OutputChecker:
         for tensor in self._graph.outputs:
             if tensor.uid not in outputs:
                 raise EngineError(f"the engine gave no output for {describe(tensor)}")
-            problem = misfit(outputs[tensor.uid], tensor)
+            problem = misfit(plain_array(outputs[tensor.uid]), tensor)
             if problem is not None:
                 raise EngineError(f"the engine's output does not fit: {problem}")
         key = checksum(self._graph, outputs)

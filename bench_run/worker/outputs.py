@@ -17,7 +17,7 @@ from bench_run.errors import BenchRunError, EngineError
 from bench_run.graph.dtypes import array_type
 from bench_run.tensors.data import Data, inputs_of
 from bench_run.tensors.host_memory import in_place
-from bench_run.tensors.layout import describe
+from bench_run.tensors.layout import describe, plain_array, storage_size
 from bench_run.validate.expected import make_checker
 from bench_run.validate.outputs import (
     CheckResult,
@@ -61,8 +61,9 @@ ALIGNMENT = 256
 
 
 class OutputReader:
-    """Where a plan does not say where its outputs lie, or a stream copies no memory, outputs are
-    what the plan downloads, and none are held."""
+    """Outputs are read where they lie, as far as the plan says that: from memory of the host, or
+    of a device whose stream copies memory, which can hold copies too. Else they are what the plan
+    downloads."""
 
     def __init__(self, plan: Plan, stream: Stream, graph: Graph) -> None:
         self._plan, self._stream = plan, stream
@@ -70,8 +71,7 @@ class OutputReader:
         self._wait_for_device = stream.abilities.wait_for_device
         self._locate = plan.abilities.locate_outputs
         self._memory = None if self._locate is None or memory is None else memory()
-        outputs = () if self._memory is None else graph.outputs
-        self._kinds = {t.uid: (t.span, array_type(t.data_type)) for t in outputs}
+        self._sizes = {t.uid: (storage_size(t), array_type(t.data_type)) for t in graph.outputs}
         self._in_place: list[Storages] = []
         self._block: int | None = None
         self._rooms: list[Addresses] = []
@@ -82,7 +82,9 @@ class OutputReader:
     @property
     def nbytes(self) -> int:
         """Of all outputs that can be held."""
-        return sum(span * kind.itemsize for span, kind in self._kinds.values())
+        if self._memory is None:
+            return 0
+        return sum(span * kind.itemsize for span, kind in self._sizes.values())
 
     @property
     def room(self) -> int:
@@ -95,35 +97,50 @@ class OutputReader:
             self._in_place = [self._host_memory() for _ in range(count)]
 
     def _host_memory(self) -> Storages:
-        return {uid: in_place(span, kind) for uid, (span, kind) in self._kinds.items()}
+        return {uid: in_place(span, kind) for uid, (span, kind) in self._sizes.items()}
 
     def read(self) -> Storages:
         """Waits for the whole device; what the last run left."""
         begin = time.perf_counter_ns()
         self._wait()
-        addresses = self._addresses()
-        outputs = self._plan.download() if addresses is None else self._read(addresses)
+        outputs = self._read_in_place()
         self.took_ns = time.perf_counter_ns() - begin
         return outputs
+
+    def _read_in_place(self) -> Storages:
+        addresses = self._addresses()
+        if addresses is not None:
+            return self._read(addresses)
+        located = {} if self._locate is None else self._locate(upcoming=False)
+        if located.keys() != self._sizes.keys() or any(
+            isinstance(p, int) for p in located.values()
+        ):
+            return self._plan.download()
+        return {uid: self._copied(uid, plain_array(place)) for uid, place in located.items()}
+
+    def _copied(self, uid: int, place: Storage) -> Storage:
+        copy = np.ascontiguousarray(place).reshape(-1).view(np.uint8).copy()
+        size, kind = self._sizes[uid]
+        return copy.view(kind) if copy.size == size * kind.itemsize else copy
 
     def _wait(self) -> None:
         if self._wait_for_device is not None:
             self._wait_for_device()
 
     def arrive(self) -> int:
-        """Waits for the whole device. Where only the plan reaches its outputs they are read, to see
-        how long that takes. Gives the bytes that were read."""
+        """Waits for the whole device. Outputs in the host's memory, and those that only the plan
+        reaches, are read, to see how long that takes. Gives the bytes that were read."""
         self._wait()
         if self._addresses() is not None:
             return 0
-        return sum(storage.nbytes for storage in self._plan.download().values())
+        return sum(storage.nbytes for storage in self._read_in_place().values())
 
     def _addresses(self) -> Addresses | None:
         if self._memory is None or self._locate is None:
             return None
         located = self._locate(upcoming=False)
         addresses = {uid: at for uid, at in located.items() if isinstance(at, int)}
-        return addresses if addresses.keys() == self._kinds.keys() else None
+        return addresses if addresses.keys() == self._sizes.keys() else None
 
     def _read(self, addresses: Addresses) -> Storages:
         assert self._memory is not None
@@ -146,7 +163,7 @@ class OutputReader:
 
     def _take(self, count: int) -> None:
         assert self._memory is not None
-        sizes = {uid: span * kind.itemsize for uid, (span, kind) in self._kinds.items()}
+        sizes = {uid: span * kind.itemsize for uid, (span, kind) in self._sizes.items()}
         aligned = (-(-size // ALIGNMENT) * ALIGNMENT for size in sizes.values())
         begins = list(accumulate(aligned, initial=0))
         self._block = self._memory.allocate(count * begins[-1])
@@ -161,7 +178,7 @@ class OutputReader:
             return False
         room = self._rooms.pop()
         self._held.append(room)
-        for uid, (span, kind) in self._kinds.items():
+        for uid, (span, kind) in self._sizes.items():
             if span:
                 self._memory.copy(room[uid], addresses[uid], span * kind.itemsize)
         return True

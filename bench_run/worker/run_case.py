@@ -269,11 +269,11 @@ def _find_unfinished(engine: Engine, keeper: OutputKeeper, measured: Measured) -
         return None
     is_first = subject.round_index == 0
     run, synchronize = keeper.plan.run, engine.stream.synchronize
-    sample_ns, found = statistics.median(samples), None
+    found = None
     if is_first or sum(tensor.bytes for tensor in subject.graph.outputs) <= LARGE_BYTES:
-        found = find_pending(run, synchronize, keeper.arrive, sample_ns)
+        found = find_pending(run, synchronize, keeper.arrive, samples)
     if found is None and is_first:
-        found = find_burning(run, synchronize, sample_ns)
+        found = find_burning(run, synchronize, statistics.median(samples))
     return found
 
 

@@ -101,8 +101,8 @@ class HostilePlan:
     @property
     def abilities(self):
         told = PlanAbilities(changed_inputs=self.changed_inputs)
-        if self.way in LAZY_OUT_OF_REACH:
-            return told
+        if self.way in LAZY_OUT_OF_REACH or self.way in WRONG:
+            return told  # what it gives away is what it downloads
         return replace(told, locate_outputs=self._locate_outputs)
 
     def _locate_outputs(self, *, upcoming):
@@ -259,6 +259,8 @@ LAZY = {
     "scribbles": _scribbles,
 }
 """Ways of doing nothing, by the number of the run; true: this run is left out."""
+WRONG = ("wrong", "wrong-later", "one-element", "bias", "half-sums")
+"""Ways of downloading what was not computed."""
 LAZY_OUT_OF_REACH = tuple(f"{way}-out-of-reach" for way in LAZY)
 """The same by an engine that does not say where its outputs lie."""
 
