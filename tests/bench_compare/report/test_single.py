@@ -81,7 +81,7 @@ def test_every_text_says_why_a_case_failed(name, suite):
 def test_bad_news_comes_first_in_the_terminal(suite):
     lines = render("text", suite).splitlines()
     assert "nightly" == lines[0]
-    assert "4 cases: 1 wrong, 1 failed, 2 completed" in lines
+    assert "4 cases: 1 implausible, 1 wrong, 1 failed, 1 completed" in lines
     text = "\n".join(lines)
     assert text.index("wrong   h") < text.index("completed  g")
 

@@ -42,6 +42,7 @@ def part(template, tmp_path):
                 case,
                 id=f"g{n} on {case.engine}",
                 validation=None,
+                implausible=None,
                 graph=replace(case.graph, name=f"g{n}", fingerprint=f"f{n}"),
             )
             for n in mine
