@@ -23,8 +23,11 @@ OTHERS_S = 0.05
 STEAL_S = 0.02
 SWITCHES = 3
 """Involuntary ones."""
-KEPT = 1024
-"""Cases without columns whose facts are remembered: each is asked for several times."""
+KEPT = 1 << 16
+"""Cases without columns whose facts are remembered: each is asked for several times, all cases one
+after another, so that a memory for fewer than all would be none."""
+KINDS = 1024
+"""Unlike facts of them that are kept as one object each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,13 @@ class Facts(NamedTuple):
 @lru_cache(KEPT)
 def facts_of(rounds: tuple[Round, ...]) -> Facts:
     """Of the rounds of a case."""
-    return joined([of_round(one) for one in rounds])
+    return _shared(joined([of_round(one) for one in rounds]))
+
+
+@lru_cache(KINDS)
+def _shared(found: Facts) -> Facts:
+    """One object for equal ones."""
+    return found
 
 
 def facts_of_cases(cases: Iterable[Sequence[Round]]) -> list[Facts]:
