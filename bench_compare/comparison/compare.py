@@ -52,6 +52,7 @@ from bench_compare.metrics import GATES, METRICS, PerRound
 from bench_compare.model import CaseComparison, Comparison, Detail, Verdict
 from bench_compare.parallel import share_out, side_by_side
 from bench_compare.statistics.discovery import false_discovery
+from bench_compare.statistics.special import load_special_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -373,10 +374,13 @@ def _measured(
     pairs = align(*sides)
     inputs = comparison_inputs(pairs, sides, policy, calibration)
     apart = [name for name in chosen if isinstance(METRICS[name].reading, PerRound)]
+    worth = len(pairs) >= LEAST_SHARED
+    if worth:
+        load_special_functions()
     found, others = side_by_side(
         lambda: _but_per_round(chosen, inputs),
         [partial(measure, METRICS[name], inputs, ()) for name in apart],
-        worth=len(pairs) >= LEAST_SHARED,
+        worth=worth,
     )
     found |= dict(zip(apart, others, strict=True))
     measured = {
