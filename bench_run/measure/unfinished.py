@@ -91,44 +91,39 @@ WINDOW_S = 0.002
 """A look at whether anything works after `synchronize`."""
 QUIET_SHARE = 0.2
 """Of a window: less is the look itself."""
-MOST_AT_FIRST, FEWEST, MOST = 64, 4, 32
-"""Iterations before a look, and for telling work from spinning."""
+MOST_AT_FIRST = 64
+"""Iterations before a look."""
+COUNTS, BURST_NS = (32, 512), 50_000_000
+"""Iterations that tell work from spinning, as far as they are over in so long: these count as work
+for 0.5 to 30 ms each."""
 STEP_S, LIMIT_S = 0.005, 1.0
-BURST_NS = 50_000_000
-BURNT_NS, BURNT_SHARE = 20_000, 0.5
-"""What may be used after each iteration, and which part of a sample."""
-GROWTH = 2.0
-"""So many times as much processor time after many iterations as after one is no spinning."""
+GROWTH, LEAST_NS = 3.0, 50_000_000
+"""So many times the processor time after one iteration, and so much more, is no spinning after
+many: where others use the processors, spinning for 30 ms uses 5 or 30."""
 
 
 def find_burning(
     run: Callable[[], None], synchronize: Callable[[], None], sample_ns: float
 ) -> str | None:
     """Why threads of this process worked for iterations that were over, in one line."""
-    if sample_ns * FEWEST > BURST_NS:
+    if sample_ns * COUNTS[0] > BURST_NS:
         return None
-    _repeat(run, synchronize, _count(WINDOW_S * 1e9, sample_ns, 1, MOST_AT_FIRST))
+    _repeat(run, synchronize, max(1, min(MOST_AT_FIRST, int(WINDOW_S * 1e9 / sample_ns))))
     if _used_while_asleep_ns(WINDOW_S) < QUIET_SHARE * WINDOW_S * 1e9:
         return None
-    _burnt_ns(run, synchronize, 0)  # what these left
-    count = _count(BURST_NS, sample_ns, FEWEST, MOST)
-    one_ns, many_ns = 0, math.inf
-    for _ in range(2):
-        one_ns = max(one_ns, _burnt_ns(run, synchronize, 1))
-        many_ns = min(many_ns, _burnt_ns(run, synchronize, count))
-        if many_ns <= GROWTH * one_ns:
-            return None
-    each_ns = (many_ns - one_ns) / (count - 1)
-    if each_ns <= max(BURNT_NS, BURNT_SHARE * sample_ns):
-        return None
-    return (
-        f"threads work on after synchronize: {time_text(each_ns)} of processor time for each "
-        f"iteration, which was timed at {time_text(sample_ns)}"
-    )
-
-
-def _count(total_ns: float, sample_ns: float, least: int, most: int) -> int:
-    return max(least, min(most, int(total_ns / max(1.0, sample_ns))))
+    one_ns = _burnt_by_one_ns(run, synchronize)
+    for count in COUNTS:
+        if sample_ns * count > BURST_NS:
+            break
+        many_ns = _burnt_ns(run, synchronize, count)
+        one_ns = max(one_ns, _burnt_by_one_ns(run, synchronize))
+        each_ns = (many_ns - one_ns) / (count - 1)
+        if many_ns > GROWTH * one_ns + LEAST_NS and each_ns > sample_ns:
+            return (
+                f"threads work on after synchronize: {time_text(each_ns)} of processor time for "
+                f"each iteration, which was timed at {time_text(sample_ns)}"
+            )
+    return None
 
 
 def _repeat(run: Callable[[], None], synchronize: Callable[[], None], count: int) -> None:
@@ -142,6 +137,12 @@ def _used_while_asleep_ns(seconds: float) -> int:
     before = process_time_ns()
     sleep(seconds)
     return process_time_ns() - before
+
+
+def _burnt_by_one_ns(run: Callable[[], None], synchronize: Callable[[], None]) -> int:
+    """After one iteration, once what those before left is over."""
+    _burnt_ns(run, synchronize, 0)
+    return _burnt_ns(run, synchronize, 1)
 
 
 def _burnt_ns(run: Callable[[], None], synchronize: Callable[[], None], count: int) -> int:
