@@ -102,13 +102,14 @@ def _hostile_folder(tmp_path_factory):
     info = folder / "hostile-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[bench_run.engines]\nhostile = hostile_engine\n")
+    entries = "hostile = hostile_engine\nmortal = mortal_engine\n"
+    (info / "entry_points.txt").write_text(f"[bench_run.engines]\n{entries}")
     return folder
 
 
 @pytest.fixture
 def hostile(_hostile_folder, monkeypatch):
-    """Makes the engine `hostile` known to this process and to every worker it starts."""
+    """Makes the engines `hostile` and `mortal` known to this process and to every worker."""
     monkeypatch.syspath_prepend(str(_hostile_folder))
     here = os.environ.get("PYTHONPATH", "")
     monkeypatch.setenv("PYTHONPATH", f"{_hostile_folder}{os.pathsep}{here}".rstrip(os.pathsep))

@@ -49,6 +49,7 @@ BELOW = {
         "worker": (
             "errors",
             "files",
+            "text",
             "graph",
             "streams",
             "machine",

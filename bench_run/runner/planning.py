@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError
+from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError, WorkerError
 from bench_run.graph.chain import ChainGraph
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.devices import accelerator_count, devices
@@ -228,7 +228,7 @@ def open_engines(outline: Outline, pool: WorkerPool) -> tuple[PlannedEngine, ...
 def _open(engine: PlannedEngine, pool: WorkerPool) -> None:
     try:
         pool.facts(engine)
-    except EngineUnavailableError as error:
+    except (EngineUnavailableError, WorkerError) as error:
         reason = str(error)
         for name in (engine.key, engine.spec.text, engine.spec.name):
             reason = reason.removeprefix(f"{name}: ")  # many an engine says who it is

@@ -58,9 +58,10 @@ def _guard(server: int, run: int) -> None:
         os.dup2(null, descriptor)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     die_with_parent(WAKE)
-    status = None
+    status: int | None = None
     while status is None and os.getppid() == run:
         if signal.sigwait(HEARD) == STOP:
+            status = int(STOP)  # of a process that this signal ended
             break
         # All children that have ended are let go.
         with contextlib.suppress(ChildProcessError):

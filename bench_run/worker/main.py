@@ -1,23 +1,29 @@
 """The child's end of a worker process: receive requests, run them, answer.
 
-Whatever an engine prints goes to the pipe that the run drains, never into the answers. An error
-that was not expected ends the process with its traceback: the run records it as *crashed*.
+Whatever an engine prints goes to the pipe that the run drains, never into the answers. An exception
+that was not expected is told and ends the process with its traceback: the case is *crashed*.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
+from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines import engine_module
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.machine.affinity import pin_process, stay_near
 from bench_run.measure.clock import read_clock
+from bench_run.text import shorten
 from bench_run.worker.guardian import start_guardian
 from bench_run.worker.messages import (
     Answered,
@@ -48,6 +54,7 @@ from bench_run.worker.messages import (
     RunCase,
     SamplePlan,
     Trace,
+    Uncaught,
     Variants,
 )
 
@@ -61,6 +68,7 @@ if TYPE_CHECKING:
 
 NICE = "BENCH_RUN_NICE"
 """Variable: by how much a worker gives way to others that want the processor."""
+LONGEST_TEXT = 300
 REFERENCE_THREADS = "BENCH_RUN_REFERENCE_THREADS"
 """Variable: how many threads compute a reference."""
 
@@ -74,6 +82,7 @@ class EngineServer:
         self._kept: PlanStore | None = None
         self._import_ns = 0
         self._threads: int | None = None
+        self._thread_failures: list[str] = []
 
     @property
     def engine(self) -> Engine:
@@ -124,7 +133,15 @@ class EngineServer:
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
         claim = self.claim if request.shares_device else None
         run = RunHooks(self.announce, claim, self.expected, self._threads)
-        return run_case(self.engine, request, self._import_ns, run)
+        case = run_case(self.engine, request, self._import_ns, run)
+        failures, self._thread_failures = dict.fromkeys(self._thread_failures), []
+        return replace(case, notes=(*case.notes, *(f"a thread ended by {f}" for f in failures)))
+
+    def note_thread(self, failure: threading.ExceptHookArgs) -> None:
+        """A thread of the engine ended by an exception; nobody else hears of it."""
+        threading.__excepthook__(failure)
+        if failure.exc_value is not None and not isinstance(failure.exc_value, SystemExit):
+            self._thread_failures.append(exception_text(failure.exc_value))
 
     def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
         return tuple(self.engine.variants(request.graph))
@@ -244,14 +261,30 @@ def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refus
         return Refusal(EngineError(": ".join(("out of memory on the host", *map(str, error.args)))))
 
 
+def end_by(error: BaseException, pipe: Connection[Outgoing, Incoming]) -> int:
+    """Tell of an exception that nobody expected; the exit code."""
+    sys.excepthook(type(error), error, error.__traceback__)
+    with suppress(OSError):  # the engine closed it, or the run is gone
+        pipe.send(Uncaught(exception_text(error)))
+    return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
+
+
+def exception_text(error: BaseException) -> str:
+    """Type and message in one line: of a long message both ends."""
+    words = " ".join("".join(format_exception_only(error)).split())
+    return shorten(words.encode("utf-8", "replace").decode(), LONGEST_TEXT)
+
+
 def main(descriptor: int) -> int:
     """Serve requests from the pipe until told to close, or until the run is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
     os.nice(int(os.environ.get(NICE, "0")))
     start_guardian()
+    faulthandler.enable(2, all_threads=False)  # says in which call the process died
     pipe: Connection[Outgoing, Incoming] = Connection(descriptor)
     os.set_inheritable(descriptor, False)
     server = EngineServer(pipe)
+    threading.excepthook = server.note_thread
     while True:
         try:
             request = pipe.recv()
@@ -260,7 +293,11 @@ def main(descriptor: int) -> int:
         if not isinstance(request, Request):
             server.close()
             return 0
-        pipe.send(answer(server, request))
+        try:
+            reply = answer(server, request)
+        except BaseException as error:  # foreign: whatever an engine raises ends this process
+            return end_by(error, pipe)
+        pipe.send(reply)
 
 
 def leave(code: int) -> None:

@@ -57,6 +57,14 @@ class PhaseStarted:
     """Part of the phase that ends here which went into checking outputs."""
 
 
+@dataclass(frozen=True)
+class Uncaught:
+    """Sent by a worker that ends for an exception which nobody expected."""
+
+    text: str
+    """Its type and message, in one line."""
+
+
 DeviceUse: TypeAlias = Literal["free", "shared", "cooling", "alone"]
 """What a worker does with the device: nothing, some copies and runs, keeping its turn while the
 clock comes back, or measuring."""
@@ -88,7 +96,7 @@ class Close:
 
 Incoming: TypeAlias = "Request[Any] | Granted | ValidationSettings | Close"
 """What a worker receives."""
-Outgoing: TypeAlias = "Answered[Any] | Refusal | PhaseStarted | Claim | AskExpected"
+Outgoing: TypeAlias = "Answered[Any] | Refusal | PhaseStarted | Claim | AskExpected | Uncaught"
 """What a worker sends."""
 
 

@@ -34,7 +34,9 @@ from bench_run.worker.messages import (
     PhaseStarted,
     Refusal,
     Request,
+    Uncaught,
 )
+from bench_run.worker.parent.death import MemoryKills, describe_death, detail_of, thread_failure
 from bench_run.worker.parent.start import ForkedProcess, start_afresh
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from bench_run.worker.messages import DeviceUse
     from bench_run.worker.parent.start import Starter
 
-OUTPUT_TAIL_BYTES = 4096
+OUTPUT_TAIL_BYTES = 1 << 16
 GUARDIAN_S = 5.0
 """How long a guardian may take to end everything; what a driver holds can take longer."""
 POLL_S = 0.2
@@ -100,11 +102,11 @@ class OutputTail:
             while block := pipe.read(65536):
                 self._tail = (self._tail + block)[-OUTPUT_TAIL_BYTES:]
 
-    def text(self, wait_s: float = 0.5) -> str | None:
-        """The end of what was printed, without control characters; None for silence."""
+    def text(self, wait_s: float = 0.5) -> str:
+        """The end of what was printed, without control characters."""
         self._thread.join(wait_s)
         text = self._tail.decode("utf-8", "replace").strip()
-        return "".join(c for c in text if c.isprintable() or c in "\n\t") or None
+        return "".join(c for c in text if c.isprintable() or c in "\n\t")
 
 
 class Worker:
@@ -126,6 +128,8 @@ class Worker:
         theirs.close()
         self._pipe: Connection[Incoming, Outgoing] = ours
         self._tail = OutputTail(read_end)
+        self._memory_kills = MemoryKills(self._process.pid)
+        self._uncaught: str | None = None
         self.announce = announce
         self.phase, self.is_worn = "import", False
 
@@ -140,6 +144,7 @@ class Worker:
         worker is gone. `build_timeout_s` limits each phase in which an engine builds
         (`BUILD_PHASES`). `turn` is asked for what the worker claims of its device; the time that
         this waits does not count."""
+        self._memory_kills.start_again()
         try:
             self._pipe.send(request)
             reply: Answered[AnswerT] | Refusal = self._reply(timeout_s, build_timeout_s, turn)
@@ -148,7 +153,7 @@ class Worker:
             process = self._process
             lost = isinstance(process, ForkedProcess) and process.lost_its_template
             kind = TemplateLostError if lost else WorkerCrashedError
-            raise kind(how, detail=self._tail.text()) from None
+            raise kind(how, detail=detail_of(self._tail.text())) from None
         if isinstance(reply, Refusal):
             raise reply.error
         self.is_worn = reply.worn
@@ -158,7 +163,7 @@ class Worker:
         self, timeout_s: float | None, build_timeout_s: float | None, turn: Turn | None
     ) -> Answered[Any] | Refusal:
         """What the worker says after the phases it announces and the claims it makes."""
-        whole = due = Deadline.after(timeout_s, "no answer within")
+        whole = due = Deadline.after(timeout_s, "no answer within --timeout")
         while True:
             message = self._receive(due)
             if isinstance(message, PhaseStarted):
@@ -185,6 +190,9 @@ class Worker:
                 begin = time.monotonic()
                 self._pipe.send(turn.expected())
                 whole = whole.later(time.monotonic() - begin)
+            elif isinstance(message, Uncaught):
+                self._uncaught = message.text
+                raise EOFError  # it may wait for its threads before it ends
             else:
                 return message
 
@@ -194,8 +202,11 @@ class Worker:
                 raise EOFError
             if time.monotonic() > due.at:
                 self.kill()
-                message = f"{due.reason} (during {self.phase}); it was stopped"
-                raise WorkerTimeoutError(message, detail=self._tail.text())
+                printed = self._tail.text()
+                failure = thread_failure(printed)
+                ended = "" if failure is None else f"; one of its threads ended by {failure}"
+                message = f"{due.reason} (during {self.phase}); it was stopped{ended}"
+                raise WorkerTimeoutError(message, detail=detail_of(printed))
         return self._pipe.recv()
 
     def _how_it_died(self) -> str:
@@ -203,15 +214,9 @@ class Worker:
             self._process.wait(5)
         code = self._process.poll()
         self.kill()
-        if code is None:
-            return f"the worker process closed its pipe during {self.phase}"
-        if code < 0:
-            try:
-                name = signal.Signals(-code).name
-            except ValueError:
-                name = f"signal {-code}"
-            return f"the worker process died during {self.phase}: {name}"
-        return f"the worker process exited with code {code} during {self.phase}"
+        if self._uncaught is not None:
+            return f"{self._uncaught} (during {self.phase})"
+        return describe_death(code, self.phase, self._tail.text(), self._memory_kills)
 
     def close(self) -> None:
         """Ask it to end; make it end."""

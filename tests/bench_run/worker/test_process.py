@@ -18,17 +18,25 @@ DEATHS = [
     ("segfault", "crashed", "SIGSEGV"),
     ("abort", "crashed", "SIGABRT"),
     ("exit0", "crashed", "exited with code 0 during first_run"),
-    ("sys-exit", "crashed", "exited with code 0"),
+    ("sys-exit", "crashed", "SystemExit: 0 (during first_run)"),
     ("fork", "crashed", "SIGKILL"),
-    ("bug", "crashed", "exited with code 1"),
+    ("bug", "crashed", "ValueError: a bug of the engine (during first_run)"),
     ("close-descriptors", "crashed", "during first_run"),
     ("flood", "crashed", "exited with code 3"),
-    ("hang", "timed out", "no answer within 3 s (during first_run); it was stopped"),
+    ("hang", "timed out", "no answer within --timeout 3 s (during first_run); it was stopped"),
     ("memory", "failed", "no more"),
 ]
+QUICK = ("segfault", "bug", "hang")
+"""`test_deaths.py` has many more, in one run."""
 
 
-@pytest.mark.parametrize(("way", "status", "reason"), DEATHS, ids=[way for way, *_ in DEATHS])
+@pytest.mark.parametrize(
+    ("way", "status", "reason"),
+    [
+        pytest.param(*death, id=death[0], marks=[pytest.mark.slow] * (death[0] not in QUICK))
+        for death in DEATHS
+    ],
+)
 def test_a_death_is_the_outcome_of_one_case_and_the_run_goes_on(
     hostile, small_graph, way, status, reason
 ):
@@ -64,7 +72,7 @@ def test_the_limit_of_building_leaves_the_other_phases_alone(hostile, small_grap
     document = bench_run.run(
         [str(small_graph)], engine=["hostile:hang"], timeout_s=3.0, build_timeout_s=1.0, **FAST
     )
-    assert "no answer within 3 s (during first_run)" in document.cases[0].outcome.reason
+    assert "no answer within --timeout 3 s (during first_run)" in document.cases[0].outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -108,7 +116,10 @@ def test_a_case_that_died_is_not_visited_again(hostile, small_graph):
 
 
 def test_an_engine_that_dies_while_it_opens_ends_the_run_in_one_line(hostile, small_graph):
-    with pytest.raises((WorkerCrashedError, EngineUnavailableError), match="exited with code 7"):
+    with pytest.raises(
+        (WorkerCrashedError, EngineUnavailableError),
+        match="engine hostile:exit-on-open: it exited with code 7",
+    ):
         bench_run.run([str(small_graph)], engine=["hostile:exit-on-open"], **FAST)
 
 
