@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from bench_run.text import plain_text
+
 if TYPE_CHECKING:
     from bench_schema.document import Document
 
@@ -40,9 +42,20 @@ class BenchRunError(Exception):
     """The full text behind the message, where there is one."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        kind = next(c for c in type(self).__mro__ if c.__module__ == __name__)
+        kind = next(c for c in type(self).__mro__ if globals().get(c.__name__) is c)
         assert issubclass(kind, BenchRunError)
-        return _restore, (kind, str(self), {name: getattr(self, name) for name in kind.FIELDS})
+        given = vars(self)
+        fields = {
+            name: optional_text(given.get(name)) if name in TEXTS else given.get(name)
+            for name in kind.FIELDS
+        }
+        return _restore, (kind, message_of(self), fields)
+
+
+TEXTS = ("where", "what", "detail")
+"""Fields of errors that foreign code may raise: nobody else says that they are texts."""
+MOST_CHARACTERS = 100_000
+MOST_IN_MESSAGE = 10_000
 
 
 def _restore(kind: type[BenchRunError], message: str, fields: dict[str, object]) -> BenchRunError:
@@ -50,6 +63,32 @@ def _restore(kind: type[BenchRunError], message: str, fields: dict[str, object])
     error = kind.__new__(kind, message)
     vars(error).update(fields)
     return error
+
+
+def plain_error(error: BenchRunError) -> BenchRunError:
+    """As it is after a journey between processes, whatever class or words an engine gave it."""
+    _, arguments = BenchRunError.__reduce__(error)
+    return _restore(*arguments)  # type: ignore[misc]
+
+
+def message_of(error: BaseException) -> str:
+    """The words of an error that may be foreign, as plain text; empty where it has none."""
+    try:
+        words = str(error)
+    except Exception:  # foreign: its own method may raise anything
+        return ""
+    return optional_text(words, MOST_IN_MESSAGE) or ""
+
+
+def optional_text(value: object, most: int = MOST_CHARACTERS) -> str | None:
+    """What foreign code gives as a text, as plain text of at most so many characters; None for
+    anything else."""
+    if not issubclass(type(value), str):
+        return None
+    exact = str.__str__(value)  # of a subclass, its own may raise
+    if len(exact) > most:
+        exact = f"{exact[:most]} … and {len(exact) - most:,} more characters"
+    return plain_text(exact)
 
 
 class UsageError(BenchRunError):

@@ -50,6 +50,12 @@ def shorten(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
+def plain_text(text: str) -> str:
+    """In characters that UTF-8 has: surrogates, as in names of files that are not UTF-8, are
+    spelled."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 SIGN = "\N{REPLACEMENT CHARACTER}"
 """Stands where a control character was."""
 

@@ -20,7 +20,7 @@ PACKAGES = {
 MODULES = sorted((path, name) for name, folder in PACKAGES.items() for path in folder.rglob("*.py"))
 SHARED = (
     *("__init__", "__pycache__", "base", "spec", "processor", "caches"),
-    *("arrange", "chain", "rotate"),
+    *("arrange", "chain", "reported", "rotate"),
 )
 ENGINES = sorted(
     path.stem for path in (ROOT / "bench_run" / "engines").iterdir() if path.stem not in SHARED
@@ -29,8 +29,8 @@ ENGINES = sorted(
 
 BELOW = {
     "bench_run": {
-        "errors": (),
         "text": (),
+        "errors": ("text",),
         "progress": ("text",),
         "files": ("errors",),
         "graph": ("errors",),

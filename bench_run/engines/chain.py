@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bench_run.engines.base import (
@@ -16,6 +17,7 @@ from bench_run.engines.base import (
     PlanAbilities,
     PlanFacts,
 )
+from bench_run.engines.reported import Reports
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.chain import ChainGraph
 
@@ -153,7 +155,8 @@ class ChainPlan:
 
     @property
     def facts(self) -> PlanFacts:
-        facts = [(place, plan.facts) for place, plan in self._rows]
+        reports = Reports("one of its layers")
+        facts = [(p, reports.plan_facts(partial(getattr, plan, "facts"))) for p, plan in self._rows]
         chosen = dict(frozenset.intersection(*(frozenset(f.chosen.items()) for _, f in facts)))
         chosen |= {"layers": str(len(facts)), "activations": self._activations()}
         math = sorted({f.chosen["math"] for _, f in facts if "math" in f.chosen})
@@ -162,6 +165,8 @@ class ChainPlan:
         for place, fact in facts:
             if "plan" in fact.chosen:
                 chosen[f"{place.id}: plan"] = fact.chosen["plan"]
+        if reports.notes:
+            chosen["left out"] = "; ".join(reports.notes)
         scratch = [f.workspace_bytes for _, f in facts if f.workspace_bytes is not None]
         return PlanFacts(chosen, sum(scratch) if scratch else None, self._buffer_bytes())
 

@@ -111,7 +111,7 @@ def run_planned(
         rounds = Rounds(
             options, planned.cases, record.add, progress, pool, opened.sharing, references, rule
         )
-        for note in (*planned.notes, *record.notes):
+        for note in dict.fromkeys((*planned.notes, *opened.notes, *record.notes)):
             progress.say(f"note: {note}")
         rounds.resume(record.done)
         for case in planned.gathered.failed(planned.engines):
@@ -153,6 +153,8 @@ class OpenedEngines:
     devices: tuple[Device, ...] = ()
     worker_start: Literal["exec", "fork"] = "exec"
     sharing: Sharing = ALONE
+    notes: tuple[str, ...] = ()
+    """What they reported of themselves and what is not so."""
 
 
 def describe_engines(
@@ -174,7 +176,8 @@ def describe_engines(
     )
     timer = min(clocks, default="host")
     sharing = share_devices(options, {key: fact.device for key, fact in facts.items()})
-    return OpenedEngines(rows, timer, used, pool.worker_start, sharing)
+    notes = tuple(note for opened in pool.opened.values() for note in opened.notes)
+    return OpenedEngines(rows, timer, used, pool.worker_start, sharing, notes)
 
 
 def make_header(
@@ -208,6 +211,7 @@ def make_header(
         settings=settings,
         shard=options.shard,
         whole=planned.whole,
+        notes=opened.notes,
     )
     paths = [case.graph.id.path for case in planned.cases[:1]]
     return Document(SCHEMA_VERSION, run, machine(paths, opened.devices), opened.engines, ())

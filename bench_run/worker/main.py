@@ -20,7 +20,8 @@ from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines import engine_module
-from bench_run.errors import BenchRunError, EngineError
+from bench_run.engines.reported import UNKNOWN, ReportedEngine, Reports
+from bench_run.errors import BenchRunError, EngineError, message_of, plain_error
 from bench_run.machine.affinity import pin_process, stay_near
 from bench_run.measure.clock import read_clock
 from bench_run.text import shorten
@@ -61,7 +62,6 @@ from bench_run.worker.messages import (
 if TYPE_CHECKING:
     from bench_schema.document import Case, Validation
 
-    from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.plan_store import PlanStore
@@ -78,15 +78,18 @@ class EngineServer:
 
     def __init__(self, pipe: Connection[Outgoing, Incoming]) -> None:
         self._pipe = pipe
-        self._engine: Engine | None = None
+        self._engine: ReportedEngine | None = None
+        self._unfit = "the first request is Open"
         self._kept: PlanStore | None = None
         self._import_ns = 0
         self._threads: int | None = None
         self._thread_failures: list[str] = []
 
     @property
-    def engine(self) -> Engine:
-        assert self._engine is not None, "the first request is Open"
+    def engine(self) -> ReportedEngine:
+        """Raises `EngineError` where it does not report what every case needs."""
+        if self._engine is None:
+            raise EngineError(self._unfit)
         return self._engine
 
     def is_worn(self) -> bool:
@@ -115,16 +118,23 @@ class EngineServer:
 
     def open(self, request: Open) -> EngineOpened:
         begin = read_clock()
-        engine = engine_module(request.spec.name).open(request.spec, request.options)
+        opened = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = read_clock() - begin
-        self._engine = engine
+        reports = Reports(request.spec.text)
+        try:
+            self._engine = engine = ReportedEngine(opened, reports)
+        except EngineError as error:  # it costs its cases, and no other engine's
+            self._unfit = str(error)
+            return EngineOpened(
+                UNKNOWN, "host", self._import_ns, notes=(*reports.notes, str(error))
+            )
         if request.options.near_device:
             stay_near(engine.facts.device)
         if request.options.threads is not None and engine.facts.device == "cpu":
             self._threads = request.options.threads
             pin_process(request.options.threads)
-        devices = engine.abilities.devices
-        return EngineOpened(engine.facts, engine.stream.clock, self._import_ns, devices)
+        clock, notes = engine.stream.clock, tuple(reports.notes)
+        return EngineOpened(engine.facts, clock, self._import_ns, engine.devices, notes)
 
     def run_case(self, request: RunCase) -> Case:
         from bench_run.worker.run_case import RunHooks, run_case
@@ -144,11 +154,10 @@ class EngineServer:
             self._thread_failures.append(exception_text(failure.exc_value))
 
     def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
-        return tuple(self.engine.variants(request.graph))
+        return self.engine.variants(request.graph)
 
     def plans(self, request: Plans) -> tuple[Mapping[str, str], ...] | None:
-        plans = self.engine.abilities.plans
-        return None if plans is None else tuple(plans(request.graph))
+        return self.engine.plans(request.graph)
 
     def keep(self, request: BuildPlan) -> PlanBuilt:
         gc.collect()
@@ -172,13 +181,10 @@ class EngineServer:
         return self._kept
 
     def knob_values(self, request: KnobValues) -> Mapping[str, tuple[str, ...]]:
-        knob_values = self.engine.abilities.knob_values
-        return {} if knob_values is None else knob_values(request.graph, request.variant)
+        return self.engine.knob_values(request.graph, request.variant)
 
     def choices(self, request: Choices) -> tuple[Mapping[str, str], ...]:
-        choices = self.engine.abilities.choices
-        list_choices = self.engine.variants if choices is None else choices
-        return tuple(list_choices(request.graph))
+        return self.engine.choices(request.graph)
 
     def attempt(self, request: Attempt) -> None:
         from bench_run.worker.evaluate import attempt
@@ -256,9 +262,10 @@ def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refus
     try:
         return Answered(HANDLERS[type(request)](server, request), server.is_worn())
     except BenchRunError as error:
-        return Refusal(error)
+        return Refusal(plain_error(error))
     except MemoryError as error:
-        return Refusal(EngineError(": ".join(("out of memory on the host", *map(str, error.args)))))
+        words = ": ".join(filter(None, ("out of memory on the host", message_of(error))))
+        return Refusal(EngineError(words))
 
 
 def end_by(error: BaseException, pipe: Connection[Outgoing, Incoming]) -> int:

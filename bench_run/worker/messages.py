@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from bench_schema.document import Case, Outcome, Validation
 
+from bench_run.errors import (
+    EngineError,
+    UnsupportedGraphError,
+    message_of,
+    optional_text,
+)
 from bench_run.measure.ceilings import Ceilings
 
 if TYPE_CHECKING:
@@ -107,6 +113,8 @@ class EngineOpened:
     import_ns: int
     devices: int | None = None
     """How many accelerators the engine can choose from; None where there is no choice."""
+    notes: tuple[str, ...] = ()
+    """What the engine reported of itself and what is not so."""
 
 
 @dataclass(frozen=True)
@@ -303,3 +311,15 @@ def case_of(request: RunCase, outcome: Outcome, **parts: Any) -> Case:
         work=request.work,
         **{"notes": request.notes, **parts},
     )
+
+
+def outcome_of(error: EngineError | UnsupportedGraphError | MemoryError, phase: str) -> Outcome:
+    """What an engine's error makes of a case, whatever words it has."""
+    message, detail = message_of(error), None
+    if isinstance(error, UnsupportedGraphError):
+        return Outcome("unsupported", message or "no reason was given", phase)
+    if isinstance(error, EngineError):
+        detail = optional_text(error.detail)
+    elif not message:
+        message = "out of memory on the host"
+    return Outcome("failed", message or "no reason was given", phase, detail)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bench_schema.document import Checks, Validation
 
+from bench_run.engines.reported import Reports
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.graph.dtypes import array_type
 from bench_run.tensors.data import Data, inputs_of
@@ -354,7 +355,12 @@ class OutputKeeper:
         self.after = self._reader.read()
         changed_inputs = self.plan.abilities.changed_inputs
         if self.looks_at_inputs and changed_inputs is not None:
-            self.changed_inputs = changed_inputs(inputs)
+            changed, reports = changed_inputs(inputs), Reports(self.subject.case_id)
+            self.changed_inputs = uids = reports.read("changed_inputs()", lambda: changed)
+            if not inputs.keys() >= set(uids):
+                raise EngineError(
+                    f"{self.subject.case_id}: changed_inputs() names no input: {uids}"
+                )
 
     @property
     def wants_other_inputs(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from bench_schema.document import INIT_PHASES, Memory, Outcome, Validation
 
 from bench_run.engines import chain
+from bench_run.engines.reported import Reports
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.energy import measure_energy
@@ -33,6 +34,7 @@ from bench_run.worker.messages import (
     Repeat,
     SamplePlan,
     case_of,
+    outcome_of,
 )
 from bench_run.worker.run_case import RunHooks, Timeline, affordable
 
@@ -85,14 +87,8 @@ class PlanStore:
                 kept = self._kept(request, plan, timeline)
                 undo.pop_all()  # from here on it is kept
                 return kept
-        except UnsupportedGraphError as error:
-            outcome = Outcome("unsupported", str(error), timeline.current)
-        except EngineError as error:
-            outcome = Outcome("failed", str(error), timeline.current, error.detail)
-        except MemoryError as error:
-            reason = str(error) or "out of memory on the host"
-            outcome = Outcome("failed", reason, timeline.current)
-        return PlanBuilt(case_of(run, outcome))
+        except (UnsupportedGraphError, EngineError, MemoryError) as error:
+            return PlanBuilt(case_of(run, outcome_of(error, timeline.current)))
 
     def _kept(self, request: BuildPlan, plan: Plan, timeline: Timeline) -> PlanBuilt:
         run = request.run
@@ -120,7 +116,8 @@ class PlanStore:
         )
         if request.twice:
             checked = self.repeat(Repeat(request.name))
-        facts = plan.facts
+        reports = Reports(run.engine)
+        facts = reports.plan_facts(lambda: plan.facts)
         known = (name for name in INIT_PHASES if name in timeline.phases)
         case = case_of(
             run,
@@ -129,6 +126,7 @@ class PlanStore:
             validation=checked,
             memory=Memory(None, facts.workspace_bytes, facts.buffer_bytes),
             plan=facts.chosen,
+            notes=(*run.notes, *reports.notes),
         )
         return PlanBuilt(case)
 

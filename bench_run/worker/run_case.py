@@ -28,7 +28,8 @@ from bench_schema.document import (
 from bench_schema.estimate import warmup_cut
 
 from bench_run.engines import chain
-from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.engines.reported import Reports
+from bench_run.errors import EngineError, UnsupportedGraphError, message_of
 from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.canaries import canaries_of
@@ -45,7 +46,7 @@ from bench_run.measure.loop import Measured, SamplingBudget, measure, why_ungate
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_burning, find_pending
 from bench_run.tensors.data import inputs_of
-from bench_run.worker.messages import case_of
+from bench_run.worker.messages import case_of, outcome_of
 from bench_run.worker.outputs import (
     OutputKeeper,
     OutputReader,
@@ -154,13 +155,8 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                 timeline.claim("free")
                 del left, outputs
                 return _measured_case(engine, keeper, request, timeline, started, within.facts)
-    except UnsupportedGraphError as error:
-        return case_of(request, Outcome("unsupported", str(error), timeline.current))
-    except EngineError as error:
-        return case_of(request, Outcome("failed", str(error), timeline.current, error.detail))
-    except MemoryError as error:
-        reason = str(error) or "out of memory on the host"
-        return case_of(request, Outcome("failed", reason, timeline.current))
+    except (UnsupportedGraphError, EngineError, MemoryError) as error:
+        return case_of(request, outcome_of(error, timeline.current))
     finally:
         if reader is not None:
             reader.close()
@@ -219,7 +215,8 @@ def _measured_case(
     timeline.enter("measure", keeper.spent_ns)
     recorded = record_kernels(plan, engine.stream, budget, measured)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
-    facts = {**facts, **ask_witness(plan)}
+    reports = Reports(request.engine)
+    facts = {**facts, **ask_witness(plan, reports)}
     implausible = implausible or _find_unfinished(engine, keeper, measured)
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
@@ -240,7 +237,8 @@ def _measured_case(
     )
     validation = validator.validation()
     # The device allocator's peak where there is one, the process's where the processor works.
-    peak_bytes = engine.peak_bytes()
+    peak_bytes = reports.read("peak_bytes()", engine.peak_bytes)
+    plan_facts = reports.plan_facts(lambda: plan.facts)
     if peak_bytes is None and engine.facts.device == "cpu":
         peak_bytes = timeline.host_peak_bytes
     return case_of(
@@ -253,11 +251,11 @@ def _measured_case(
         },
         rounds=(measured_round,),
         validation=validation,
-        memory=Memory(peak_bytes, plan.facts.workspace_bytes, plan.facts.buffer_bytes),
-        plan={**plan.facts.chosen, **facts},
+        memory=Memory(peak_bytes, plan_facts.workspace_bytes, plan_facts.buffer_bytes),
+        plan={**plan_facts.chosen, **facts},
         stopped_by=measured.stopped_by,
         kernels=recorded.kernels,
-        notes=(*request.notes, *notes),
+        notes=(*request.notes, *notes, *reports.notes),
         implausible=implausible,
     )
 
@@ -338,15 +336,20 @@ def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
     return replace(budget, warmup=0)
 
 
-def ask_witness(plan: Plan) -> Mapping[str, str]:
+def ask_witness(plan: Plan, reports: Reports) -> Mapping[str, str]:
     """What the library's own clock says; where it fails, why: the samples are taken already."""
     witness = plan.abilities.witness
     if witness is None:
         return {}
-    try:
-        return witness()
-    except EngineError as error:
-        return {"witness": f"failed: {error}"}
+
+    def ask() -> Mapping[str, str]:
+        try:
+            return witness()
+        except EngineError as error:
+            return {"witness": f"failed: {message_of(error)}"}
+
+    found: Mapping[str, str] = reports.read("witness()", ask)
+    return found
 
 
 def _round(
