@@ -88,9 +88,11 @@ LOCK = "lock"
 class Scratch:
     """A new folder, and its lock, until it is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, parent: str | None = None) -> None:
+        """`parent`: instead of the usual folder for temporary files."""
+        parent = tempfile.gettempdir() if parent is None else parent
         # Remove folders of runs that have ended; those of other users are left alone.
-        for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+        for lock in Path(parent).glob(f"{PREFIX}*/{LOCK}"):
             with suppress(OSError):
                 descriptor = os.open(lock, os.O_RDWR)
                 try:
@@ -98,7 +100,7 @@ class Scratch:
                         shutil.rmtree(lock.parent, ignore_errors=True)
                 finally:
                     os.close(descriptor)
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         unlocked = self.path / "unlocked"
         self._lock = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
         try_lock(self._lock)

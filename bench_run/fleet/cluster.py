@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import BenchRunError, UsageError
-from bench_run.fleet.unit import Unit
+from bench_run.files import Scratch
+from bench_run.fleet.guard import guarded
+from bench_run.fleet.unit import CLOSE_S, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +29,9 @@ LOCAL = "local"
 REACH_S = 10.0
 STORE_BYTES = 256 << 20
 """For `--ray local`: results are small, and are fetched as they come."""
+LONGEST_FOLDER = 23
+"""Characters of the folder for temporary files: names of Ray's sockets are 83 longer, and the
+kernel takes 107."""
 
 
 class LostError(BenchRunError):
@@ -133,15 +139,23 @@ class Cluster:
             raise LostError(_first_line(error)) from None
 
     def close(self) -> None:
-        for actor in self._actors.values():
-            with suppress(self.ray.exceptions.RayError):
-                self.ray.kill(actor, no_restart=True)
+        self._end(list(self._actors))
 
     def end(self, slot: Slot) -> None:
-        actor = self._actors.pop(slot.key, None)
-        if actor is not None:
+        self._end([slot.key] if slot.key in self._actors else [])
+
+    def _end(self, keys: Sequence[str]) -> None:
+        """Units leave nothing on their hosts; those that do not answer are ended all the same."""
+        actors = [self._actors.pop(key) for key in keys]
+        try:
             with suppress(self.ray.exceptions.RayError):
-                self.ray.kill(actor, no_restart=True)
+                ended = [actor.close.remote() for actor in actors]
+                if ended:
+                    self.ray.wait(ended, num_returns=len(ended), timeout=CLOSE_S + 1)
+        finally:
+            for actor in actors:
+                with suppress(self.ray.exceptions.RayError):
+                    self.ray.kill(actor, no_restart=True)
 
 
 def _first_line(error: Exception) -> str:
@@ -158,27 +172,34 @@ def connect(address: str, unit: type[Unit] = Unit) -> Iterator[Cluster]:
     """Raises `UsageError` where there is no cluster."""
     ray = import_ray()
     check_reachable(address)
-    quiet = {"logging_level": "ERROR", "log_to_driver": False, "configure_logging": False}
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
+    given: dict[str, Any] = {
+        "logging_level": "ERROR",
+        "log_to_driver": False,
+        "configure_logging": False,
+    }
+    with ExitStack() as undo:
         if address == LOCAL:
-            ray.init(LOCAL, include_dashboard=False, object_store_memory=STORE_BYTES, **quiet)
-        else:
-            ray.init(address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise UsageError(
-            f"--ray {address}: no cluster there, or one that asks for a token "
-            f"(RAY_AUTH_MODE=token): {_first_line(error)}"
-        ) from None
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)  # Ray takes it; a run ends as on Ctrl-C
-    cluster = Cluster(ray, unit)
-    try:
+            is_short = len(tempfile.gettempdir()) <= LONGEST_FOLDER
+            scratch = Scratch(None if is_short else "/tmp")  # noqa: S108 - it makes its own folder
+            undo.callback(scratch.close)
+            undo.enter_context(guarded(scratch.path))
+            given |= {"_temp_dir": str(scratch.path), "include_dashboard": False}
+            given["object_store_memory"] = STORE_BYTES
+        undo.callback(ray.shutdown)
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            ray.init(address, **given)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise UsageError(
+                f"--ray {address}: no cluster there, or one that asks for a token "
+                f"(RAY_AUTH_MODE=token): {_first_line(error)}"
+            ) from None
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)  # Ray takes it; a run ends as on Ctrl-C
+        cluster = Cluster(ray, unit)
+        undo.callback(cluster.close)
         yield cluster
-    finally:
-        cluster.close()
-        ray.shutdown()
 
 
 def check_reachable(address: str) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import psutil
 
-from bench_run.errors import BenchRunError
+from bench_run.errors import BenchRunError, StoppedError
 from bench_run.fleet.join import CHOICE_OF_DEVICES
 from bench_run.machine.host import machine
 from bench_run.progress import Progress
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 POLL_S = 2.0
 """How long a question for news waits for some."""
+CLOSE_S = 4.0
+"""How long a unit may take to end its processes and remove what it keeps on its host."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Unit:
         self._problem: str | None = None
         self._progress = UnitProgress(0, quiet=True)
         self._thread: threading.Thread | None = None
+        self._closed = False
         self._sharing = ALONE
         undo_inherited_limits()
 
@@ -136,6 +141,8 @@ class Unit:
         problem = "the unit's process met an error that was not expected"
         try:
             problem = "; ".join(self._run(block))
+        except StoppedError:
+            problem = "the unit was ended"
         except BenchRunError as error:
             problem = str(error)
         finally:
@@ -162,8 +169,21 @@ class Unit:
         finally:
             pool.kill()
 
+    def close(self) -> None:
+        """End the block, whatever it does, with its processes and what it keeps on this host."""
+        with self._changed:
+            self._closed = True
+        until = time.monotonic() + CLOSE_S
+        while self._thread is not None and self._thread.is_alive() and time.monotonic() < until:
+            for child in psutil.Process().children():
+                with suppress(psutil.Error):
+                    child.terminate()  # what it measures ends as a result, which is not kept
+            self._thread.join(0.1)
+
     def _keep(self, part: Case) -> None:
         with self._changed:
+            if self._closed:
+                raise StoppedError
             self._results.append(part)
             self._changed.notify_all()
 
