@@ -326,6 +326,13 @@ class Options(RecordedSettings[NoReturn]):
         help="worst mismatches to record per output",
         least=0,
     )
+    strict: bool = setting(
+        False,
+        flag="--strict",
+        section="Validation",
+        help="compare outputs in a process that never loads the engine's code: its outputs "
+        "are written to a file and read again, a second or so for each GB",
+    )
     save_outputs: str | None = setting(
         None,
         flag="--save-outputs DIR",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import psutil
+from bench_schema.document import Validation
 
 from bench_run.engines import PROCESSOR_ENGINES, availability
 from bench_run.engines.base import EngineOptions, EngineSpec
@@ -34,15 +35,18 @@ from bench_run.runner.parallel.sharing import Room
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.main import NICE, REFERENCE_THREADS
-from bench_run.worker.messages import Evaluate, Evaluated
+from bench_run.worker.messages import Evaluate, Evaluated, Judge, Judged
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from bench_schema.document import Case
+
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedGraph
+    from bench_run.worker.messages import RunCase
 
 
 # Folders of what can be made again: what a run keeps while it lasts, and references that are kept
@@ -264,9 +268,11 @@ class ReferenceStore:
         self._helpers = Helpers(options.timeout_s) if helpers is None else helpers
         self._one = Helpers(options.timeout_s, cores=1)
         """For engines that compute references: each has one process."""
+        self._judges = Helpers(options.timeout_s)
         self._scratch = Scratch()
         self._inputs = Spool(self._scratch.folder("inputs"))
         self._outputs = Spool(self._scratch.folder("outputs"))
+        self._left = self._scratch.folder("left")
         self._known: dict[Key, Expected] = {}
         self._pending: dict[Key, Future[Expected]] = {}
         self._numbers = itertools.count(1)
@@ -438,6 +444,34 @@ class ReferenceStore:
         folder = self._known[key].folder
         return folder is not None and not Path(folder).exists()
 
+    def outputs_file(self) -> str:
+        """A new file for what a round leaves in its outputs, see `judge`."""
+        return str(self._left / f"{next(self._numbers)}.safetensors")
+
+    def judge(self, case: Case, request: RunCase, settings: ValidationSettings) -> Case:
+        """The case of a round with what its outputs are: compared now, by a process that has not
+        loaded its engine."""
+        assert request.outputs_file is not None
+        if not case.rounds:
+            Path(request.outputs_file).unlink(missing_ok=True)
+            return case
+        asked = Judge(request.case_id, request.graph, request.data, settings, request.outputs_file)
+        engine = reference_engine(FORMULAS, self._engines)
+        with self._lock:
+            if self._closed:
+                raise StoppedError
+            judging = self._judges.submit(lambda pool: pool.judge(engine, asked))
+        try:
+            with nullcontext() if self._ahead else self._breakdown.on("validating"):
+                found = judging.result()
+        except CancelledError:
+            raise StoppedError from None
+        except BenchRunError as error:
+            reason = f"the outputs could not be compared: {error}"
+            found = Judged(Validation("failed", settings.reference, reason, (), 0, 0, None), None)
+        rounds = tuple(replace(each, checks=found.checks) for each in case.rounds)
+        return replace(case, validation=found.validation, rounds=rounds)
+
     def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
         """Within the lock."""
         if key not in self._pending:
@@ -492,8 +526,8 @@ class ReferenceStore:
         with self._lock:
             self._closed = True
         self._room.stop()
-        self._helpers.close()
-        self._one.close()
+        for helpers in (self._helpers, self._one, self._judges):
+            helpers.close()
 
     def close(self) -> None:
         self.stop()

@@ -281,12 +281,20 @@ class Rounds:
             no_gate=self.states[case.id].no_gate,
             shares_device=self._shares,
         )
+        if self._options.strict and request.validation_settings.wanted:
+            # Its worker does not learn where the expected outputs lie.
+            hidden = replace(request.validation_settings, expected=None, pending=True)
+            path = store.outputs_file()
+            request = replace(request, validation_settings=hidden, outputs_file=path)
         turn.wait_for_expected = partial(store.validation_settings, case.graph, reference, math)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
         result = pool.run_case(case.engine, request, turn)
         if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
             result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
+        if request.outputs_file is not None:
+            settings = store.validation_settings(case.graph, reference, math)
+            result = store.judge(result, request, settings)
         return result if self._trials is None else self._trials.describe(result, turn.companions)
 
 

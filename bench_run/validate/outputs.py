@@ -138,6 +138,16 @@ def _index(place: int, tensor: Tensor) -> tuple[int, ...]:
     return tuple(by_axis[axis] for axis in range(len(tensor.dims)))
 
 
+def check_fit(graph: Graph, outputs: Storages) -> None:
+    """Raises `EngineError` where an output is missing or is no storage of its tensor."""
+    for tensor in graph.outputs:
+        if tensor.uid not in outputs:
+            raise EngineError(f"the engine gave no output for {describe(tensor)}")
+        problem = misfit(plain_array(outputs[tensor.uid]), tensor)
+        if problem is not None:
+            raise EngineError(f"the engine's output does not fit: {problem}")
+
+
 class OutputChecker:
     """Holds the outputs of many runs against one reference; equal outputs are compared once."""
 
@@ -159,12 +169,7 @@ class OutputChecker:
 
     def check(self, outputs: Storages) -> CheckResult:
         """Raises `EngineError` where an output is missing or is no storage of its tensor."""
-        for tensor in self._graph.outputs:
-            if tensor.uid not in outputs:
-                raise EngineError(f"the engine gave no output for {describe(tensor)}")
-            problem = misfit(plain_array(outputs[tensor.uid]), tensor)
-            if problem is not None:
-                raise EngineError(f"the engine's output does not fit: {problem}")
+        check_fit(self._graph, outputs)
         key = checksum(self._graph, outputs)
         if key not in self._known:
             if len(self._known) >= REMEMBERED:

@@ -40,6 +40,8 @@ from bench_run.worker.messages import (
     Evaluated,
     Granted,
     Incoming,
+    Judge,
+    Judged,
     KnobValues,
     MeasureCeilings,
     Open,
@@ -198,6 +200,11 @@ class EngineServer:
         use_threads(int(os.environ.get(REFERENCE_THREADS, "1")))
         return evaluate(self.engine if request.engine else None, request)
 
+    def judge(self, request: Judge) -> Judged:
+        from bench_run.worker.judge import judge
+
+        return judge(request)
+
     def trace(self, request: Trace) -> None:
         from bench_run.engines import chain
         from bench_run.profilers.trace import leave_part
@@ -251,6 +258,7 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
         _row(KnobValues, EngineServer.knob_values),
         _row(Attempt, EngineServer.attempt),
         _row(Evaluate, EngineServer.evaluate),
+        _row(Judge, EngineServer.judge),
         _row(Trace, EngineServer.trace),
         _row(MeasureCeilings, EngineServer.measure_ceilings),
     )

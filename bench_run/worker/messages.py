@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-from bench_schema.document import Case, Outcome, Validation
+from bench_schema.document import Case, Checks, Outcome, Validation
 
 from bench_run.errors import (
     EngineError,
@@ -153,6 +153,8 @@ class RunCase(Request[Case]):
     """What runs before each iteration, as in a pass of the pipeline."""
     is_pass: bool = False
     """Whether it leaves the caches so by itself: nothing is touched before its iterations."""
+    outputs_file: str | None = None
+    """Where its outputs are left, to be judged in another process; None: the worker judges them."""
 
 
 @dataclass(frozen=True)
@@ -279,6 +281,25 @@ class Evaluate(Request[Evaluated]):
     kept: str | None = None
     write_golden: str | None = None
     stem: str = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the outputs of a round were found to be."""
+
+    validation: Validation
+    checks: Checks | None
+
+
+@dataclass(frozen=True)
+class Judge(Request[Judged]):
+    """Compare the outputs that a round of a case left in a file (`RunCase.outputs_file`)."""
+
+    case_id: str
+    graph: Graph
+    data: Data
+    settings: ValidationSettings
+    outputs_file: str
 
 
 @dataclass(frozen=True)

@@ -223,6 +223,32 @@ class Subject:
     """That will be timed."""
 
 
+@dataclass(frozen=True)
+class LeftOutputs:
+    """What the runs of one round left, as plain data, to be judged in any process."""
+
+    case_id: str
+    graph: Graph
+    first: Storages
+    """Of the first run; empty where nothing is going to be checked."""
+    timed: tuple[tuple[int, Storages], ...]
+    """Of timed iterations, in order."""
+    after: Storages
+    """Of one more run, on outputs that were poisoned in full."""
+    replaced: Storages | None
+    """The same, read once other inputs had taken the place of those; None: nobody looked."""
+    elsewhere: Storages | None
+    """What came of the other inputs."""
+    changed_inputs: tuple[int, ...] | None
+    looked: int
+    """Iterations on canaries."""
+    untouched: int
+    """Those that left them as they were."""
+    repeats: int
+    spent_ns: int
+    """What keeping outputs took while samples were taken."""
+
+
 class OutputKeeper:
     """Keeps what a plan leaves while it is measured: outputs of the first run, of the first and the
     last timed iteration and of others at random, and of one more run afterwards.
@@ -260,8 +286,9 @@ class OutputKeeper:
         self.after: Storages = {}
         """Of one more run, on outputs that were poisoned in full."""
         self.changed_inputs: tuple[int, ...] | None = None
-        self.elsewhere: tuple[Storages, Storages] | None = None
-        """Other inputs, and what came of them."""
+        self.elsewhere: Storages | None = None
+        """What came of other inputs."""
+        self._replaced: Storages | None = None
         self.repeats = 0
         self.spent_ns = 0
         """What keeping outputs took while samples were taken."""
@@ -280,6 +307,23 @@ class OutputKeeper:
             reader.reserve(2 + min(others, affordable, fits))
             if reader.room:
                 self._share = (reader.room - 2) / max(1, subject.iterations - 1)
+
+    def left(self) -> LeftOutputs:
+        """Once all of it was kept."""
+        return LeftOutputs(
+            case_id=self.subject.case_id,
+            graph=self.subject.graph,
+            first=self.first,
+            timed=tuple(self.kept),
+            after=self.after,
+            replaced=self._replaced,
+            elsewhere=self.elsewhere,
+            changed_inputs=self.changed_inputs,
+            looked=self.canaries.looked,
+            untouched=self.canaries.untouched,
+            repeats=self.repeats,
+            spent_ns=self.spent_ns,
+        )
 
     def timed_check(self, iteration: int) -> bool:
         """After a timed iteration; returns whether its outputs were kept.
@@ -333,7 +377,7 @@ class OutputKeeper:
     def expect(self) -> None:
         """Memory of the host for `run_again` and `run_on` is in place from here on."""
         if self.wanted:
-            self._reader.expect(len(self._held) + 1 + self.wants_other_inputs)
+            self._reader.expect(len(self._held) + 1 + 2 * self.wants_other_inputs)
 
     @property
     def looks_at_inputs(self) -> bool:
@@ -372,8 +416,10 @@ class OutputKeeper:
         with suppress(EngineError):
             upload = self.plan.upload if self.upload is None else self.upload
             upload(others)
+            if self.restore is None:  # else other layers ran, too
+                self._replaced = self._reader.read()
             self._repeat()
-            self.elsewhere = others, self._reader.read()
+            self.elsewhere = self._reader.read()
 
 
 # Whether outputs follow the inputs: one run on other inputs, at the end of a case's first round.
@@ -402,15 +448,13 @@ def _bytes(storage: Storage) -> Storage:
     return np.ascontiguousarray(storage).view(np.uint8)
 
 
-def ignores_inputs(
-    graph: Graph,
-    others: Storages,
-    outputs: tuple[Storages, Storages],
-    tolerances: Mapping[int, Tolerance],
-) -> bool:
-    """Whether the same outputs came of both, and are wrong for the other inputs. `outputs`: on the
-    usual inputs and on the others."""
-    if checksum(graph, outputs[0]) != checksum(graph, outputs[1]):
+def ignores_inputs(left: LeftOutputs, data: Data, tolerances: Mapping[int, Tolerance]) -> bool:
+    """Whether the same outputs came of the usual inputs and of others, and are wrong for these."""
+    graph, elsewhere = left.graph, left.elsewhere
+    if elsewhere is None or checksum(graph, left.after) != checksum(graph, elsewhere):
+        return False
+    others = draw_other_inputs(graph, data)
+    if others is None:
         return False
     from bench_run.worker.evaluate import compute_expected  # few outputs need it
 
@@ -418,7 +462,7 @@ def ignores_inputs(
         expected = compute_expected(graph, others)
     except BenchRunError:  # nobody knows
         return False
-    return OutputChecker(graph, expected, tolerances, 0).check(outputs[1]).mismatched > 0
+    return OutputChecker(graph, expected, tolerances, 0).check(elsewhere).mismatched > 0
 
 
 # The outputs of one round, the first run's and, as far as the time allows, the timed ones', held
@@ -433,43 +477,46 @@ class OutputValidator:
     iteration and the run afterwards always, other iterations as far as the budget allows."""
 
     def __init__(
-        self, keeper: OutputKeeper, settings: ValidationSettings, inputs: Callable[[], Storages]
+        self,
+        left: LeftOutputs,
+        settings: ValidationSettings,
+        data: Data,
+        inputs: Callable[[], Storages],
     ) -> None:
-        """`inputs`: asked for where the tolerances are not known from an earlier round."""
-        self._keeper = keeper
-        self._settings, self._graph = settings, keeper.subject.graph
+        """`data`: where inputs come from; `inputs` are asked for where the tolerances are not known
+        from an earlier round."""
+        self._left = left
+        self._settings, self._graph = settings, left.graph
         self._checker: OutputChecker | None = None
         self._rows: list[tuple[int, int, Any, str]] = []
         self._results: list[CheckResult] = []
         self._last: CheckResult | None = None
-        self._ignores_inputs = False
+        self._ignores_inputs = self._computed_late = False
         made = make_checker(self._graph, inputs, settings)
         if made is not None:
             self._checker, known = made
             self._check(self._checker)
             known.save()
-            if known.tolerances is not None and keeper.elsewhere is not None:
-                others, of_others = keeper.elsewhere
-                outputs = keeper.after, of_others
-                self._ignores_inputs = ignores_inputs(
-                    self._graph, others, outputs, known.tolerances
-                )
+            if known.tolerances is not None:
+                self._ignores_inputs = ignores_inputs(left, data, known.tolerances)
+            if left.replaced is not None:
+                replaced = checksum(self._graph, left.replaced)
+                self._computed_late = replaced != checksum(self._graph, left.after)
 
     def _check(self, checker: OutputChecker) -> None:
-        keeper = self._keeper
-        self._results.append(checker.check(keeper.first))
+        left = self._left
+        self._results.append(checker.check(left.first))
         if self._settings.save_outputs is not None:
             folder = Path(self._settings.save_outputs)
-            save_outputs(folder, keeper.subject.case_id, keeper.first, self._graph)
-        end_ns = time.perf_counter_ns() + round(self._settings.budget_s * 1e9) - keeper.spent_ns
-        always = {keeper.kept[0][0], keeper.kept[-1][0]} if keeper.kept else set()
-        while keeper.kept:
-            iteration, outputs = keeper.kept.pop(0)
+            save_outputs(folder, left.case_id, left.first, self._graph)
+        end_ns = time.perf_counter_ns() + round(self._settings.budget_s * 1e9) - left.spent_ns
+        always = {left.timed[0][0], left.timed[-1][0]} if left.timed else set()
+        for iteration, outputs in left.timed:
             if iteration in always or time.perf_counter_ns() < end_ns:
                 result = checker.check(outputs)
                 self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
                 self._results.append(result)
-        self._last = checker.check(keeper.after)
+        self._last = checker.check(left.after)
 
     def checks(self) -> Checks | None:
         if self._checker is None:
@@ -484,17 +531,18 @@ class OutputValidator:
             result = Validation("not checked", settings.reference, reason, (), 0, 0, None)
         else:
             result = self._of_checked_runs()
-        changed, canaries = self._keeper.changed_inputs, self._keeper.canaries
+        left = self._left
+        changed = left.changed_inputs
         result = replace(
             result,
             reference_source=settings.source,
-            iterations_poisoned=canaries.looked + self._keeper.repeats,
+            iterations_poisoned=left.looked + left.repeats,
             inputs_unchanged=None if changed is None else not changed,
         )
         problems = []
-        if canaries.untouched:
+        if left.untouched:
             problems.append(
-                f"{canaries.untouched} of {canaries.looked} iterations wrote nothing: "
+                f"{left.untouched} of {left.looked} iterations wrote nothing: "
                 "the outputs were still as they had been before the iteration"
             )
         if changed:
@@ -502,10 +550,15 @@ class OutputValidator:
             problems.append(f"the engine wrote into its inputs: {names}")
         if self._ignores_inputs:
             problems.append("the outputs do not follow the inputs: other inputs gave the same ones")
+        if self._computed_late:
+            problems.append(
+                "the outputs are computed when they are read: other inputs changed them, though "
+                "nothing ran"
+            )
         if not problems:
             return result
         also = [result.reason] if result.status == "failed" and result.reason else []
-        wrong = result.iterations_mismatched + canaries.untouched
+        wrong = result.iterations_mismatched + left.untouched
         return replace(
             result,
             status="failed",

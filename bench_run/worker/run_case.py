@@ -24,6 +24,7 @@ from bench_schema.document import (
     Memory,
     Outcome,
     Round,
+    Validation,
 )
 from bench_schema.estimate import warmup_cut
 
@@ -46,6 +47,7 @@ from bench_run.measure.loop import Measured, SamplingBudget, measure, why_ungate
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_burning, find_pending
 from bench_run.tensors.data import inputs_of
+from bench_run.worker.judge import write_outputs
 from bench_run.worker.messages import case_of, outcome_of
 from bench_run.worker.outputs import (
     OutputKeeper,
@@ -220,13 +222,13 @@ def _measured_case(
     implausible = implausible or _find_unfinished(engine, keeper, measured)
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
-    validator = _validate(keeper, request, timeline)
+    checks, validation = _validate(keeper, request, timeline)
     notes = (*recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
         request,
         recorded,
         started,
-        validator.checks(),
+        checks,
         engine,
         telemetry_before=before,
         telemetry_after=after,
@@ -235,7 +237,6 @@ def _measured_case(
         notes=notes,
         surroundings=surroundings,
     )
-    validation = validator.validation()
     # The device allocator's peak where there is one, the process's where the processor works.
     peak_bytes = reports.read("peak_bytes()", engine.peak_bytes)
     plan_facts = reports.plan_facts(lambda: plan.facts)
@@ -292,8 +293,10 @@ def _take_device(engine: Engine, request: RunCase, timeline: Timeline) -> None:
     _wait_for_clock(engine, rest_s, timeline)
 
 
-def _validate(keeper: OutputKeeper, request: RunCase, timeline: Timeline) -> OutputValidator:
-    """One more run, then everything that was kept is checked."""
+def _validate(
+    keeper: OutputKeeper, request: RunCase, timeline: Timeline
+) -> tuple[Checks | None, Validation | None]:
+    """One more run, then everything that was kept is checked, or left to be judged elsewhere."""
     timeline.enter("validate")
     made: list[Storages] = []
 
@@ -313,12 +316,16 @@ def _validate(keeper: OutputKeeper, request: RunCase, timeline: Timeline) -> Out
     if others is not None:
         keeper.run_on(others)
     timeline.claim("free")
+    if request.outputs_file is not None:
+        write_outputs(request.outputs_file, keeper.left())
+        return None, None
     settings = request.validation_settings
     if (settings.pending or settings.lost) and timeline.run.expected is not None:
         timeline.enter("reference")
         settings = timeline.run.expected()
     timeline.enter("validate")
-    return OutputValidator(keeper, settings, inputs)
+    validator = OutputValidator(keeper.left(), settings, request.data, inputs)
+    return validator.checks(), validator.validation()
 
 
 def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:

@@ -123,7 +123,21 @@ def stop_the_clock(plan):
     return False
 
 
+def patch_the_judge(plan):
+    """Is wrong by one percent, and replaces what compares outputs in this process."""
+    from bench_run.validate import outputs
+
+    honest = outputs._difference
+    outputs._difference = lambda _flat, expected, *rest: honest(
+        expected.astype(_flat.dtype), expected, *rest
+    )
+    plan.plan.run()
+    _home(plan)[...] *= 1.01
+    return True
+
+
 CUNNING = {
+    "patches-the-judge": patch_the_judge,
     "remembers": remember,
     "remembers-by-content": remember_by_content,
     "mends": mend,

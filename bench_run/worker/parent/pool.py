@@ -23,6 +23,8 @@ from bench_run.worker.messages import (
     EngineOpened,
     Evaluate,
     Evaluated,
+    Judge,
+    Judged,
     KnobValues,
     MeasureCeilings,
     Open,
@@ -210,6 +212,11 @@ class WorkerPool:
     def evaluate(self, engine: PlannedEngine, request: Evaluate) -> Evaluated:
         """Have expected outputs stored. Raises what stands in the way."""
         return self._ask(engine, request, "reference")
+
+    def judge(self, engine: PlannedEngine, request: Judge) -> Judged:
+        """What outputs are, compared by a worker of this engine, which did not compute them. Raises
+        what stands in the way."""
+        return self._ask(engine, request, "validating")
 
     def trace(self, engine: PlannedEngine, request: Trace) -> BenchRunError | None:
         """Have a case traced; why that did not work, else None."""

@@ -10,6 +10,7 @@ import pytest
 from bench_run.engines.base import PlanAbilities
 from bench_run.graph.make import make_graphs
 from bench_run.streams.host import HostStream
+from bench_run.tensors.data import Data
 from bench_run.tensors.layout import to_storage
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.expected import Remembered
@@ -60,7 +61,7 @@ def judged(folder, *runs, expected=True):
         keeper.timed_check(iteration)
     keeper.keep_last(len(runs) - 1)
     keeper.run_again(INPUTS)
-    return OutputValidator(keeper, settings, lambda: INPUTS)
+    return OutputValidator(keeper.left(), settings, Data(0), lambda: INPUTS)
 
 
 def wrong():
