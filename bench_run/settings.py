@@ -61,6 +61,7 @@ class Options(RecordedSettings[NoReturn]):
         help="shapes where --op names none:",
         choices=SHAPES,
         tune=True,
+        read_by="recipes",
     )
     direction: str | None = setting(
         None,
@@ -69,6 +70,7 @@ class Options(RecordedSettings[NoReturn]):
         help="gradients for --op:",
         choices=DIRECTIONS,
         tune=True,
+        read_by="recipes",
     )
     scale_batch: int | None = setting(
         None,
@@ -80,6 +82,7 @@ class Options(RecordedSettings[NoReturn]):
     )
     sdpa_scale: str | None = setting(
         None,
+        read_by="attention",
         flag="--sdpa-scale S",
         section="Graphs",
         help="scale of attention graphs that store none: one, or rsqrt for 1/sqrt(head size); "
@@ -93,6 +96,7 @@ class Options(RecordedSettings[NoReturn]):
         section="Graphs",
         help="write the graphs of --op and --miopen-driver to DIR",
         kind="output folder",
+        read_by="made graphs",
     )
     save_suite: str | None = setting(
         None,
@@ -148,6 +152,7 @@ class Options(RecordedSettings[NoReturn]):
         section="Graphs",
         help="default, or error: run nothing where an entry does not fit",
         choices=("default", "error"),
+        read_by="record",
     )
     dry_run: bool = setting(
         False, flag="--dry-run", section="Graphs", help="list the cases and stop", common=True
@@ -197,6 +202,7 @@ class Options(RecordedSettings[NoReturn]):
         flag="--require-idle",
         section="Engines",
         help="refuse a device on which other processes are",
+        read_by="accelerator",
     )
     oracle: bool = setting(
         False,
@@ -212,6 +218,7 @@ class Options(RecordedSettings[NoReturn]):
         help="library caches on disk: read and keep them in DIR; without it each run starts with "
         "empty ones",
         tune=True,
+        read_by="library caches",
     )
     warm_caches: bool = setting(
         False,
@@ -219,6 +226,7 @@ class Options(RecordedSettings[NoReturn]):
         section="Engines",
         help="library caches of the user: use those, which a run else leaves alone",
         tune=True,
+        read_by="library caches",
     )
     plugin_path: tuple[str, ...] = setting(
         (),
@@ -227,6 +235,7 @@ class Options(RecordedSettings[NoReturn]):
         help="folder of engine plugins",
         common=True,
         tune=True,
+        read_by="hipdnn",
     )
     plugin_mode: str = setting(
         "absolute",
@@ -235,6 +244,7 @@ class Options(RecordedSettings[NoReturn]):
         help="absolute: only these plugins; additive: also those that hipDNN finds by itself",
         choices=("absolute", "additive"),
         tune=True,
+        read_by="hipdnn",
     )
     hipdnn_prefix: str | None = setting(
         None,
@@ -242,6 +252,7 @@ class Options(RecordedSettings[NoReturn]):
         section="hipDNN plugins",
         help="installation prefix in which to look for hipdnn_frontend",
         tune=True,
+        read_by="hipdnn",
     )
     against: str | None = setting(
         None,
@@ -258,6 +269,7 @@ class Options(RecordedSettings[NoReturn]):
         "library (where that is safe), or exec, each from nothing",
         choices=("fork", "exec"),
         tune=True,
+        read_by="template",
     )
     prepare: int | None = setting(
         None,
@@ -318,6 +330,7 @@ class Options(RecordedSettings[NoReturn]):
         help="references kept across runs: folder of those in float64, or 'off' (default "
         "~/.cache/bench-run/references)",
         tune=True,
+        read_by="float64 reference",
     )
     mismatches: int = setting(
         5,
@@ -325,6 +338,7 @@ class Options(RecordedSettings[NoReturn]):
         section="Validation",
         help="worst mismatches to record per output",
         least=0,
+        read_by="comparison",
     )
     strict: bool = setting(
         False,
@@ -404,6 +418,7 @@ class Options(RecordedSettings[NoReturn]):
         section="The run",
         help="all statistics of every case",
         common=True,
+        read_by="table",
     )
 
     @property

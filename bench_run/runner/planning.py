@@ -24,6 +24,7 @@ from bench_run.plan.cases import (
     with_oracles,
 )
 from bench_run.plan.checks import check_data, partly_taken
+from bench_run.plan.effect import Readers, without_effect
 from bench_run.plan.engines import (
     EVERY,
     PlannedEngine,
@@ -165,7 +166,14 @@ def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned
     devices = {key: opened.devices for key, opened in pool.opened.items()}
     clocks = {key: opened.clock for key, opened in pool.opened.items()}
     notes = partly_taken(options, engines, devices, clocks)
-    return replace(planned, notes=(*planned.notes, *notes))
+    every = tuple({engine.key: engine for engine in (*engines, *planned.engines)}.values())
+    readers = Readers(
+        options,
+        every,
+        {engine.key: pool.facts(engine).device for engine in every},
+        [graph.loaded for graph in outline.graphs],
+    )
+    return replace(planned, notes=(*planned.notes, *notes, *without_effect(readers)))
 
 
 def _with_winners(

@@ -67,6 +67,9 @@ class Setting:
     """Whether the first page of help shows it."""
     tune = False
     """Whether `bench-run tune` reads it."""
+    read_by = "run"
+    """Who reads it: every run, if only to refuse it, or a row of `bench_run.plan.effect.READERS`,
+    without which it has no effect."""
     word = ""
     """What sentences call it; its name unless the row says otherwise."""
     agree: Agreement = "must"
@@ -182,6 +185,7 @@ class RecordedSettings(Generic[Unknown]):
         choices=DUTIES,
         tune=True,
         separates_series=True,
+        read_by="accelerator",
     )
     math: str = setting(
         "fp32",
@@ -191,6 +195,7 @@ class RecordedSettings(Generic[Unknown]):
         choices=MATHS,
         tune=True,
         separates_series=True,
+        read_by="arithmetic",
     )
     replay: bool = setting(
         False,
@@ -294,6 +299,7 @@ class RecordedSettings(Generic[Unknown]):
         choices=TOLERANCES,
         tune=True,
         agree="should",
+        read_by="comparison",
     )
     rtol: float | None = setting(
         None,
@@ -304,6 +310,7 @@ class RecordedSettings(Generic[Unknown]):
         common=True,
         tune=True,
         agree="should",
+        read_by="comparison",
     )
     atol: float | None = setting(
         None,
@@ -314,6 +321,7 @@ class RecordedSettings(Generic[Unknown]):
         common=True,
         tune=True,
         agree="should",
+        read_by="comparison",
     )
     check_budget_s: float = setting(
         0.2,
@@ -324,6 +332,7 @@ class RecordedSettings(Generic[Unknown]):
         tune=True,
         word="check budget",
         unit="s",
+        read_by="comparison",
     )
     init: tuple[str, ...] | Unknown = setting(
         (),
