@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from bench_compare.comparison.conclusion import conclude
-from bench_compare.comparison.judging.results import known, stretches
+from bench_compare.comparison.judging.results import every_comparison, known, stretches
 from bench_compare.metrics import METRICS
 from bench_compare.model import MetricComparison, Verdict
 from bench_compare.report import words
@@ -36,7 +37,7 @@ from bench_compare.report.rows import QUIET, rows
 from bench_compare.units import change_text, interval_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bench_compare.comparison.judging.results import Results
     from bench_compare.model import (
@@ -83,6 +84,7 @@ METRIC_FIELDS = tuple(
     for name in MetricComparison.__struct_fields__
     if name != "metric"
 )
+metric_values = attrgetter(*METRIC_FIELDS)
 CASE_HEADS = (
     *("id", "verdict", "name", "variant", "engine", "other_label", "family", "data_type"),
     *("fingerprint", "reason", "changes", "notes", "unfinished", "allowed"),
@@ -279,7 +281,7 @@ def payload_of(comparison: Comparison, conclusion: Conclusion) -> Payload:
         },
         "cases",
         len(cases),
-        lambda part: [_case(case) for case in cases[part.start : part.stop]],
+        lambda part: _cases(cases[part.start : part.stop]),
     )
 
 
@@ -307,7 +309,12 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _case(case: CaseComparison) -> dict[str, Any]:
+def _cases(cases: Sequence[CaseComparison]) -> list[dict[str, Any]]:
+    every = every_comparison([case.metrics for case in cases])
+    return [_case(*one) for one in zip(cases, every, strict=True)]
+
+
+def _case(case: CaseComparison, metrics: Mapping[str, MetricComparison]) -> dict[str, Any]:
     detail = case.detail
     return {
         "id": case.id,
@@ -325,8 +332,8 @@ def _case(case: CaseComparison) -> dict[str, Any]:
         "other": _case_side(case.other),
         "changes": [{"verdict": c.verdict.value, "reason": c.reason} for c in case.changes],
         "metrics": {
-            name: {field: getattr(metric, field) for field in METRIC_FIELDS}
-            for name, metric in case.metrics.items()
+            name: dict(zip(METRIC_FIELDS, metric_values(metric), strict=True))
+            for name, metric in metrics.items()
         },
         "notes": [_values(note) for note in case.notes],
         "detail": None

@@ -48,6 +48,21 @@ Standing: TypeAlias = "tuple[int, int, Unit, bool, int | None]"
 ``rounds_needed`` of `MetricComparison`."""
 
 
+class CaseResult(NamedTuple):
+    """What `ResultColumns` tell of one case."""
+
+    base: float | None
+    other: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    q: float | None
+    threshold_ratio: float | None
+    p: float | None
+    standing: Standing
+    needed_unit: Unit
+
+
 @dataclass(frozen=True, eq=False)
 class ResultColumns:
     """What is told of cases, without a `MetricComparison` for each."""
@@ -60,10 +75,17 @@ class ResultColumns:
     p: Array
     """NaN: not known."""
 
-    def row(self, place: int) -> list[float | None]:
-        """Of one case the column of `values`, then `p`."""
+    def row(self, place: int) -> CaseResult:
         found = [*self.values[:, place].tolist(), float(self.p[place])]
-        return [None if math.isnan(one) else one for one in found]
+        numbers = [None if math.isnan(one) else one for one in found]
+        base, other, ratio, low, high, q, limit, p = numbers
+        standing, unit = self.standings[place], self.needed_units[place]
+        return CaseResult(base, other, ratio, low, high, q, limit, p, standing, unit)
+
+    def rows(self, rows: slice) -> Iterator[CaseResult]:
+        """Of neighbouring cases, in less time for each."""
+        numbers = map(known, (*self.values[:, rows], self.p[rows]))
+        return map(CaseResult, *numbers, self.standings[rows], self.needed_units[rows])
 
     def part(self, rows: slice) -> ResultColumns:
         """Of some of the cases."""
@@ -94,7 +116,7 @@ class Results:
     raw: Sequence[bool]
     """Whether there are no samples on some side, so that the raw ratio counts."""
     make_columns: Callable[[], ResultColumns]
-    make_reason: Callable[[ResultColumns, int], str]
+    make_reason: Callable[[CaseResult, int], str]
 
     @cached_property
     def columns(self) -> ResultColumns:
@@ -103,31 +125,40 @@ class Results:
 
     def reason(self, row: int) -> str:
         """`MetricComparison.reason` of a case that has the metric."""
-        return self.make_reason(self.columns, row)
+        return self.make_reason(self.columns.row(row), row)
 
     def __getitem__(self, row: int) -> MetricComparison:
         """Of a case that has the metric; made anew each time, as 130,000 of them are 150 MB."""
-        told = self.columns
-        base, other, ratio, low, high, q, threshold, p = told.row(row)
-        left, right, unit, provisional, needed = told.standings[row]
+        return self._comparison(row, self.columns.row(row))
+
+    def some(self, rows: slice) -> list[MetricComparison | None]:
+        """Of neighbouring cases; None where a case does not have the metric."""
+        places = range(len(self.held))[rows]
+        return [
+            self._comparison(row, told) if self.held[row] else None
+            for row, told in zip(places, self.columns.rows(rows), strict=True)
+        ]
+
+    def _comparison(self, row: int, told: CaseResult) -> MetricComparison:
+        left, right, unit, provisional, needed = told.standing
         return MetricComparison(
             metric=self.metric,
-            base=base,
-            other=other,
-            ratio=ratio,
-            ci_low=low,
-            ci_high=high,
-            p=p,
-            q=q,
+            base=told.base,
+            other=told.other,
+            ratio=told.ratio,
+            ci_low=told.low,
+            ci_high=told.high,
+            p=told.p,
+            q=told.q,
             verdict=self.verdicts[row],
             make_reason=partial(self.make_reason, told, row),
-            threshold_ratio=threshold or 0.0,
+            threshold_ratio=told.threshold_ratio or 0.0,
             base_rounds=left,
             other_rounds=right,
             unit=unit,
             provisional=provisional,
             rounds_needed=needed,
-            needed_unit=told.needed_units[row],
+            needed_unit=told.needed_unit,
             seen_ratio=self.seen[row],
         )
 
@@ -246,6 +277,18 @@ def stretches(cases: Sequence[Metrics]) -> Iterator[tuple[list[Metrics], Place |
             yield some, (results, slice(row, row + len(some)))
         else:
             yield some, None
+
+
+def every_comparison(cases: Sequence[Metrics]) -> Iterator[Metrics]:
+    """The metrics of each case, neighbours' made together."""
+    for some, place in stretches(cases):
+        if place is None:
+            yield from some
+            continue
+        results, rows = place
+        for found in zip(*(one.some(rows) for one in results.values()), strict=True):
+            named = zip(results, found, strict=True)
+            yield {name: one for name, one in named if one is not None}
 
 
 def make_columns(cases: Sequence[Metrics]) -> None:
@@ -413,15 +456,13 @@ class _ScatteringMetric:
         one_visit = (found.unit == ROUND) & (found.documents == 0) & found.one_run & measured.apart
         return ticks, measured.other_unit, one_visit, found.looks
 
-    def reason(self, told: ResultColumns, row: int) -> str:
+    def reason(self, told: CaseResult, row: int) -> str:
         if not self.decided[row]:
             return ONLY_ONE
-        _, _, ratio, low, high, q, _, _ = told.row(row)
-        assert ratio is not None, "it is decided"
-        move = self.moves[row]
-        left, right, unit, _, more = told.standings[row]
-        lacks = told.needed_units[row]
-        size = move, ratio, low, high, q, self.thresholds[row]
+        assert told.ratio is not None, "it is decided"
+        left, right, unit, _, more = told.standing
+        q, lacks = told.q, told.needed_unit
+        size = self.moves[row], told.ratio, told.low, told.high, q, self.thresholds[row]
         ticks, other_unit, one_visit, looks = self.flags
         flags = bool(ticks[row]), bool(other_unit[row]), bool(one_visit[row]), int(looks[row])
         is_significant = q is not None and q <= self.alpha_ratio
@@ -462,7 +503,7 @@ def _exact(measured: ExactMeasured, thresholds: Sequence[float]) -> Results:
         standings = list(map(_plain_standing, measured.base.tolist(), measured.other.tolist()))
         return ResultColumns(values, standings, [one[2] for one in standings], unknown)
 
-    def reason(_told: ResultColumns, row: int) -> str:
+    def reason(_told: CaseResult, row: int) -> str:
         one, two, threshold = cases[row]
         return ONLY_ONE if one is None or two is None else _exact_reason(one, two, threshold)
 

@@ -9,10 +9,11 @@ from bench_compare.comparison.judging.results import (
     CaseMetrics,
     ResultColumns,
     Results,
+    every_comparison,
     seen_of,
     verdict_of,
 )
-from bench_compare.model import Verdict
+from bench_compare.model import MetricComparison, Verdict
 
 
 @pytest.fixture
@@ -27,7 +28,10 @@ def results(made):
             made.append(held)
             standings = [(5, 5, "round", False, None)] * len(held)
             return ResultColumns(
-                np.full((7, len(held)), 7.0), standings, ["round"] * len(held), [0.5, 0.1]
+                np.full((7, len(held)), 7.0),
+                standings,
+                ["round"] * len(held),
+                np.array([0.5, 0.1]),
             )
 
         seen, verdicts = [1.02, None], [Verdict.SAME] * len(held)
@@ -57,3 +61,16 @@ def test_nothing_is_made_before_it_is_asked_for(results, made):
     assert made == []
     assert ("row 1", 0.1) == (found["e2e_ns"].reason, found["e2e_ns"].p)
     assert made == [(False, True)]
+
+
+def test_neighbours_are_told_what_each_is_told(results):
+    for one in results.values():
+        one.columns.values[2:5, 0] = np.nan
+    cases = [CaseMetrics(results, row) for row in (0, 1)]
+    asked = [cases[0], cases[1], {"e2e_ns": results["e2e_ns"][1]}, cases[0]]
+
+    def told(metrics):
+        names = [name for name in MetricComparison.__struct_fields__ if name != "make_reason"]
+        return {k: [*(getattr(m, n) for n in names), m.reason] for k, m in metrics.items()}
+
+    assert [*map(told, asked)] == [*map(told, every_comparison(asked))]
