@@ -28,10 +28,10 @@ LINT_STAMP := $(LINT)/installed
 .PHONY: run test test-slow fuzz test-gpu test-hardware check lint plotly support tables bench clean
 
 run: $(STAMP)
-	$(BIN)/bench-run graphs/ -o run_a.json $(RUN_FLAGS) $(KEPT) --quiet
-	$(BIN)/bench-run graphs/ -o run_b.json $(RUN_FLAGS) $(KEPT)
+	$(BIN)/bench-run graphs/ -o run_a.json --force $(RUN_FLAGS) $(KEPT) --quiet
+	$(BIN)/bench-run graphs/ -o run_b.json --force $(RUN_FLAGS) $(KEPT)
 	$(BIN)/bench-compare run_a.json run_b.json --html diff.html --allow-no-answer || [ $$? -eq 2 ]
-	$(BIN)/bench-run suite:smoke -o run_ab.json $(AB_FLAGS) $(KEPT) || [ $$? -eq 2 ]
+	$(BIN)/bench-run suite:smoke -o run_ab.json --force $(AB_FLAGS) $(KEPT) || [ $$? -eq 2 ]
 	$(BIN)/bench-compare run_ab.json --group-by engine --threshold 20% --all --allow-no-answer || [ $$? -eq 2 ]
 	@echo "The page of charts: $(CURDIR)/diff.html"
 

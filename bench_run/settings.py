@@ -38,6 +38,8 @@ class Options(RecordedSettings[NoReturn]):
     """Everything a run needs to know. Its defaults are those of the command line."""
 
     graphs: tuple[str, ...] = setting(())
+    config: str | None = setting(None)
+    """The file that gave some of these settings."""
     op: tuple[str, ...] = setting(
         (),
         flag="--op SPEC",
@@ -401,6 +403,14 @@ class Options(RecordedSettings[NoReturn]):
         flag="--resume",
         section="The run",
         help="continue the unfinished run of the output file",
+        common=True,
+        tune=True,
+    )
+    force: bool = setting(
+        False,
+        flag="--force",
+        section="The run",
+        help="replace the finished or unfinished run that the output file holds",
         common=True,
         tune=True,
     )

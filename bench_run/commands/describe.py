@@ -48,16 +48,23 @@ def descriptions(options: Options, diagram_path: str | None) -> str:
     """Readable text for each graph; with a path, a drawing of the one graph."""
     import textwrap
 
+    from bench_schema.places import Place, check_places
+
     from bench_run.commands.supporting_engines import supporting_engines
+    from bench_run.files import write_text_file, writing
     from bench_run.plan.load import gather
     from bench_run.report.description import describe
+    from bench_run.runner.places import inputs_of, outputs_of
 
+    if diagram_path is not None:
+        with writing(diagram_path):
+            diagram_place = Place("--diagram", diagram_path, is_report=True)
+            check_places(inputs_of(options), [diagram_place, *outputs_of(options)])
     graphs = [loaded.graph for loaded in gather(options).graphs]
     if diagram_path is not None:
         from pathlib import Path
 
         from bench_run.errors import UsageError
-        from bench_run.files import writing
         from bench_run.report.diagram import diagram, dot, mermaid, page
 
         if len(graphs) != 1:
@@ -66,8 +73,7 @@ def descriptions(options: Options, diagram_path: str | None) -> str:
         draw = kinds.get(Path(diagram_path).suffix)
         if draw is None:
             raise UsageError(f"--diagram: {diagram_path} should end in {', '.join(kinds)}")
-        with writing(diagram_path):
-            Path(diagram_path).write_text(draw(graphs[0]), encoding="utf-8")
+        write_text_file(diagram_path, draw(graphs[0]))
     with supporting_engines(options) as engines:
         texts = []
         for graph in graphs:

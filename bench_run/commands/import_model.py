@@ -53,7 +53,10 @@ CHOICES = {
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     from pathlib import Path
 
+    from bench_schema.places import Place, check_places
+
     from bench_run.errors import UsageError
+    from bench_run.files import writing
     from bench_run.models.lower import ModelLowering, fuse, take_apart
     from bench_run.models.operations import LOWERINGS
     from bench_run.models.save import save_model
@@ -64,13 +67,17 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
         if chosen[flag] not in choices:
             named = ", ".join(choices)
             raise UsageError(f"{flag}: no choice {chosen[flag]!r}; choose from {named}")
+    folder = Path(arguments["--output"])
+    source = (arguments["--torch"] or "").rpartition(":")[0] or arguments["MODEL"]
+    with writing(folder):
+        place = Place("-o", str(folder), (".json", ".toml", ".npy"))
+        check_places([Place("--torch" if arguments["--torch"] else "MODEL", source)], [place])
     model = _read(arguments)
     model = fuse(model) if chosen["--fuse"] == "on" else take_apart(model)
     lowering = ModelLowering(model, LOWERINGS, chosen["--layout"])
     lowering.run()
     if not lowering.layers:
         raise UsageError(f"import: {model.name}: {_nothing(lowering.refused)}")
-    folder = Path(arguments["--output"])
     both = chosen["--direction"] == "both"
     made = save_model(lowering, folder, weights=arguments["--weights"], backward=both)
     pipeline = made.pipeline

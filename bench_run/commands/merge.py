@@ -19,6 +19,7 @@ Usage:
 
 Options:
   -o, --output FILE     the document to write (.json, .json.gz, .json.zst)
+  --force               replace the document that the output file holds
   --allow-unlike        merge parts whose machines, libraries, versions or
                         graphs differ; the document lists how
   -q, --quiet           no summary
@@ -41,7 +42,10 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` and `DocumentError` where nothing is written."""
     from collections import Counter
 
+    from bench_schema.places import Place, check_places, refuse_replacing
+
     from bench_run.errors import UsageError
+    from bench_run.files import writing
     from bench_run.fleet.join import join_documents
 
     output = arguments["--output"]
@@ -49,6 +53,9 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
         raise UsageError("merge: name the document to write: -o FILE")
     if output == "-":
         raise UsageError("merge: -o - is not possible: cases are written as they are read")
+    with writing(output):
+        check_places([Place("DOC", path) for path in arguments["DOC"]], [Place("-o", output)])
+        refuse_replacing(output, force=arguments["--force"])
     joined = join_documents(arguments["DOC"], output, allow_unlike=arguments["--allow-unlike"])
     remarks = [f"missing: {sentence}" for sentence in joined.missing]
     if joined.unlike:

@@ -52,8 +52,12 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 def case_list(options: Options) -> str:
     """The cases of a run, one line each; for several devices engines are opened, since only they
     know how many there are."""
+    from dataclasses import replace
+
+    from bench_run.runner.places import check_run_places
     from bench_run.runner.planning import plan_closed
 
+    check_run_places(replace(options, output=None))
     planned = plan_closed(options)
     notes = [f"note: {note}" for note in planned.gathered.notes]
     lines = [f"{case.id}  ({case.graph.id.path})" for case in planned.cases]

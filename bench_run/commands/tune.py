@@ -64,17 +64,22 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def tune_graphs(arguments: Mapping[str, Any]) -> CommandOutput:
-    from bench_schema.tuning import tuned_save
+    from bench_schema.tuning import tuned_read, tuned_save
 
     from bench_run.files import writing
     from bench_run.options.read import read_options
     from bench_run.report.tuning import tuning_table
+    from bench_run.tune.journal import is_finished
     from bench_run.tune.record import make_record
     from bench_run.tune.settings import read_tuning
     from bench_run.tune.stages import tune
 
     options = read_options({**arguments, "--output": arguments["--output"] or "tuned.json"})
     tuning = read_tuning(arguments, options)
+    if options.resume and is_finished(tuning.record):
+        remark = f"{tuning.record}: the tuning is finished: nothing is measured or changed"
+        text = "" if options.quiet else tuning_table(tuned_read(tuning.record))
+        return CommandOutput(text, 0, (remark,))
     tuned = tune(options, tuning, command_line())
     if tuned is None:
         return CommandOutput("", 1)
@@ -95,9 +100,12 @@ def show_record(path: str, _arguments: Mapping[str, Any]) -> CommandOutput:
 def verify_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:
     from bench_run.options.read import read_options
     from bench_run.report.tuning import verified_table
+    from bench_run.runner.places import check_run_places, record_places
     from bench_run.tune.verify import verify
 
-    found = verify(path, read_options(arguments), command_line())
+    options = read_options(arguments)
+    check_run_places(options, record_places(path))
+    found = verify(path, options, command_line())
     if not found:
         return CommandOutput("the winner of every entry is the default: there is nothing to verify")
     rows = [(each.name, each.recorded, each.measured, each.problem) for each in found]
@@ -106,22 +114,29 @@ def verify_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def export_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:
-    from pathlib import Path
+    from dataclasses import replace
+
+    from bench_schema.places import Place, check_places
 
     from bench_run.errors import UsageError
-    from bench_run.files import writing
+    from bench_run.files import write_text_file, writing
     from bench_run.options.read import read_options
     from bench_run.plan.tuned import record_graphs
+    from bench_run.runner.places import inputs_of, outputs_of, record_places
     from bench_run.tune.export import export, refuse_unknown_kind
 
     kind, colon, target = arguments["--export"].partition(":")
     if not colon or not target:
         raise UsageError(f"--export: expected KIND:FILE, got {arguments['--export']!r}")
     refuse_unknown_kind(kind)
-    record, graphs = record_graphs(path, read_options({**arguments, "--export": None}))
-    made = export(kind, record, graphs)
+    options = read_options({**arguments, "--export": None})
     with writing(target):
-        Path(target).write_text(made.text, encoding="utf-8")
+        place = Place("--export", target, is_report=True)
+        others = outputs_of(replace(options, output=None))
+        check_places((*inputs_of(options), *record_places(path)), [place, *others])
+    record, graphs = record_graphs(path, options)
+    made = export(kind, record, graphs)
+    write_text_file(target, made.text)
     return CommandOutput("", 0, made.notes)
 
 

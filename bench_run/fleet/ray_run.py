@@ -25,7 +25,8 @@ from bench_run.fleet.unit import Unit
 from bench_run.plan.engines import EVERY
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, finish_record, make_header
-from bench_run.runner.output import Record, check_destinations
+from bench_run.runner.output import FINISHED, Record, check_destinations
+from bench_run.runner.places import check_run_places
 from bench_run.runner.planning import outline_run, plan_run
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def run_fleet(options: Options, command: Sequence[str] = (), unit: type[Unit] = 
     assert options.ray is not None
     check_ray(options)
     check_destinations(options)
+    check_run_places(options)
     outline = outline_run(options)
     with connect(options.ray, unit) as cluster, Progress(0, quiet=options.quiet) as talk:
         for note in outline.gathered.notes:
@@ -196,9 +198,14 @@ def run_fleet(options: Options, command: Sequence[str] = (), unit: type[Unit] = 
         header = replace(
             header, run=replace(header.run, settings=settings), machine=machine, parts=parts
         )
-        record = Record.begin(options.output, header, planned.cases, resume=options.resume)
+        record = Record.begin(
+            options.output, header, planned.cases, resume=options.resume, force=options.force
+        )
         total = len(planned.cases) * options.rounds
         with Progress(total, quiet=options.quiet) as progress, record:
+            if record.finished is not None:
+                progress.say(f"{options.output}: {FINISHED}")
+                return record.finished
             return Fleet(cluster, options, planned, members, record, progress).run()
 
 

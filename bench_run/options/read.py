@@ -234,7 +234,7 @@ def read_options(arguments: Mapping[str, Any]) -> Options:
 def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Options` that the configuration file or the command line sets."""
     path = arguments.get("--config")
-    values = {} if path is None else config_values(path)
+    values = {} if path is None else config_values(path) | {"config": path}
     values |= flag_values(arguments, Options)
     if arguments.get("GRAPH"):
         values["graphs"] = tuple(arguments["GRAPH"])

@@ -18,8 +18,9 @@ from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.profilers import ncu
 from bench_run.progress import Progress
 from bench_run.runner.extra_passes import extra_passes
-from bench_run.runner.output import Record, check_destinations, now
+from bench_run.runner.output import FINISHED, Record, check_destinations, now
 from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
+from bench_run.runner.places import check_run_places
 from bench_run.runner.planning import likely_engines, outline_run, plan_opened
 from bench_run.runner.references import check_cache, check_references
 from bench_run.runner.rounds import Rounds
@@ -56,6 +57,7 @@ def run_benchmark(
     if options.counters is not None:
         ncu.check_set(options.counters)
     check_destinations(options)
+    check_run_places(options)
     breakdown = TimeBreakdown()
     outline = outline_run(options)
     check_references(outline.engines, options.timeout_s)
@@ -99,10 +101,15 @@ def run_planned(
     if options.until == "decided":
         check_until_decided(options.against, len(planned.engines))
     header = make_header(options, planned, opened, command)
-    record = Record.begin(options.output, header, planned.cases, resume=options.resume)
+    record = Record.begin(
+        options.output, header, planned.cases, resume=options.resume, force=options.force
+    )
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
     with Progress(total, quiet=options.quiet) as progress, record:
+        if record.finished is not None:
+            progress.say(f"{options.output}: {FINISHED}")
+            return record.finished
         if options.until == "decided":
             referee = Referee(options.against, options.threshold_ratio, record.so_far)
             rule = partial(

@@ -29,7 +29,7 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
     where it has tuples. Raises `bench_run.errors.BenchRunError` for what the command line would end
     with one line and exit code 1; what becomes of a case is its outcome.
     """
-    known = {field.name for field in fields(Options)}
+    known = {field.name for field in fields(Options)} - {"config"}
     unknown = sorted(set(options) - known)
     if unknown:
         raise UsageError(f"no option {unknown[0]!r}; known are {', '.join(sorted(known))}")

@@ -15,11 +15,13 @@ from bench_schema.files import read, save
 from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
 from bench_schema.merge import find_device, merge_cases, with_rates
 from bench_schema.packing import remove_unfinished
+from bench_schema.places import refuse_replacing
 from bench_schema.settings import rows_of
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.files import LockFile, LockHeldError, writing
 from bench_run.options import STDOUT, Options
+from bench_run.runner.places import OWN_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
 
 
 # What a run is asked to write: whether it can be is known before anything is measured.
-
-OWN_KIND = "hipdnn:"
-"""In front of the directory of ``--write-golden``."""
 
 
 def check_destinations(options: Options) -> None:
@@ -179,6 +178,8 @@ def _text(value: object) -> str:
     return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
 
 
+FINISHED = "the run is finished: nothing is measured, and the file stays as it is"
+
 # Results on disk: a journal beside the output during the run, the document at its end.
 
 
@@ -205,12 +206,21 @@ class Record:
         self.done: tuple[Case, ...] = ()
         self.notes: tuple[str, ...] = ()
         """What should be known of the run that this one goes on with."""
+        self.finished: Document | None = None
+        """The whole document, where ``--resume`` finds nothing left to measure."""
 
     @classmethod
     def begin(
-        cls, target: str | None, header: Document, cases: Sequence[PlannedCase], *, resume: bool
+        cls,
+        target: str | None,
+        header: Document,
+        cases: Sequence[PlannedCase],
+        *,
+        resume: bool,
+        force: bool = False,
     ) -> Record:
-        """A fresh record, or the one that ``--resume`` goes on with. `target`: the output file."""
+        """A fresh record, or the one that ``--resume`` goes on with. `target`: the output file,
+        which replaces a finished document only where `force` says so."""
         if target is None or target == STDOUT:
             return cls(header)
         output = Path(target)
@@ -222,18 +232,20 @@ class Record:
             path = journal_path(output)
             for each in (output, path):
                 remove_unfinished(each)
+            refuse_replacing(target, force=force, resume=resume)  # nobody else writes to it now
             unfinished, earlier = path.exists(), None
             if resume and unfinished:
                 earlier = read_journal(path)
-            elif resume and output.exists():  # sealed by an interrupted run
+            elif resume and output.exists():
                 earlier = read(output)
-            elif unfinished:
-                raise UsageError(
-                    f"{path} holds an unfinished run: continue with --resume, or delete it"
-                )
             if earlier is None:
+                path.unlink(missing_ok=True)  # there only with --force
                 record = cls(header, output, Journal.create(path, header), lock)
-            else:
+            elif not unfinished and earlier.run.complete:
+                refuse_other_work(earlier, header, cases)
+                record = cls(header, output, None, lock)
+                record.finished = earlier
+            else:  # sealed by an interrupted run, where there is no journal
                 refuse_other_work(earlier, header, cases)
                 journal = (
                     Journal.reopen(path)
@@ -279,6 +291,8 @@ class Record:
         if self._output is None:
             document = assemble(self._header, self._parts, complete=complete)
             return replace(document, cases=ordered(document.cases, order))
+        if not complete and self._output.exists() and read(self._output).run.complete:
+            return self.measured(order)  # a part does not replace a whole: the journal stays
         with writing(self._output):
             return seal(
                 journal_path(self._output),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.codec import build, encode
 from bench_schema.document import Case, Outcome
+from bench_schema.places import content_kind
 
 from bench_run.errors import StoppedError, UsageError
 from bench_run.files import writing
@@ -26,19 +27,38 @@ if TYPE_CHECKING:
 SUFFIX = ".races"
 
 
+def race_path(record: str) -> Path:
+    """Where the journal of a record lies."""
+    return Path(f"{record}{SUFFIX}")
+
+
+def is_finished(record: str) -> bool:
+    """Whether the file holds a record, and no journal lies beside it."""
+    return content_kind(record) == "a tuning record" and not race_path(record).exists()
+
+
+def renewed(path: Path) -> Path:
+    """Where a journal is written anew before it replaces the old one."""
+    return path.with_name(f"{path.name}.new")
+
+
 class TuneJournal:
     """Beside the record: ``tuned.json.races``."""
 
-    def __init__(self, record: str, head: Mapping[str, Any], *, resume: bool) -> None:
-        """`head` has to be the same where a journal is resumed. Raises `UsageError`."""
-        self._path = Path(f"{record}{SUFFIX}")
+    def __init__(
+        self, record: str, head: Mapping[str, Any], *, resume: bool, force: bool = False
+    ) -> None:
+        """`head` has to be the same where a journal is resumed; `force` begins anew. Raises
+        `UsageError`."""
+        self._path = race_path(record)
         self._known: dict[str, Any] = {}
         self._file: BufferedWriter | None = None
         self._lock, self._stopped = threading.Lock(), False
         plain = json.loads(json.dumps(head))
-        if not resume and self._path.exists():
+        if not (resume or force) and self._path.exists():
             raise UsageError(
-                f"{self._path} holds an unfinished tuning: continue with --resume, or delete it"
+                f"{self._path} holds an unfinished tuning: continue it with --resume, or replace "
+                "it with --force"
             )
         lines: list[Any] = []
         if resume and self._path.exists():
@@ -60,7 +80,7 @@ class TuneJournal:
         with writing(self._path):
             # What is known is written anew, beside what it replaces: a full disk or a kill loses
             # none of it.
-            fresh = self._path.with_name(f"{self._path.name}.new")
+            fresh = renewed(self._path)
             try:
                 self._file = fresh.open("wb")
                 self._write({"tuning": plain})

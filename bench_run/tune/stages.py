@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.estimate import looks, round_log
+from bench_schema.places import Place, check_places, journaled, refuse_replacing
 
 from bench_run.errors import OutputError, UsageError
+from bench_run.files import writing
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, run_planned
 from bench_run.runner.output import check_destinations, now
+from bench_run.runner.places import inputs_of, outputs_of
 from bench_run.runner.planning import Planned, outline_run
 from bench_run.runner.references import ReferenceStore, check_cache, check_references
 from bench_run.runner.rounds import engines_of
@@ -26,7 +29,7 @@ from bench_run.runner.stopping import until_settled
 from bench_run.tune.building import Effort
 from bench_run.tune.candidates import tuned_engines
 from bench_run.tune.choosing import Finalist, objective_logs, open_finalists
-from bench_run.tune.journal import TuneJournal
+from bench_run.tune.journal import TuneJournal, race_path, renewed
 from bench_run.tune.races import Clock, Races
 from bench_run.tune.record import TuneResult
 from bench_run.tune.settings import Tuning, run_options
@@ -50,6 +53,7 @@ def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> TuneR
     options = run_options(options, tuning)
     check_destinations(options)
     check_destinations(replace(options, output=tuning.record))
+    _check_places(options, tuning)
     breakdown, started = TimeBreakdown(), now()
     outline = outline_run(options)
     if not outline.graphs:
@@ -62,6 +66,24 @@ def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> TuneR
     finally:
         pool.close()
         pool.kill()
+
+
+def _check_places(options: Options, tuning: Tuning) -> None:
+    """Raises `OutputError` where inputs and outputs meet, or a record or document would be lost."""
+    record, document = tuning.record, tuning.document
+    races = race_path(record)
+    force, resume = options.force, options.resume
+    with writing(record):
+        kept = [
+            Place("-o", record),
+            *(Place("-o", str(path), owner=record) for path in (races, renewed(races))),
+            *journaled("--document", document),
+            *outputs_of(replace(options, output=None)),
+        ]
+        check_places(inputs_of(options), kept)
+        refuse_replacing(record, force=force, resume=resume, journal=str(races))
+        if not races.exists():  # else it belongs to what is gone on with
+            refuse_replacing(document, force=force, resume=resume, flag="--document")
 
 
 class Stages:
@@ -93,7 +115,12 @@ class Stages:
             )
         known = {engine.key: engine for engine in (default, *engines)}
         references = ReferenceStore(self._options, known, self._pool.breakdown)
-        journal = TuneJournal(self._tuning.record, self._head(specs), resume=self._options.resume)
+        journal = TuneJournal(
+            self._tuning.record,
+            self._head(specs),
+            resume=self._options.resume,
+            force=self._options.force,
+        )
         with Progress(0, quiet=self._options.quiet) as talk:
             for note in (*self._outline.gathered.notes, *self._notes):
                 talk.say(f"note: {note}")

@@ -1,0 +1,158 @@
+"""The files that a run reads and writes, by its options: inputs and outputs are kept apart before
+anything runs."""
+
+from __future__ import annotations
+
+import glob
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_schema.places import (
+    Place,
+    check_places,
+    journaled,
+    refuse_replacing,
+    result_places,
+)
+from bench_schema.settings import rows_of
+
+from bench_run.errors import GraphError, UsageError
+from bench_run.files import writing
+from bench_run.graph.chain import FILE, seen_from_here
+from bench_run.graph.sources.files import is_archive, sweep_partner
+from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
+from bench_run.options import Options
+from bench_run.plan.tuned import read_record
+from bench_run.settings import CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+OWN_KIND = "hipdnn:"
+"""In front of the directory of ``--write-golden``."""
+GRAPH = "GRAPH"
+GRAPHS = (".json",)
+GOLDEN = (".bin", ".safetensors", "manifest.json")
+ANY = ("",)
+"""Endings of every file."""
+
+INPUTS = {
+    "rerun_from": (),
+    "tuned": (),
+    "golden": ANY,
+    "plugin_path": (".so",),
+    "hipdnn_prefix": (".so", ".py"),
+}
+"""Setting to the endings of the files that are read in its folder; none where it names a file."""
+REPORTS = ("csv", "csv_samples", "markdown", "trace")
+FOLDERS = {
+    "save_graphs": GRAPHS,
+    "write_golden": (*GRAPHS, *GOLDEN),
+    "save_outputs": (".safetensors",),
+    "cache_dir": ANY,
+    "reference_cache": ANY,
+}
+"""Setting to the endings of the files that are written to its folder."""
+
+
+def check_run_places(options: Options, others: Iterable[Place] = ()) -> None:
+    """Raises `OutputError`, which names both flags, where inputs and outputs meet; and where the
+    result document would replace what is there. `others`: more files that the command reads."""
+    with writing(options.output or ""):
+        check_places((*inputs_of(options), *others), outputs_of(options))
+        if options.output is not None:
+            refuse_replacing(options.output, force=options.force, resume=options.resume)
+
+
+def inputs_of(options: Options) -> Iterator[Place]:
+    rows = rows_of(Options)
+    for name, endings in INPUTS.items():
+        given = vars(options)[name]
+        for path in given if isinstance(given, tuple) else (given,):
+            if path is not None:
+                yield Place(rows[name].flag, path, endings)
+    if options.config is not None:
+        yield Place(CONFIG.flag, options.config)
+    for argument in options.graphs:
+        yield from graph_places(argument)
+    for text in options.init:
+        yield from _filled(rows["init"].flag, text.rpartition("=")[2])
+    for line in filter(os.path.isfile, options.miopen_driver):
+        yield Place(rows["miopen_driver"].flag, line)
+    yield from _plugins(options)
+    if options.against is not None:
+        yield from result_places(rows["against"].flag, options.against)
+
+
+def _plugins(options: Options) -> Iterator[Place]:
+    """Those that the specs of engines name."""
+    named = {"--engine": options.engine, "--a": (options.a or "",), "--b": (options.b or "",)}
+    for flag, specs in named.items():
+        for path in filter(None, (spec.partition("@")[2] for spec in specs)):
+            yield Place(flag, path, (".so",) if os.path.isdir(path) else ())
+
+
+def _filled(flag: str, rule: str) -> Iterator[Place]:
+    if rule.startswith(FILE):
+        yield Place(flag, rule.removeprefix(FILE))
+
+
+def graph_places(argument: str) -> Iterator[Place]:
+    """What is read for one GRAPH: files with their side files, folders, archives, suites."""
+    try:
+        path = own_graphs(argument)
+    except GraphError:  # as is said where it is loaded
+        return
+    if os.path.isdir(path):
+        yield Place(GRAPH, path, (*GRAPHS, *GOLDEN))
+    elif not os.path.exists(path):
+        for match in glob.glob(path, recursive=True):
+            yield from graph_places(match)
+    elif path.endswith(SUFFIX):
+        yield Place(GRAPH, path)
+        with suppress(GraphError, OSError):
+            yield from suite_places(Path(path))
+    else:
+        yield Place(GRAPH, path)
+        folder, name = os.path.split(path)
+        if not is_archive(path):
+            stem = name.removesuffix(".json")
+            yield Place(GRAPH, folder or ".", (".meta.json", *GOLDEN), start=f"{stem}.")
+            if stem.endswith("template"):
+                yield Place(GRAPH, os.path.join(folder, sweep_partner(name)))
+
+
+def suite_places(path: Path) -> Iterator[Place]:
+    """The files that a suite or pipeline names. Raises `GraphError`."""
+    suite = read_suite(path)
+    for file in dict.fromkeys(layer.file for layer in suite.layers if layer.file is not None):
+        yield from graph_places(str(file))
+    rules = [rule for layer in suite.layers for rule in layer.init.values()]
+    for rule in (*rules, *(each.init for each in suite.inputs if each.init is not None)):
+        yield from _filled(f"the suite {path}:", seen_from_here(rule, path))
+
+
+def record_places(path: str) -> Iterator[Place]:
+    """A tuning record that is read, and the graphs that it was made from."""
+    yield Place("the record", path)
+    with suppress(UsageError):  # as is said where it is read
+        for file in dict.fromkeys(entry.path for entry in read_record(path).entries):
+            yield from graph_places(file)
+
+
+def outputs_of(options: Options) -> Iterator[Place]:
+    values, rows = vars(options), rows_of(Options)
+    if options.output is not None:
+        yield from journaled("-o", options.output)
+    for name in REPORTS:
+        if values[name] is not None:
+            yield Place(rows[name].flag, values[name], is_report=True)
+    for name, endings in FOLDERS.items():
+        if values[name] is not None and (name, values[name]) != ("reference_cache", "off"):
+            yield Place(rows[name].flag, values[name].removeprefix(OWN_KIND), endings)
+    if options.save_suite is not None:
+        flag = rows["save_suite"].flag
+        yield Place(flag, options.save_suite)
+        yield Place(flag, str(Path(options.save_suite).with_suffix("")), GRAPHS)

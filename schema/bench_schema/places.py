@@ -1,0 +1,291 @@
+"""Where a command reads and writes: nothing that is read is written to, no place is written twice,
+and no report takes the place of what was measured.
+
+A command lists its places once, before it reads or writes anything (`check_places`). Two names are
+one place where links, ``..`` or hard links lead to one file, or would once it is made.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+
+from bench_schema.errors import DocumentError, UnwritableError
+from bench_schema.journal import is_journal, journal_path
+from bench_schema.packing import GZIP_MAGIC, ZSTD_MAGIC, read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+Key: TypeAlias = tuple[object, ...]
+STDOUT = "-"
+STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
+DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
+RESULTS = (".json", ".json.gz", ".json.zst", ".json.journal")
+"""Endings of the files that are read where a folder of result documents is named."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file, or the files of a folder, and the words of the command line that name it."""
+
+    flag: str
+    path: str
+    endings: tuple[str, ...] = ()
+    """Of the files below the folder that are read or written; none: the path is a file."""
+    start: str = ""
+    """How the names of these files begin."""
+    owner: str = ""
+    """The file beside which it lies, where the command itself gives the name."""
+    is_report: bool = False
+    """Made from documents, so a new one may take the place of an old one."""
+
+    def __str__(self) -> str:
+        beside = f"{os.path.join(self.path, self.start)}*" if self.start else self.path
+        return f"{self.flag} {beside}"
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it takes whatever comes: stdout, a device, a pipe."""
+        whole = os.path.abspath(self.path)
+        if self.path == STDOUT or whole in STREAMS or whole.startswith(DESCRIPTORS):
+            return True
+        try:
+            mode = os.stat(self.path).st_mode
+        except (OSError, ValueError):
+            return False
+        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+    def holds(self, name: str) -> bool:
+        """Whether a file of the folder, by relative name, is one of its files."""
+        return name.startswith(self.start) and name.endswith(self.endings)
+
+
+def journaled(flag: str, path: str) -> Iterator[Place]:
+    """A result document, and what a run keeps beside it."""
+    yield Place(flag, path)
+    if path != STDOUT:
+        yield Place(flag, str(journal_path(path)), owner=path)
+        yield Place(flag, f"{path}.lock", owner=path)
+
+
+class _Located:
+    """A place, and where it lies: found out once, for it is held against many."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    @cached_property
+    def key(self) -> Key:
+        return key_of(self.place.path)
+
+    @cached_property
+    def above(self) -> Sequence[tuple[Key, str]]:
+        """Each folder above it, with the relative name that it has there."""
+        parts = _real(self.place.path).split(os.sep)
+        keys = enumerate(_keys(self.place.path))
+        return [(key, "/".join(parts[-depth:])) for depth, key in keys if depth]
+
+
+def result_places(flag: str, pattern: str) -> Iterator[Place]:
+    """Result documents that are read: a file, those of a folder, or what a glob matches."""
+    matches = [] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
+    for path in matches or [pattern]:
+        yield Place(flag, path, RESULTS if os.path.isdir(path) else ())
+
+
+def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:
+    """Raises `UnwritableError`, which names both places, where an output is an input, lies where
+    an input would read it, or is written twice; and where a report would replace a result
+    document, a record or a graph, whoever made it."""
+    written = [_Located(each) for each in outputs if not each.is_stream]
+    if not written:
+        return
+    read = [_Located(each) for each in inputs if not each.is_stream]
+    files = {each.key: each for each in read if not each.place.endings}
+    folders: dict[Key, list[_Located]] = {}
+    for source in (each for each in read if each.place.endings):
+        folders.setdefault(source.key, []).append(source)
+    for output in written:
+        if output.place.endings:
+            met = next((source for source in read if _meet(output, source)), None)
+        else:
+            above = ((name, each) for key, name in output.above for each in folders.get(key, ()))
+            holders = (each for name, each in above if each.place.holds(name))
+            met = files.get(output.key) or next(holders, None)
+        if met is not None:
+            raise UnwritableError(str(output.place), _overwritten(output.place, met.place))
+    for other, output in combinations(written, 2):
+        if _meet(output, other):
+            raise UnwritableError(str(output.place), _written_twice(output.place, other.place))
+    _refuse_links([each for each in written if not each.place.endings], read)
+    for report in (each.place for each in written if each.place.is_report):
+        kind = content_kind(report.path)
+        if kind is not None:
+            what = f"holds {kind}: choose another file for the report"
+            raise UnwritableError(str(report), what)
+
+
+def _written_twice(output: Place, other: Place) -> str:
+    if output.endings or other.endings:
+        return f"{other} writes files there, too: choose another place"
+    if output.owner or other.owner:
+        owner = other.owner or output.owner
+        return f"is a file that is kept beside {owner} for {other.flag}: choose another name"
+    return f"{other} would be written to the same file: choose another name"
+
+
+def _overwritten(output: Place, source: Place) -> str:
+    beside = f" (beside {output.owner})" if output.owner else ""
+    if source.endings:
+        return f"lies where {source} reads{beside}: choose another place"
+    return f"{source} is read, and would be overwritten{beside}: choose another place"
+
+
+def _meet(a: _Located, b: _Located) -> bool:
+    """Whether some file belongs to both."""
+    if not a.place.endings and not b.place.endings:
+        return a.key == b.key
+    if not a.place.endings:
+        return any(key == b.key and b.place.holds(name) for key, name in a.above)
+    if not b.place.endings:
+        return _meet(b, a)
+    if not any(x.endswith(y) or y.endswith(x) for x in a.place.endings for y in b.place.endings):
+        return False
+    starts = a.place.start, b.place.start
+    if a.key == b.key:
+        return starts[0].startswith(starts[1]) or starts[1].startswith(starts[0])
+    nested = ((inner, outer) for inner, outer in ((a, b), (b, a)))
+    return any(
+        key == outer.key and f"{name}/".startswith(outer.place.start)
+        for inner, outer in nested
+        for key, name in inner.above
+    )
+
+
+def key_of(path: str) -> Key:
+    """Equal for all names of one file. What is not there yet is told by the folder in which it
+    would be made, and its name there."""
+    return _keys(path)[0]
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # a name that no file can have
+        return path
+
+
+def _keys(path: str) -> Sequence[Key]:
+    """Of the path, and of each folder above it."""
+    steps = [_real(path)]
+    while steps[-1] != os.path.dirname(steps[-1]):
+        steps.append(os.path.dirname(steps[-1]))
+    keys: list[Key] = []
+    for step in reversed(steps):
+        try:
+            info = os.stat(step)
+            keys.append((info.st_dev, info.st_ino))
+        except (OSError, ValueError):
+            keys.append((*(keys[-1] if keys else ()), os.path.basename(step)))
+    return keys[::-1]
+
+
+def _refuse_links(written: Sequence[_Located], read: Sequence[_Located]) -> None:
+    """Files of folders that are read may be links to what is written."""
+    known = {each.key: each.place for each in written if os.path.isfile(each.place.path)}
+    for source in (each.place for each in read if known and each.place.endings):
+        if source.start:
+            continue
+        for folder, _, names in os.walk(source.path):
+            for name in names:
+                path = os.path.join(folder, name)
+                if source.holds(os.path.relpath(path, source.path)) and key_of(path) in known:
+                    output = known[key_of(path)]
+                    raise UnwritableError(str(output), _overwritten(output, source))
+
+
+# What a file holds that somebody may need.
+
+
+class _Top(msgspec.Struct):
+    """Fields that tell one file of JSON from another."""
+
+    schema_version: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    machine: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    run: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    kind: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    tensors: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Run(msgspec.Struct):
+    complete: bool = True
+
+
+TUNED = b'"bench-run tune"'
+"""The kind of a tuning record, as `bench_schema.tuning` has it."""
+Kept: TypeAlias = Literal[
+    "a finished run",
+    "an unfinished run",
+    "a tuning record",
+    "an operation graph",
+]
+
+
+def content_kind(path: str) -> Kept | None:
+    """What a file holds that a report must not replace; None for anything else, or nothing."""
+    try:
+        if not os.path.isfile(path):
+            return None
+        with open(path, "rb") as file:
+            begin = file.read(64).lstrip()
+        if not begin.startswith((b"{", GZIP_MAGIC, ZSTD_MAGIC)):
+            return None
+        data = read_bytes(path)
+        if is_journal(data):
+            return "an unfinished run"
+        top = msgspec.json.decode(data, type=_Top)
+        if msgspec.UNSET not in (top.schema_version, top.machine) and isinstance(
+            top.run, msgspec.Raw
+        ):
+            complete = msgspec.json.decode(top.run, type=_Run).complete
+            return "a finished run" if complete else "an unfinished run"
+    except (OSError, ValueError, DocumentError, msgspec.MsgspecError):
+        return None
+    if bytes(top.kind if isinstance(top.kind, msgspec.Raw) else b"") == TUNED:
+        return "a tuning record"
+    return None if msgspec.UNSET in (top.tensors, top.nodes) else "an operation graph"
+
+
+def refuse_replacing(
+    path: str, *, force: bool, resume: bool = False, flag: str = "-o", journal: str | None = None
+) -> None:
+    """Raises `UnwritableError` where a result document or a record may not take the place of what
+    the file holds: never that of a graph, and of anything else only with ``--force``. `journal`:
+    of an unfinished run, where it does not lie beside the file as that of a document does."""
+    place = Place(flag, path)
+    if place.is_stream:
+        return
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+    kind = content_kind(path) if size else None
+    if kind == "an operation graph":
+        raise UnwritableError(str(place), "holds an operation graph: choose another output")
+    if force or resume:
+        return
+    begun = os.path.lexists(journal or journal_path(path))
+    if begun or kind == "an unfinished run":
+        what = "an unfinished run is there: continue it with --resume, or replace it with --force"
+        raise UnwritableError(str(place), what)
+    if size:
+        what = kind or "something else"
+        raise UnwritableError(
+            str(place), f"holds {what}: replace it with --force, or choose another output"
+        )
