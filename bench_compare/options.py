@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,7 +132,7 @@ def _words_again(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str, str]:
-    """Format to file name, of those that are asked for: each goes to a place of its own."""
+    """Format to file name, of those that are asked for."""
     found: dict[str, str] = {}
     for name in formats:
         target = arguments.get(f"--{name}")
@@ -141,14 +140,8 @@ def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str
             continue
         if not target:
             raise UsageError(f"--{name}: the name of a file is empty; '-' is stdout")
-        for other, taken in found.items():
-            device = Path(taken).exists() and not Path(taken).is_file()  # takes whatever comes
-            if not device and os.path.realpath(taken) == os.path.realpath(target):
-                raise UsageError(
-                    "only one format can go to stdout ('-')"
-                    if target == "-"
-                    else f"--{other} and --{name}: both would be written to {target}"
-                )
+        if target == "-" and target in found.values():
+            raise UsageError("only one format can go to stdout ('-')")
         found[name] = target
     return found
 

@@ -150,6 +150,7 @@ BELOW = {
             "codec",
         ),
         "files": ("document", "packing", "codec", "journal"),
+        "places": ("errors", "journal", "packing", "pipeline"),
         "tuning": ("errors", "provenance", "packing", "checks", "codec"),
         "__init__": (),
     },

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.commands.files import keep_documents, write, write_reports
+from bench_compare.commands.files import check_reports, write, write_reports
 from bench_compare.commands.outcome import CommandResult
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     from bench_compare.options import parse_options
 
     options = parse_options(arguments)
+    _check_files(options, arguments["--policy"])
     from bench_compare.input.load import load
     from bench_compare.input.sides import group, pair
 
@@ -146,11 +147,32 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
         # A single document, which nothing is held against.
         from bench_compare.report.single import ShownRun, report_of
 
-        keep_documents(options.outputs, [source.path])
         run = ShownRun(source, replace(options.invocation, passed_over=tuple(remarks)))
         report, said = report_of(run, view), [*remarks, *run.problems]
         return write_reports(options.outputs, report, view, said, quiet=options.quiet)
     return _compared(options, view, group(sources, options.grouping), remarks)
+
+
+def _check_files(options: CompareOptions, policy: str | None) -> None:
+    from bench_schema.places import Place
+
+    from bench_compare.history.index import NAME
+
+    calibration = options.save_calibration
+    outputs = {**options.outputs, **({"save-calibration": calibration} if calibration else {})}
+    given = {
+        "DOC": options.documents,
+        "--a": options.a,
+        "--b": options.b,
+        "--archive": (options.archive,) if options.archive else (),
+    }
+    index = None if options.archive is None else os.path.join(options.archive, NAME)
+    files = {"--policy": policy, "--calibration": options.calibration, "--archive": index}
+    check_reports(
+        outputs,
+        [(flag, pattern) for flag, patterns in given.items() for pattern in patterns],
+        [Place(flag, path) for flag, path in files.items() if path],
+    )
 
 
 def _aa_test(options: CompareOptions) -> CommandResult:
@@ -165,8 +187,6 @@ def _aa_test(options: CompareOptions) -> CommandResult:
 
         from bench_compare.comparison.judging.calibration import calibrate, to_tree
 
-        named = {"save-calibration": options.save_calibration}
-        keep_documents(named, [source.path for source in sources])
         text = json.dumps(to_tree(calibrate(sources)), indent=2) + "\n"
         write(Path(options.save_calibration), text)
     word: Word = "PASS" if alarms.trusted else "UNDECIDED"
@@ -183,9 +203,6 @@ def _compared(
     from bench_compare.report.compare import report_of
 
     base, others = sides
-    keep_documents(
-        options.outputs, [source.path for side in (base, *others) for source in side.sources]
-    )
     calibration, more = _known(options)
     comparison = compare(base, others, options.policy, calibration)
     without: tuple[str, ...] = ()

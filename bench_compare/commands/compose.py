@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.commands.files import keep_documents, write, write_reports
+from bench_compare.commands.files import check_reports, write, write_reports
 from bench_compare.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -94,16 +94,22 @@ class ComposeOptions:
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
+    from bench_schema.places import Place, pipeline_files
+
     from bench_compare.model import View
     from bench_compare.report.compose import conclude, report_of
 
     options = parse(arguments)
+    files = pipeline_files(options.pipeline)
+    saved = {} if options.save is None else {"save": str(options.save)}
+    documents = {"DOC": options.documents, "--against": options.against}
+    check_reports(
+        {**options.outputs, **saved},
+        [(flag, pattern) for flag, patterns in documents.items() for pattern in patterns],
+        [Place("PIPELINE", str(path)) for path in (options.pipeline, *files)],
+    )
     composed, remarks = read_composed(options)
     composition = composed.composition
-    saved = {} if options.save is None else {"save": str(options.save)}
-    keep_documents(
-        {**options.outputs, **saved}, (options.pipeline, *options.documents, *options.against)
-    )
     if options.save is not None and composed.rows:
         from bench_compare.compose.analysis import export
 

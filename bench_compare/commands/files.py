@@ -14,6 +14,8 @@ from bench_compare.errors import OutputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from bench_schema.places import Place
+
     from bench_compare.model import Comparison, View
     from bench_compare.report.model import Report
 
@@ -55,12 +57,19 @@ def write_reports(
     )
 
 
-def keep_documents(outputs: Mapping[str, str], documents: Iterable[str | Path]) -> None:
-    """A report never takes the place of a document that it is made from."""
-    read = {os.path.realpath(path): path for path in documents}
-    for name, target in outputs.items():
-        if target != "-" and os.path.realpath(target) in read:
-            raise OutputError(f"--{name} {target}: is read, and would be overwritten")
+def check_reports(
+    outputs: Mapping[str, str],
+    documents: Iterable[tuple[str, str]],
+    others: Iterable[Place] = (),
+) -> None:
+    """Raises `UnwritableError` where a report would take the place of what the command reads, of
+    another report, or of measurements. `documents`: the words that name them, with what is given:
+    files, folders, globs; `others`: what else is read."""
+    from bench_schema.places import Place, check_places, result_places
+
+    read = (place for flag, pattern in documents for place in result_places(flag, pattern))
+    reports = [Place(f"--{name}", path, is_report=True) for name, path in outputs.items()]
+    check_places((*read, *others), reports)
 
 
 def write(path: Path, text: str) -> None:

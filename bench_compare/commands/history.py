@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_compare.commands.files import keep_documents, write_reports
+from bench_compare.commands.files import check_reports, write_reports
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,6 +98,14 @@ class HistoryOptions:
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
     options = parse(arguments)
+    from bench_schema.places import Place
+
+    from bench_compare.history.index import NAME
+
+    indexes = [Place("ARCHIVE", os.path.join(path, NAME)) for path in options.archive]
+    events = [] if options.events is None else [Place("--events", str(options.events))]
+    archive = [("ARCHIVE", path) for path in options.archive]
+    check_reports(options.outputs, archive, (*indexes, *events))
     from bench_compare.model import View
     from bench_compare.report.history import conclude, report_of
 
@@ -185,7 +194,6 @@ def read_archive(options: HistoryOptions) -> tuple[Archive, list[str]]:
     if folder is not None and not folder.is_dir():
         folder = None
     paths = files_of(options.archive)
-    keep_documents(options.outputs, paths if options.events is None else [*paths, options.events])
     wanted = {str(p if folder is None else p.relative_to(folder)): p for p in paths}
     choice = ArchiveFilter(folder, options.by, options.repo, options.metric, options.filter)
     (archive, more), remarks = indexed(folder, wanted, lambda made: load_archive(made, choice))

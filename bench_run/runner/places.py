@@ -13,6 +13,7 @@ from bench_schema.places import (
     Place,
     check_places,
     journaled,
+    pipeline_files,
     refuse_replacing,
     result_places,
 )
@@ -20,12 +21,11 @@ from bench_schema.settings import rows_of
 
 from bench_run.errors import GraphError, UsageError
 from bench_run.files import writing
-from bench_run.graph.chain import FILE, seen_from_here
 from bench_run.graph.sources.files import is_archive, sweep_partner
-from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
+from bench_run.graph.sources.suites import SUFFIX, own_graphs
 from bench_run.options import Options
 from bench_run.plan.tuned import read_record
-from bench_run.settings import CONFIG
+from bench_run.tensors.seeded.init_plan import parse_init
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,11 +74,13 @@ def inputs_of(options: Options) -> Iterator[Place]:
             if path is not None:
                 yield Place(rows[name].flag, path, endings)
     if options.config is not None:
-        yield Place(CONFIG.flag, options.config)
+        yield Place("--config", options.config)
     for argument in options.graphs:
         yield from graph_places(argument)
-    for text in options.init:
-        yield from _filled(rows["init"].flag, text.rpartition("=")[2])
+    filled = parse_init(options.init)
+    for rule in (filled.default, *filled.by_tensor.values()):
+        if rule is not None and rule.path is not None:
+            yield Place(rows["init"].flag, rule.path)
     for line in filter(os.path.isfile, options.miopen_driver):
         yield Place(rows["miopen_driver"].flag, line)
     yield from _plugins(options)
@@ -94,11 +96,6 @@ def _plugins(options: Options) -> Iterator[Place]:
             yield Place(flag, path, (".so",) if os.path.isdir(path) else ())
 
 
-def _filled(flag: str, rule: str) -> Iterator[Place]:
-    if rule.startswith(FILE):
-        yield Place(flag, rule.removeprefix(FILE))
-
-
 def graph_places(argument: str) -> Iterator[Place]:
     """What is read for one GRAPH: files with their side files, folders, archives, suites."""
     try:
@@ -112,8 +109,8 @@ def graph_places(argument: str) -> Iterator[Place]:
             yield from graph_places(match)
     elif path.endswith(SUFFIX):
         yield Place(GRAPH, path)
-        with suppress(GraphError, OSError):
-            yield from suite_places(Path(path))
+        for file in dict.fromkeys(map(str, pipeline_files(Path(path)))):
+            yield from graph_places(file)
     else:
         yield Place(GRAPH, path)
         folder, name = os.path.split(path)
@@ -122,16 +119,6 @@ def graph_places(argument: str) -> Iterator[Place]:
             yield Place(GRAPH, folder or ".", (".meta.json", *GOLDEN), start=f"{stem}.")
             if stem.endswith("template"):
                 yield Place(GRAPH, os.path.join(folder, sweep_partner(name)))
-
-
-def suite_places(path: Path) -> Iterator[Place]:
-    """The files that a suite or pipeline names. Raises `GraphError`."""
-    suite = read_suite(path)
-    for file in dict.fromkeys(layer.file for layer in suite.layers if layer.file is not None):
-        yield from graph_places(str(file))
-    rules = [rule for layer in suite.layers for rule in layer.init.values()]
-    for rule in (*rules, *(each.init for each in suite.inputs if each.init is not None)):
-        yield from _filled(f"the suite {path}:", seen_from_here(rule, path))
 
 
 def record_places(path: str) -> Iterator[Place]:

@@ -23,6 +23,7 @@ from bench_schema.packing import GZIP_MAGIC, ZSTD_MAGIC, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
 Key: TypeAlias = tuple[object, ...]
 STDOUT = "-"
@@ -99,6 +100,22 @@ def result_places(flag: str, pattern: str) -> Iterator[Place]:
     matches = [] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
     for path in matches or [pattern]:
         yield Place(flag, path, RESULTS if os.path.isdir(path) else ())
+
+
+def pipeline_files(path: Path) -> Iterator[Path]:
+    """The files that a suite or pipeline names: graphs, and values of tensors. Nothing where it
+    cannot be read, as is said by who reads it."""
+    from bench_schema.pipeline import read_pipeline  # its reader of TOML is for few commands
+
+    try:
+        pipeline = read_pipeline(path)
+    except (DocumentError, OSError):
+        return
+    yield from (layer.file for layer in pipeline.layers if layer.file is not None)
+    rules = [rule for layer in pipeline.layers for rule in layer.init.values()]
+    for rule in (*rules, *(each.init or "" for each in pipeline.inputs)):
+        if rule.startswith("file:"):
+            yield path.parent / rule.removeprefix("file:")
 
 
 def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:

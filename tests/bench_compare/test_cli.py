@@ -265,10 +265,19 @@ def test_a_calibration_is_written_by_an_aa_test_and_used(files, capsys):
         ("a.json b.json --calibration a.json", "a.json: no calibration"),
         ("a.json b.json --max-unclear many", "--max-unclear: 'many' is no number of cases"),
         ("a.json b.json --require-sensitivity 5", "--require-sensitivity: '5' is not between"),
-        ("a.json b.json --csv o.txt --json ./o.txt", "--csv and --json: both would be written to"),
+        (
+            "a.json b.json --csv o.txt --json ./o.txt",
+            "--json ./o.txt: --csv o.txt would be written to",
+        ),
         ("a.json b.json --html=", "--html: the name of a file is empty"),
-        ("a.json b.json --json ./b.json", "--json ./b.json: is read, and would be overwritten"),
-        ("--aa a.json b.json --save-calibration a.json", "a.json: is read, and would be"),
+        (
+            "a.json b.json --json ./b.json",
+            "--json ./b.json: DOC b.json is read, and would",
+        ),
+        (
+            "--aa a.json b.json --save-calibration a.json",
+            "a.json: DOC a.json is read, and would",
+        ),
     ],
 )
 def test_what_is_asked_for_in_vain_is_one_line(files, words, sentence, capsys):
