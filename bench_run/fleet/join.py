@@ -1,24 +1,27 @@
 """`bench-run merge`: documents of shards, or of other runs that belong together, into one.
 
 The documents are read twice, one at a time: first what they are and which cases they hold, then the
-cases themselves, which go to the output as they come. Memory is that of the largest part.
+cases themselves, which wait in a temporary file. Memory is that of the largest part.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
+import tempfile
 import uuid
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from bench_schema.codec import encode
 from bench_schema.document import SCHEMA_VERSION, Document, Part, Settings
 from bench_schema.files import read
 from bench_schema.identity import variant_key
-from bench_schema.merge import find_device
+from bench_schema.merge import find_device, summaries, with_rates
 from bench_schema.packing import writing_bytes
 from bench_schema.settings import rows_of
 
@@ -26,7 +29,7 @@ from bench_run.errors import UsageError
 from bench_run.files import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bench_schema.identity import Variant
 
@@ -139,6 +142,13 @@ class CaseFacts:
     validation: str | None
     implausible: str | None
     rounds: int
+    path: str
+    """Of the graph."""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether its graph could not be read: a run has such cases last."""
+        return self.graph[0].startswith("unread:")
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -166,6 +176,7 @@ class PartFile:
                 None if case.validation is None else case.validation.status,
                 case.implausible,
                 len(case.rounds),
+                case.graph.path,
             )
             for case in document.cases
         )
@@ -227,18 +238,66 @@ def join_documents(paths: Sequence[str], output: str, *, allow_unlike: bool) -> 
     with writing(output), writing_bytes(output) as write:
         # The document as `codec.encode` writes it, its cases one by one.
         begin, end = encode(header).split(b'"cases":[]', 1)
-        write(begin + b'"cases":[')
-        separator = b""
-        for file in files:
-            document = read(file.path)  # again, one part at a time
-            if document.run.id != file.header.run.id or len(document.cases) != len(file.cases):
-                raise UsageError(f"{file.path}: it has changed while it was being merged")
-            for case in document.cases:
-                name = names.get((file.path, case.id), case.id)
-                write(separator + encode(replace(case, id=name)))
-                separator = b","
-        write(b"]" + end)
-    return Joined(header, tuple(c for file in files for c in file.cases), missing, unlike)
+        with tempfile.TemporaryFile() as kept:  # cases wait there until those before them are read
+            spans = [_encode_cases(file, names, kept) for file in files]
+            order = run_order(files)
+            write(begin + b'"cases":[')
+            for number, (index, position) in enumerate(order):
+                start, stop = spans[index][position : position + 2]
+                kept.seek(start)
+                write(b"," * (number > 0) + kept.read(stop - start))
+            write(b"]" + end)
+    cases = tuple(files[index].cases[position] for index, position in order)
+    return Joined(header, cases, missing, unlike)
+
+
+def _encode_cases(
+    file: PartFile, names: Mapping[tuple[str, str], str], kept: BinaryIO
+) -> list[int]:
+    """Append the cases of a part to `kept`, summaries computed from their samples; where each
+    begins, and where the last ends."""
+    document = read(file.path)  # again, one part at a time
+    if document.run.id != file.header.run.id or len(document.cases) != len(file.cases):
+        raise UsageError(f"{file.path}: it has changed while it was being merged")
+    engines = {engine.key: engine for engine in document.engines}
+    machine, places = document.machine, [kept.tell()]
+    for case in document.cases:
+        device = engines[case.engine].device
+        summed = replace(
+            case,
+            id=names.get((file.path, case.id), case.id),
+            summary=summaries(case.rounds) if case.rounds else case.summary,
+        )
+        cpu = machine.cpu if device == "cpu" else None
+        kept.write(encode(with_rates(summed, find_device(machine, device), cpu)))
+        places.append(kept.tell())
+    return places
+
+
+def run_order(files: Sequence[PartFile]) -> list[tuple[int, int]]:
+    """File and position of each case, as one run would have them: graph by graph in the order of
+    the words of the command line, those of a folder by name. Each part keeps its own order."""
+    words = files[0].parts[0].run.command
+    ranks: dict[str, int] = {}
+
+    def rank(case: CaseFacts) -> tuple[bool, int, str]:
+        if case.path not in ranks:
+            begins = (n for n, word in enumerate(words) if _is_below(case.path, word))
+            ranks[case.path] = next(begins, len(words))
+        return case.is_unread, ranks[case.path], case.path
+
+    ranked: list[list[tuple[tuple[bool, int, str], int, int]]] = []
+    for index, file in enumerate(files):
+        # No case goes before one that its part has before it.
+        latest = accumulate(map(rank, file.cases), max)
+        ranked.append([(key, index, position) for position, key in enumerate(latest)])
+    return [(index, position) for _, index, position in heapq.merge(*ranked)]
+
+
+def _is_below(path: str, word: str) -> bool:
+    """Whether a graph lies in what a word names: the file, a folder, an archive."""
+    plain = word.rstrip("/")
+    return path == word or (bool(plain) and path.startswith((f"{plain}/", f"{plain}!")))
 
 
 def _refuse_twice(files: Sequence[PartFile]) -> None:

@@ -25,7 +25,7 @@ from bench_run.fleet.unit import Unit
 from bench_run.plan.engines import EVERY
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, finish_record, make_header
-from bench_run.runner.output import FINISHED, Record, check_destinations
+from bench_run.runner.output import FINISHED, Record, check_destinations, interrupted
 from bench_run.runner.places import check_run_places
 from bench_run.runner.planning import outline_run, plan_run
 
@@ -249,7 +249,7 @@ class Fleet:
             self._progress.say(f"the cluster is lost: {error}: continue with --resume")
             whole = False
         except KeyboardInterrupt:
-            self._progress.say("interrupted: finished rounds are saved; continue with --resume")
+            self._progress.say(interrupted(self._options))
             return self._record.finish(order, complete=False)
         if self._dispatch.dropped:
             self._progress.say(f"note: {self._dispatch.dropped} results came twice or too late")

@@ -18,7 +18,7 @@ from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.profilers import ncu
 from bench_run.progress import Progress
 from bench_run.runner.extra_passes import extra_passes
-from bench_run.runner.output import FINISHED, Record, check_destinations, now
+from bench_run.runner.output import FINISHED, Record, check_destinations, interrupted, now
 from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
 from bench_run.runner.places import check_run_places
 from bench_run.runner.planning import likely_engines, outline_run, plan_opened
@@ -130,7 +130,7 @@ def run_planned(
             record.finish(order, complete=True)
             raise
         except KeyboardInterrupt:
-            progress.say("interrupted: finished rounds are saved; continue with --resume")
+            progress.say(interrupted(options))
             return record.finish(order, complete=False)
         for note in rounds.notes:
             progress.say(f"note: {note}")

@@ -188,6 +188,13 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
+def interrupted(options: Options) -> str:
+    """What is said at Ctrl-C."""
+    if options.output in (None, STDOUT):
+        return "interrupted: this is what was measured; only a run with -o FILE can be continued"
+    return "interrupted: finished rounds are saved; continue with --resume"
+
+
 class Record:
     """Keeps what is measured: in the journal beside the output, or in memory without one."""
 

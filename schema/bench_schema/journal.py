@@ -16,6 +16,7 @@ never that of the document.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import zlib
@@ -44,7 +45,7 @@ from bench_schema.packing import read_bytes, write_bytes
 from bench_schema.upgrade import version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
 __all__ = ["Journal", "document_of", "journal_path", "merge_cases", "read_journal", "seal"]
@@ -345,7 +346,7 @@ def document_of(data: bytes, where: str) -> Document:
 def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list[Case], list[str]]:
     """The header with engines and machine as known last, the parts of cases, and sentences on
     parts of engines that nobody knows."""
-    lines = read_lines(data, where, damage)
+    lines = _without_repeated(read_lines(data, where, damage), damage)
     first = next(lines)
     if version_of(parse(first.text, first.place), first.place) < SCHEMA_VERSION:
         document = from_tree(_tree([first, *lines]), where)
@@ -363,6 +364,21 @@ def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list
             machine = value
     known = tuple(engines.values())
     return replace(header, engines=known, machine=machine), *_of_engines(known, parts)
+
+
+def _without_repeated(lines: Iterable[Line], damage: list[str]) -> Iterator[Line]:
+    """Records of cases once, however often they were written."""
+    seen: set[bytes] = set()
+    repeated = 0
+    for each in lines:
+        digest = hashlib.blake2b(each.text, digest_size=16).digest()
+        if each.field == "case" and digest in seen:
+            repeated += b'"rounds":[]' not in each.text  # each resume notes what failed to load
+            continue
+        seen.add(digest)
+        yield each
+    if repeated:
+        damage.append(f"{repeated} lines of the journal repeat others and were left out")
 
 
 def _of_engines(

@@ -152,7 +152,7 @@ def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:
 
 def _written_twice(output: Place, other: Place) -> str:
     if output.endings or other.endings:
-        return f"{other} writes files there, too: choose another place"
+        return f"{other} writes there, too: choose another place"
     if output.owner or other.owner:
         owner = other.owner or output.owner
         return f"is a file that is kept beside {owner} for {other.flag}: choose another name"

@@ -19,7 +19,7 @@ from bench_schema.files import read
 from bench_schema.journal import journal_path, read_journal
 
 import bench_run
-from bench_run.errors import UsageError
+from bench_run.errors import OutputError
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLING = ["--rounds", "3", "--iters", "6", "--warmup", "1"]
@@ -171,7 +171,7 @@ def test_a_signal_that_was_to_be_ignored_is(graph_folder, tmp_path):
 def test_an_unfinished_run_is_not_overwritten(small_graph, tmp_path):
     output = tmp_path / "run.json"
     journal_path(output).write_text("{}")
-    with pytest.raises(UsageError, match="holds an unfinished run: continue with --resume"):
+    with pytest.raises(OutputError, match="unfinished run is there: continue it with --resume"):
         bench_run.run([str(small_graph)], output=str(output), engine=["numpy"])
 
 
