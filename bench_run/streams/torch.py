@@ -23,6 +23,7 @@ from bench_run.streams.cuda import (
     CudaWatch,
     Gate,
     GatedStream,
+    PersistingLines,
     clock_of,
 )
 from bench_run.streams.cuda_driver import Driver, driver
@@ -60,6 +61,7 @@ class TorchStream(GatedStream):
         self._gate: Gate | None = None
         self._handle = c_void_p(self._stream.cuda_stream)
         self._probe: ClockProbe | None = None
+        self._lines = None if self._driver is None else PersistingLines(self._driver)
         if self._driver is not None:
             self._probe = ClockProbe(self._driver, self._handle)
             if self.clock != "host":

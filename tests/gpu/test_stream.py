@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import statistics
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -104,6 +106,78 @@ def test_a_cold_cache_makes_a_small_read_slower(stream):
         read = other._reader(size)
         medians[cache] = statistics.median(times_ns(other, read))
     assert medians["cold"] > 1.2 * medians["hot"]
+
+
+PERSISTING, STREAM_WINDOW = 2, 1
+"""CU_ACCESS_PROPERTY_PERSISTING, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW"""
+
+
+class Window(ctypes.Structure):
+    """CUaccessPolicyWindow, as large as a CUlaunchAttributeValue."""
+
+    _fields_ = (
+        ("base_ptr", ctypes.c_void_p),
+        ("num_bytes", ctypes.c_size_t),
+        ("hit_ratio", ctypes.c_float),
+        ("hit_property", ctypes.c_int),
+        ("miss_property", ctypes.c_int),
+        ("rest", ctypes.c_byte * 36),
+    )
+
+
+@contextmanager
+def set_aside(stream, size):
+    """A part of the L2 cache, for as long as the block lasts."""
+    call = stream.driver._library.cuCtxSetLimit
+    call.argtypes = (ctypes.c_int, ctypes.c_size_t)
+    assert 0 == call(cuda.PERSISTING_L2_BYTES, size)
+    try:
+        yield
+    finally:
+        stream.synchronize()
+        call(cuda.PERSISTING_L2_BYTES, 0)
+
+
+def persisting_read(stream, size):
+    """Reads a buffer whose lines persist."""
+    buffer = stream.allocate(size)
+    stream.fill(buffer, 1, size)
+    window = Window(buffer, size, 1.0, PERSISTING, 0)
+    set_attribute = stream.driver._library.cuStreamSetAttribute
+    set_attribute.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+    assert 0 == set_attribute(stream.handle, STREAM_WINDOW, ctypes.byref(window))
+    kernel = stream.driver.kernel("bench_read")
+    words = (buffer, size // 16, stream._scratch)
+    blocks = 8 * stream.device.multiprocessors
+
+    def read():
+        arguments = map(ctypes.c_uint64, words)
+        stream.driver.launch(kernel, stream.handle, *arguments, blocks=blocks, threads=256)
+
+    return read
+
+
+def test_no_part_of_the_cache_is_set_aside_unless_a_program_does_so(stream):
+    assert not stream._lines.may_be()
+
+
+def test_lines_that_persist_do_not_make_a_cold_read_faster(stream):
+    size = 8 << 20
+    plain = open_stream(0, "cold")
+    cold_ns = statistics.median(times_ns(plain, plain._reader(size)))
+    other = open_stream(0, "cold")
+    with set_aside(other, size):
+        found = times_ns(other, persisting_read(other, size))
+        assert cuda.PERSISTING == other.no_gate_because
+    assert statistics.median(found) > 0.9 * cold_ns
+
+
+def test_the_wait_for_the_device_waits_for_every_stream(stream):
+    other = open_stream(0)
+    for _ in range(50):
+        launcher(other)()
+    stream.wait_for_device()
+    assert 0 == other.driver._library.cuStreamQuery(other.handle)
 
 
 def test_asking_for_too_much_memory_is_an_error_that_says_so(stream):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import contextmanager
 
 import pytest
 
 from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.streams import cuda_driver
-from bench_run.streams.cuda import clock_of
+from bench_run.streams.cuda import PERSISTING, GatedStream, PersistingLines, clock_of
 from bench_run.streams.cuda_driver import NAMES, PTX, Driver, uuid_text
 
 
@@ -84,3 +85,78 @@ def test_without_a_driver_the_engine_is_unavailable(monkeypatch):
 @pytest.mark.parametrize(("timer", "clock"), [("auto", "events"), ("host", "host")])
 def test_a_timer_names_its_clock(timer, clock):
     assert clock == clock_of(timer)
+
+
+class Lines:
+    """In place of those that persist in a cache."""
+
+    def __init__(self, log):
+        self.log, self.there = log, False
+
+    def may_be(self):
+        return self.there
+
+    def let_go(self):
+        self.log.append("let go")
+
+
+class Flushing(GatedStream):
+    """A stream that writes down what it is told."""
+
+    FLUSH_LAUNCHES = 1
+    clock = timer = "host"
+    mark = elapsed_ns = measure_correction = probe_clock_mhz = watch = memory = None
+    wait_for_device = None
+
+    def __init__(self):
+        self.log = []
+        self._gate, self._lines = self, Lines(self.log)
+        self._flush = lambda: self.log.append("flush")
+        self._prepare()
+
+    @contextmanager
+    def closed(self):
+        self.log.append("close")
+        yield
+        self.log.append("open")
+
+    def synchronize(self):
+        self.log.append("wait")
+
+
+def block_of(stream):
+    with stream.gate():
+        stream.flush()
+    return stream.log
+
+
+def test_a_flush_behind_the_gate_asks_nothing_of_the_device():
+    assert ["close", "flush", "open"] == block_of(Flushing())
+
+
+def test_lines_that_persist_are_let_go_before_each_flush_on_an_idle_device_without_a_gate():
+    stream = Flushing()
+    stream._lines.there = True
+    assert ["wait", "let go", "flush"] == block_of(stream)
+    assert (1, PERSISTING) == (stream.forced_gates, stream.no_gate_because)
+
+
+def test_a_plan_that_sets_a_part_of_the_cache_aside_later_makes_what_was_measured_void():
+    stream = Flushing()
+    block_of(stream)
+    stream._lines.there = True
+    before = stream.forced_gates
+    block_of(stream)
+    block_of(stream)
+    assert before + 1 == stream.forced_gates
+
+
+def test_hot_caches_have_nothing_to_let_go():
+    stream = Flushing()
+    stream._flush, stream._lines.there = None, True
+    assert ["close", "open"] == block_of(stream)
+
+
+@pytest.mark.parametrize(("code", "size"), [(0, 0), (215, 0)])
+def test_a_device_without_such_a_part_keeps_no_lines(code, size):
+    assert bool(size) == PersistingLines(Driver(Recording(code))).may_be()
