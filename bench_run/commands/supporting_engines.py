@@ -9,7 +9,7 @@ from bench_run.engines import ENGINES, list_engines
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, WorkerError
 from bench_run.plan.engines import PlannedEngine, plan_engines
-from bench_run.runner.rounds import lack_of_memory
+from bench_run.runner.memory import case_need, free_memory, lack_of_memory
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Attempt
 from bench_run.worker.parent.pool import WorkerPool
@@ -31,15 +31,21 @@ class SupportingEngines:
 
     def prepare(self, key: str, graph: Graph) -> str | None:
         """Why the engine does not support the graph; None where it does."""
-        return lack_of_memory(graph) or self._ask(key, Attempt(graph))
+        return self._ask(key, Attempt(graph))
 
     def run(self, key: str, graph: Graph) -> str | None:
         """The same after one execution on seeded inputs."""
-        return lack_of_memory(graph) or self._ask(key, Attempt(graph, Data(seed=0)))
+        return self._ask(key, Attempt(graph, Data(seed=0)))
 
     def _ask(self, key: str, request: Attempt) -> str | None:
+        engine = self._engines[key]
         try:
-            self._pool.attempt(self._engines[key], request)
+            device = self._pool.facts(engine).device
+            need = case_need(request.graph, engine, device, checked=False)
+            problem = lack_of_memory(need, free_memory(device))
+            if problem is not None:
+                return problem
+            self._pool.attempt(engine, request)
         except WorkerError as error:
             return f"{error.status}: {error}"
         except BenchRunError as error:

@@ -295,6 +295,10 @@ class ModuleAbilities:
     """Where the names of the knobs come from, in a few words, of engines that take ``--knob``, or
     ``+knob:KEY=VALUE`` in their spec."""
     oracle: Oracle | None = None
+    workspace: Callable[[Graph, EngineSpec, str], int] | None = None
+    """Bytes that an execution takes at most beside inputs and outputs, in the memory of the device
+    (the third value: ``cpu``, or as `EngineFacts.device` says), as it is estimated before any
+    library is loaded. Without it there is a general rule (`bench_run/runner/memory.py`)."""
 
 
 class EngineModule(Protocol):

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import psutil
 from bench_schema.document import Validation
 
 from bench_run.engines import PROCESSOR_ENGINES, availability
@@ -29,8 +28,10 @@ from bench_run.errors import (
 )
 from bench_run.files import Scratch
 from bench_run.machine.affinity import available_cpus
+from bench_run.machine.memory import free_host_bytes
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.plan.engines import PlannedEngine, of_spec
+from bench_run.runner.memory import reference_need
 from bench_run.runner.parallel.sharing import Room
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
@@ -225,7 +226,7 @@ class Helpers:
 
 
 ELEMENT_BYTES = 16
-"""What an element takes while it is computed: float64, and another one on the way."""
+"""What an element of an input or an expected output takes on disk at most, twice over."""
 ENTRY_BYTES = 4096
 """What names and shapes take beside."""
 
@@ -234,7 +235,7 @@ Key = tuple[str, str]
 
 
 def most_bytes_of(graph: PlannedGraph) -> int:
-    """What its inputs or its expected outputs take while they are computed; on disk it is less."""
+    """What its inputs or its expected outputs take on disk at most."""
     return ENTRY_BYTES + ELEMENT_BYTES * sum(t.elements for t in graph.loaded.graph.tensors)
 
 
@@ -278,7 +279,7 @@ class ReferenceStore:
         self._numbers = itertools.count(1)
         self._touching = touching
         self._closed = self._ahead = False
-        self._room = Room((psutil.virtual_memory().available // 2, 0))
+        self._room = Room((free_host_bytes() // 2, 0))
         self._lock = threading.Lock()
         self.problems: dict[str, None] = {}
         """What failed, beside graphs that a reference does not support, each sentence once."""
@@ -482,7 +483,7 @@ class ReferenceStore:
     def _compute(self, key: Key, graph: PlannedGraph, pool: WorkerPool) -> Expected:
         """In a helper's thread."""
         try:
-            with self._room.take((most_bytes_of(graph), 0)):
+            with self._room.take((reference_need(graph.loaded.graph), 0)):
                 expected = self._evaluate(graph, key[1], pool)
             with self._lock:
                 self._known[key] = expected

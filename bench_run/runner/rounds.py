@@ -16,12 +16,11 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import psutil
 from bench_schema.document import Case, Outcome
 
-from bench_run.graph.dtypes import DTYPES
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
+from bench_run.runner.memory import MemoryBytes, case_need, free_memory, lack_of_memory
 from bench_run.runner.parallel.baton import Baton, CaseRun
 from bench_run.runner.parallel.beside import BesideTrials, DeviceBatons
 from bench_run.runner.parallel.lanes import Lanes, turn_of
@@ -32,7 +31,6 @@ from bench_run.worker.messages import RunCase, case_of
 from bench_run.worker.parent.process import GATE_PHASE
 
 if TYPE_CHECKING:
-    from bench_run.graph.model import Graph
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedCase
     from bench_run.plan.engines import PlannedEngine
@@ -118,6 +116,8 @@ class Rounds:
         )
         self._shares = bool(devices)
         self._side_by_side = False
+        self._free: dict[str, MemoryBytes] = {}
+        """By device, when lanes began that run side by side."""
         self._added: set[tuple[str, int]] = set()
         """Cases and rounds that are measured again by lanes that are at work."""
         self.pool = pool
@@ -222,6 +222,7 @@ class Rounds:
 
     def _batch(self, rounds: Sequence[Sequence[CaseRun]]) -> None:
         """Rounds that run at the same time."""
+        self._free = {}
         for case_runs in rounds:
             index = case_runs[0].index
             self._progress.round(index, max(self._options.rounds, index + 1), len(case_runs))
@@ -231,9 +232,13 @@ class Rounds:
                 chain.from_iterable(rounds), key=lambda case_run: case_run.position
             )
             if self.states[case_run.case.id].ended is None
-            and lack_of_memory(case_run.case.graph.loaded.graph) is None
+            and self._lack_of_memory(case_run.case) is None
         )
         if self._side_by_side:
+            # Lanes take memory while others ask what is free: `Room` lets in what fits.
+            engines = engines_of([case_run.case for case_run in chain.from_iterable(rounds)])
+            devices = {self.pool.facts(engine).device for engine in engines}
+            self._free = {device: free_memory(device) for device in devices}
             self._references.compute_ahead()
         self._added.clear()
         for case_run, result in self._lanes.results(rounds):
@@ -252,6 +257,13 @@ class Rounds:
                             self._lanes.also(added)
             self._progress.finish_case()
 
+    def _lack_of_memory(self, case: PlannedCase) -> str | None:
+        """Why the case cannot run here; None where it can."""
+        device = self.pool.facts(case.engine).device
+        checked = case.engine.reference != "none"
+        need = case_need(case.graph.loaded.graph, case.engine, device, checked=checked)
+        return lack_of_memory(need, self._free.get(device) or free_memory(device))
+
     def _is_beside(self, case_run: CaseRun) -> bool:
         """Whether other devices may measure meanwhile."""
         return self._trials is not None and self._trials.measures_beside(
@@ -264,7 +276,7 @@ class Rounds:
         if self.states[case.id].ended is not None:
             return None
         self._progress.start_case(case.graph.id.name, case.engine.key)
-        problem = lack_of_memory(case.graph.loaded.graph)
+        problem = self._lack_of_memory(case)
         reference = case.engine.reference if problem is None else "none"
         # On a device references are computed while rounds are prepared; on a processor before.
         store, math = self._references, case.engine.options.math
@@ -322,19 +334,6 @@ def budget(options: Options, index: int) -> SamplingBudget:
         max_time_ns=None if maximum is None else round(maximum / rounds * 1e9),
         executions=options.executions,
         rest_s=REST_S if options.duty == "cool" else 0.0,
-    )
-
-
-def lack_of_memory(graph: Graph) -> str | None:
-    """Why the graph does not fit into this host: its tensors once, and float64 outputs beside."""
-    tensors = sum(t.span * DTYPES[t.data_type].bits // 8 for t in graph.tensors)
-    needed = tensors + 8 * sum(t.elements for t in graph.outputs)
-    available = psutil.virtual_memory().available
-    if needed <= available:
-        return None
-    return (
-        f"the tensors need about {needed / 2**30:.1f} GiB of host memory, "
-        f"{available / 2**30:.1f} GiB are available"
     )
 
 

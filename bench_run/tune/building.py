@@ -15,8 +15,9 @@ from bench_schema.document import Case, Outcome
 from bench_run.errors import BenchRunError, WorkerError
 from bench_run.measure.loop import BUSY_BLOCK_NS, REST_S, SamplingBudget
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.runner.memory import case_need, free_memory, lack_of_memory
 from bench_run.runner.parallel.sharing import likely_lanes
-from bench_run.runner.rounds import lack_of_memory, request_of
+from bench_run.runner.rounds import request_of
 from bench_run.tune.racing import BlockSample, Fate
 from bench_run.worker.messages import BuildPlan, Release, Repeat, SamplePlan, case_of
 
@@ -216,10 +217,12 @@ class Session:
 
     def _keep(self, index: int) -> Case:
         option, request = self._options[index], self._request(index)
-        problem = lack_of_memory(option.case.graph.loaded.graph)
+        engine = option.case.engine
+        device = self._pool.facts(engine).device
+        need = case_need(option.case.graph.loaded.graph, engine, device)
+        problem = lack_of_memory(need, free_memory(device))
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
-        engine = option.case.engine
         self._effort.add(builds=1)
         try:
             case = self._pool.keep(engine, BuildPlan(option.key, request, self._twice)).case

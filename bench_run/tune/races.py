@@ -12,10 +12,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import psutil
 
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.machine.devices import devices
+from bench_run.machine.memory import free_host_bytes
 from bench_run.tune.building import Benches, Means, Session, fates_of, repeated, side_by_side
 from bench_run.tune.candidates import Lister
 from bench_run.tune.choosing import Raced, global_finalists, rank_candidates
@@ -127,7 +127,7 @@ class Races:
         space = replace(self.tuning.space, engines=specs)
         on_device = {o.facts.device for o in self.pool.opened.values()} - {"cpu"}
         sizes = [d.memory_bytes for d in devices() if d.memory_bytes] if on_device else []
-        total_bytes = min(sizes) if sizes else int(psutil.virtual_memory().available)
+        total_bytes = min(sizes) if sizes else free_host_bytes()
         means = Means(
             pool,
             self.references,

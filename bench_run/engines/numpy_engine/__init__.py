@@ -13,17 +13,27 @@ from bench_run.engines.base import Availability, ModuleAbilities
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+    from bench_run.graph.model import Graph
 
 NAME = "numpy"
 SUMMARY = "NumPy and its BLAS on the CPU, float32 arithmetic"
 INSTALL = "comes with this package"
-ABILITIES = ModuleAbilities()
 
 
 def probe() -> Availability:
     from importlib.metadata import version
 
     return Availability(True, f"numpy {version('numpy')} on the CPU")
+
+
+def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:
+    """See `workspace.py`."""
+    from bench_run.engines.numpy_engine.workspace import workspace
+
+    return workspace(graph, spec, device)
+
+
+ABILITIES = ModuleAbilities(workspace=workspace)
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from bench_run.engines.numpy_engine.common import refusal, total_to
+from bench_run.engines.numpy_engine.workspace import BLOCK_SCORES
 from bench_run.errors import EngineError
 from bench_run.graph.operations.sdpa import band
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[int, int, slice]
 """Batch, head and rows in an array of [B, H, S, …]."""
 
-BLOCK_SCORES = 2**18
-"""Scores of one head held at a time: they and what they are made from stay in the cache."""
 LOWEST = -1e38
 """Stands for the maximum of nothing: e^(−∞ − LOWEST) is 0, where −∞ − −∞ would be NaN."""
 FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")

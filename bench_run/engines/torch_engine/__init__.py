@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+    from bench_run.graph.model import Graph
 
 NAME = "torch"
 SUMMARY = "PyTorch, eager or +compile; torch:cpu, torch:cuda[:N]"
@@ -90,4 +91,13 @@ def _gpu_in_sight() -> bool:
     return any(exists(path) for path in _DEVICES)
 
 
-ABILITIES = ModuleAbilities(environment=environment, preload=preload, probe_id=probe_id)
+def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:
+    """See `workspace.py`."""
+    from bench_run.engines.torch_engine.workspace import workspace
+
+    return workspace(graph, spec, device)
+
+
+ABILITIES = ModuleAbilities(
+    environment=environment, preload=preload, probe_id=probe_id, workspace=workspace
+)

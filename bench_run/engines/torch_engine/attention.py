@@ -21,6 +21,7 @@ import torch
 from torch.nn import functional
 
 from bench_run.engines.torch_engine.op import NATIVE, BoundKernel, TorchOp, elementwise
+from bench_run.engines.torch_engine.workspace import BLOCK_SCORES, MASK_SCORES
 from bench_run.graph.operations.sdpa import band
 
 if TYPE_CHECKING:
@@ -130,12 +131,6 @@ class Visibility:
 
 
 # Blocks of scores.
-
-BLOCK_SCORES = 2**22
-"""Scores of a block on a processor. Five times their memory is taken while it is computed."""
-MASK_SCORES = 2**26
-"""Of one head: fused attention on a processor holds which of them are out of sight; where they are
-more, for some rows at a time."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-import psutil
-
 from bench_run.errors import StoppedError, UsageError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.machine.affinity import available_cpus
+from bench_run.machine.memory import free_host_bytes
 from bench_run.machine.telemetry import free_memory_bytes
 from bench_run.validate.settings import KEPT_BYTES
 
@@ -124,8 +123,7 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
 def room_here(devices: Sequence[str]) -> Room:
     """Of this machine, for work on these devices (uuid or index)."""
     free = [free_memory_bytes(device) or DEVICE_BYTES for device in devices] or [DEVICE_BYTES]
-    host = psutil.virtual_memory().available
-    return Room((int(host * HOST_SHARE), int(min(free) * DEVICE_SHARE)))
+    return Room((int(free_host_bytes() * HOST_SHARE), int(min(free) * DEVICE_SHARE)))
 
 
 class Room:

@@ -14,7 +14,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
 from bench_run.options import Options
 from bench_run.plan.engines import plan_engines
-from bench_run.runner.rounds import budget, lack_of_memory, shuffle_cases
+from bench_run.runner.rounds import budget, shuffle_cases
 from bench_run.runner.stopping import CaseState, RoundSamples
 from bench_run.worker.parent import pool
 from bench_run.worker.parent.process import Worker
@@ -104,11 +104,6 @@ def test_a_case_that_is_precise_enough_gets_no_more_rounds(small_graph):
         [str(small_graph)], engine=["numpy"], rounds=3, iterations=30, precision_ratio=0.99
     )
     assert "precision" == document.cases[0].stopped_by
-
-
-def test_a_graph_that_does_not_fit_into_memory_is_not_started():
-    graph = make_graphs("add: dims=1048576x1048576")[0]
-    assert "GiB of host memory" in lack_of_memory(graph)
 
 
 def test_the_samples_of_every_round_are_in_the_document(small_graph):

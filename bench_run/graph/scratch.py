@@ -1,0 +1,118 @@
+"""What computing a graph node by node takes of memory beside its inputs and outputs.
+
+An engine or a reference says for each type of node how much one takes; virtual tensors are
+counted here. Figures were measured as peaks of processes (`tests/benchmarks/memory_estimate.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from bench_run.graph.chain import ChainGraph
+from bench_run.graph.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from bench_run.graph.model import Graph, Node, Tensor
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """In tensors of the node, each element in the type in which it is computed."""
+
+    inputs: float = 0.0
+    """So many of all inputs."""
+    outputs: float = 0.0
+    fixed_bytes: int = 0
+    """Blocks and tiles, however large the tensors are."""
+
+
+NodeBytes: TypeAlias = "Callable[[Graph, Node], float]"
+
+
+def tensor_bytes(tensor: Tensor) -> int:
+    """Of its memory, gaps of the strides included."""
+    return tensor.span * DTYPES[tensor.data_type].bits // 8
+
+
+def elements_of(graph: Graph, uids: Iterable[int]) -> int:
+    return sum(graph.by_uid[uid].elements for uid in uids)
+
+
+def read_by(node: Node) -> tuple[int, ...]:
+    lists = (uid for uids in node.input_lists.values() for uid in uids)
+    return (*node.inputs.values(), *lists)
+
+
+def scratch_bytes(graph: Graph, node: Node, row: Scratch, width: int) -> float:
+    """`width`: bytes of an element as it is computed."""
+    read = row.inputs * elements_of(graph, read_by(node))
+    return width * (read + row.outputs * elements_of(graph, node.outputs.values())) + (
+        row.fixed_bytes
+    )
+
+
+def converted_bytes(graph: Graph, node: Node, width: int) -> int:
+    """Of the inputs whose type is not the one in which they are computed."""
+    tensors = (graph.by_uid[uid] for uid in read_by(node))
+    return sum(width * t.elements for t in tensors if DTYPES[t.data_type].bits != 8 * width)
+
+
+def columns_of(graph: Graph, node: Node) -> int:
+    """Elements of a convolution's columns: all that its filters see, for every image."""
+    ports = {**node.inputs, **node.outputs}
+    images, filters, results = (
+        graph.by_uid[next(ports[port] for port in names if port in ports)].dims
+        for names in (("x", "dx"), ("w", "dw"), ("y", "dy"))
+    )
+    columns = images[0] * images[1]
+    for length in (*filters[2:], *results[2:]):
+        columns *= length
+    return columns
+
+
+def workspace_bytes(graph: Graph, of_node: NodeBytes) -> int:
+    """Where every virtual tensor stays until the last node has run; of a chain, whose places run
+    one after another, that of the largest place."""
+    found = 0.0
+    for part in _parts(graph):
+        virtual = sum(tensor_bytes(t) for t in part.tensors if t.virtual)
+        found = max(found, virtual + max((of_node(part, node) for node in part.nodes), default=0.0))
+    return round(found)
+
+
+def freeing_bytes(graph: Graph, of_node: NodeBytes, width: int) -> int:
+    """As `workspace_bytes`, inputs and outputs included, where every tensor is held in `width`
+    bytes an element, and no longer than until its last reader has run; outputs stay."""
+    found = kept = 0.0
+    for part in _parts(graph):
+        last = {uid: i for i, node in enumerate(part.nodes) for uid in read_by(node)}
+        live: dict[int, int] = {}
+        for index, node in enumerate(part.nodes):
+            for uid in (*read_by(node), *node.outputs.values()):
+                live[uid] = width * part.by_uid[uid].elements
+            found = max(found, kept + sum(live.values()) + of_node(part, node))
+            for uid in [u for u in live if last.get(u, index) <= index]:
+                if uid not in part.produced or part.by_uid[uid].virtual:
+                    del live[uid]
+        if part is not graph:
+            kept += width * sum(t.elements for t in part.outputs)
+    return round(found)
+
+
+def _parts(graph: Graph) -> Iterator[Graph]:
+    if isinstance(graph, ChainGraph):
+        yield from (place.placed for place in graph.places)
+    else:
+        yield graph
+
+
+def row_of(node: Node, rows: Mapping[str, Scratch], default: Scratch) -> Scratch:
+    """By the mode of the node, else by its type."""
+    for name in ("operation", "mode"):
+        mode = node.attributes.get(name)
+        if isinstance(mode, str) and mode in rows:
+            return rows[mode]
+    return rows.get(node.type, default)

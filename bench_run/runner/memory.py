@@ -1,0 +1,177 @@
+"""What a case takes of memory, estimated before a worker begins with it, and what is free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench_run.engines import engine_module
+from bench_run.engines.arrange import ROTATE, WEIGHTS_COLD, copies
+from bench_run.graph.chain import weights_of
+from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.scratch import (
+    Scratch,
+    columns_of,
+    freeing_bytes,
+    row_of,
+    scratch_bytes,
+    tensor_bytes,
+    workspace_bytes,
+)
+from bench_run.machine.memory import free_host_bytes
+from bench_run.machine.telemetry import free_memory_bytes
+from bench_run.streams.host import last_level_cache_bytes
+from bench_run.tensors.layout import memory_order
+from bench_run.validate.settings import KEPT_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bench_run.graph.model import Graph, Node, Tensor
+    from bench_run.plan.engines import PlannedEngine
+
+
+@dataclass(frozen=True)
+class MemoryBytes:
+    """What is needed, or free."""
+
+    host: int
+    device: int | None = None
+    """None: there is no device but the processor, or it does not say."""
+
+
+# The reference: float64, and every tensor no longer than it is needed.
+
+REFERENCE = Scratch(fixed_bytes=4 << 20)
+_TILES = 48 << 20
+_BLOCKS = 24 << 20
+REFERENCE_ROWS = {
+    "amax": Scratch(inputs=1.0),
+    "norm1": Scratch(inputs=1.0),
+    "norm2": Scratch(inputs=2.0),
+    "mul_no_zeros": Scratch(inputs=1.1),
+    "BatchnormBackwardAttributes": Scratch(outputs=1.0),
+    "LayernormBackwardAttributes": Scratch(outputs=3.0),
+    "RMSNormBackwardAttributes": Scratch(outputs=3.0),
+    "ResampleFwdAttributes": Scratch(inputs=1.3),
+    "ResampleBwdAttributes": Scratch(outputs=0.5),
+    "BlockScaleQuantizeAttributes": Scratch(inputs=2.0),
+    "BlockScaleDequantizeAttributes": Scratch(outputs=1.5),
+    "ConvolutionFwdAttributes": Scratch(fixed_bytes=_TILES),
+    "ConvolutionBwdAttributes": Scratch(fixed_bytes=_TILES),
+    "ConvolutionWrwAttributes": Scratch(fixed_bytes=_TILES),
+    "SdpaAttributes": Scratch(fixed_bytes=_BLOCKS),
+    "SdpaBackwardAttributes": Scratch(outputs=0.5, fixed_bytes=_BLOCKS),
+}
+WIDE = 8
+"""Bytes of a float64."""
+
+
+def _of_reference(graph: Graph, node: Node) -> float:
+    row = row_of(node, REFERENCE_ROWS, REFERENCE)
+    if not node.type.startswith("Convolution"):
+        return scratch_bytes(graph, node, row, WIDE)
+    # Its products are of packed operands.
+    tiles = min(row.fixed_bytes, 2 * WIDE * columns_of(graph, node))
+    operands = (graph.by_uid[uid] for uid in (*node.inputs.values(), *node.outputs.values()))
+    return tiles + WIDE * max((t.elements for t in operands if not _is_in_order(t)), default=0)
+
+
+def _is_in_order(tensor: Tensor) -> bool:
+    """Whether memory has its elements in the order of its dims."""
+    return memory_order(tensor.strides) == tuple(range(len(tensor.dims)))
+
+
+# The case.
+
+KEPT_AT_A_TIME = 48 << 20
+"""Outputs that a worker keeps while samples are taken, beside those of the first and the last: what
+is copied in the time for that (`worker/outputs.py`)."""
+OTHER_INPUTS_BYTES = 64 << 20
+"""Inputs are drawn once more where they are no larger."""
+USUAL = Scratch(outputs=2.0)
+"""Of an engine that says nothing of its own, on a processor, in float32."""
+DEVICE_COPIES = 2
+"""Of buffers that rotate on a device, at least."""
+
+
+def case_need(
+    graph: Graph, engine: PlannedEngine, device: str, *, checked: bool = True
+) -> MemoryBytes:
+    """Beside the processes themselves. `device`: where the engine computes; `checked`: whether
+    outputs are compared with the reference."""
+    inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
+    on_host = device == "cpu"
+    workspace = engine_module(engine.spec.name).ABILITIES.workspace
+    beside = 0
+    if workspace is not None:
+        beside = workspace(graph, engine.spec, device)
+    elif on_host:
+        beside = workspace_bytes(graph, lambda part, node: scratch_bytes(part, node, USUAL, 4))
+    buffers = _buffers(graph, engine.options.cache, on_host=on_host)
+    here = buffers + beside if on_host else 0
+    host = inputs + here + outputs
+    if checked:
+        checking = _while_checked(graph, here, beside if on_host else 0)
+        host = max(host, checking, reference_need(graph))
+    return MemoryBytes(host, None if on_host else buffers + beside)
+
+
+def _buffers(graph: Graph, cache: str, *, on_host: bool) -> int:
+    """Inputs and outputs, in all the copies that take turns (`engines/arrange.py`)."""
+    once = _bytes(graph.inputs) + _bytes(graph.outputs)
+    if cache == ROTATE:
+        return once * (copies(once, last_level_cache_bytes()) if on_host else DEVICE_COPIES)
+    if cache == WEIGHTS_COLD and on_host:
+        weights = weights_of(graph)
+        held = sum(tensor.bytes for tensor in graph.inputs if tensor.uid in weights)
+        return once + held * (copies(held, last_level_cache_bytes()) - 1 if held else 0)
+    return once
+
+
+def _while_checked(graph: Graph, here: int, beside: int) -> int:
+    """In the worker: buffers, outputs of the first run, of timed ones, of one more and of one on
+    other inputs; and what is expected, in the memory's order."""
+    inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
+    again = 2 * inputs if inputs <= OTHER_INPUTS_BYTES else inputs
+    kept = 2 * outputs + min(KEPT_AT_A_TIME, KEPT_BYTES, 2 * outputs)
+    expected = sum(
+        (1 if _is_in_order(t) else 2) * t.elements * (8 if DTYPES[t.data_type].bits >= 32 else 4)
+        for t in graph.outputs
+    )
+    held = here - beside + again + 2 * outputs + kept
+    return held + max(beside, expected)
+
+
+def reference_need(graph: Graph) -> int:
+    """Bytes in the process that computes what is expected."""
+    return _bytes(graph.inputs) + freeing_bytes(graph, _of_reference, WIDE)
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(map(tensor_bytes, tensors))
+
+
+# Whether it fits.
+
+
+def free_memory(device: str) -> MemoryBytes:
+    """Now, for a process that computes on this device."""
+    return MemoryBytes(free_host_bytes(), None if device == "cpu" else free_memory_bytes(device))
+
+
+SMALLER = "smaller: --scale-batch N"
+
+
+def lack_of_memory(need: MemoryBytes, free: MemoryBytes) -> str | None:
+    """Why the case cannot run here, with both figures and what to do; None where it can."""
+    if need.host > free.host:
+        return f"needs about {_gb(need.host)} of memory, {_gb(free.host)} are free; {SMALLER}"
+    if need.device is None or free.device is None or need.device <= free.device:
+        return None
+    there = f"{_gb(need.device)} of memory on the device, {_gb(free.device)} are free"
+    return f"needs about {there}; {SMALLER}"
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"
