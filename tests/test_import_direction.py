@@ -66,6 +66,7 @@ BELOW = {
             "files",
             "progress",
             "graph",
+            "streams",
             "machine",
             "tensors",
             "options",

@@ -23,6 +23,7 @@ from bench_run.engines import engine_module
 from bench_run.engines.reported import UNKNOWN, ReportedEngine, Reports
 from bench_run.errors import BenchRunError, EngineError, message_of, plain_error
 from bench_run.machine.affinity import pin_process, stay_near
+from bench_run.machine.memory import become_victim, limit_own_memory
 from bench_run.measure.clock import read_clock
 from bench_run.text import shorten
 from bench_run.worker.guardian import start_guardian
@@ -93,6 +94,11 @@ class EngineServer:
         if self._engine is None:
             raise EngineError(self._unfit)
         return self._engine
+
+    @property
+    def computes_on_host(self) -> bool:
+        """Whether its engine uses nothing but the processor."""
+        return self._engine is not None and self._engine.facts.device == "cpu"
 
     def is_worn(self) -> bool:
         """Whether the gate that a new process has is gone in this one."""
@@ -267,6 +273,8 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
 
 def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refusal:
     """The answer to a request; errors of ours travel back to be raised where it was asked."""
+    if server.computes_on_host:
+        limit_own_memory()
     try:
         return Answered(HANDLERS[type(request)](server, request), server.is_worn())
     except BenchRunError as error:
@@ -296,6 +304,7 @@ def main(descriptor: int) -> int:
     os.nice(int(os.environ.get(NICE, "0")))
     start_guardian()
     faulthandler.enable(2, all_threads=False)  # says in which call the process died
+    become_victim()
     pipe: Connection[Outgoing, Incoming] = Connection(descriptor)
     os.set_inheritable(descriptor, False)
     server = EngineServer(pipe)

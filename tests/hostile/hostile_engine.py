@@ -163,6 +163,12 @@ def _spawn(_):
         _leaked.append(subprocess.Popen(["sleep", "86399"]))
 
 
+def _grow(_):
+    """Takes a quarter of a gigabyte again and again, and never gives it back."""
+    while True:
+        _leaked.append(np.ones(1 << 25))
+
+
 def _spawn_and_die(plan):
     _spawn(plan)
     os._exit(3)
@@ -279,6 +285,7 @@ MISDEEDS = {
     "fork": _fork,
     "kill-template": _kill_template,
     "bug": _raise,
+    "grow": _grow,
     "memory": lambda _: (_ for _ in ()).throw(MemoryError("no more")),
     "print": lambda _: print("noise on stdout", flush=True),
     "locale": lambda _: locale.setlocale(locale.LC_ALL, "C"),
