@@ -54,8 +54,8 @@ def test_cudnn_names_its_abilities():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("numpy", set()),
-        ("torch", {"environment", "preload", "probe_id"}),
+        ("numpy", {"workspace"}),
+        ("torch", {"environment", "preload", "probe_id", "workspace"}),
         ("cudnn", {"environment", "preload", "knobs"}),
         ("hipdnn", {"environment", "profiler", "knobs", "oracle"}),
     ],

@@ -93,7 +93,7 @@ def test_a_case_beyond_what_is_free_is_skipped_and_the_run_goes_on(tmp_path):
 @LINUX
 def test_an_engine_that_grows_is_lost_in_words_and_others_are_measured(hostile, tmp_path):
     engines = ("--engine", "hostile:grow", "--engine", "numpy")
-    run_limited(1500, tmp_path / "d.json", "--op", SMALL, *engines)
+    run_limited(700, tmp_path / "d.json", "--op", SMALL, *engines)
     lost, measured = read(tmp_path / "d.json").cases
     assert ("failed", "completed") == (lost.outcome.status, measured.outcome.status)
     assert "Unable to allocate 256. MiB" in lost.outcome.reason
