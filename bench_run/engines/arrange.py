@@ -55,6 +55,7 @@ class RotatingPlan:
     def abilities(self) -> PlanAbilities:
         return PlanAbilities(
             locate_outputs=self.locate_outputs,
+            locate_inputs=self.locate_inputs,
             changed_inputs=self.changed_inputs,
             captured=self.captured,
             uncaptured=self.uncaptured,
@@ -109,6 +110,10 @@ class RotatingPlan:
         plan = self._plans[self._next] if upcoming else self._last
         locate = plan.abilities.locate_outputs
         return {} if locate is None else locate(upcoming=upcoming)
+
+    def locate_inputs(self) -> Mapping[int, Storage | int]:
+        locate = self._plans[self._next].abilities.locate_inputs
+        return {} if locate is None else locate()
 
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
         able = [plan.abilities.changed_inputs for plan in self._plans]

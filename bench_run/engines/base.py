@@ -138,6 +138,14 @@ class LocateOutputs(Protocol):
         device. Empty where that is not known."""
 
 
+class LocateInputs(Protocol):
+    """The type of `PlanAbilities.locate_inputs`."""
+
+    def __call__(self) -> Mapping[int, Storage | int]:
+        """By uid, the memory from which the next run reads an input: in the host's memory a storage
+        that shares it, else the address on the device. Inputs that lie elsewhere are left out."""
+
+
 @dataclass(frozen=True)
 class PlanAbilities:
     """What some plans can do."""
@@ -145,6 +153,9 @@ class PlanAbilities:
     locate_outputs: LocateOutputs | None = None
     """Tells where its outputs lie. Without it it cannot be seen whether each timed iteration wrote
     them; other iterations are checked in their place."""
+    locate_inputs: LocateInputs | None = None
+    """Tells where its inputs lie. Without it changed inputs are uploaded, so that runs on these
+    follow a call that the engine sees."""
     changed_inputs: Callable[[Storages], tuple[int, ...]] | None = None
     """Uids of the inputs whose bytes on the device are no longer these, which were uploaded."""
     copy_inputs: Callable[[Any], None] | None = None

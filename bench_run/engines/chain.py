@@ -144,6 +144,7 @@ class ChainPlan:
     def abilities(self) -> PlanAbilities:
         return PlanAbilities(
             locate_outputs=self.locate_outputs,
+            locate_inputs=self.locate_inputs,
             changed_inputs=self.changed_inputs,
             share=self.share,
             runs_of_parts=self.runs_of_parts,
@@ -280,6 +281,17 @@ class ChainPlan:
             places = locate(upcoming=upcoming)
             found.update({place.uids[uid]: where for uid, where in places.items()})
         return found if len(found) == len(self._graph.outputs) else {}
+
+    def locate_inputs(self) -> Mapping[int, Storage | int]:
+        """None where a layer reads a copy of what another one wrote: it would not follow."""
+        if set(self._graph.aliases) - self.linked:
+            return {}
+        found: dict[int, Storage | int] = {}
+        for place, plan in self._rows:
+            locate = plan.abilities.locate_inputs
+            places = {} if locate is None else locate()
+            found.update({place.uids[uid]: where for uid, where in places.items()})
+        return {uid: where for uid, where in found.items() if uid in self._given}
 
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
         """Of the inputs of the chain; a layer that writes into what it reads shows in outputs."""

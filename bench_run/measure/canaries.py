@@ -86,6 +86,9 @@ class Canaries(Protocol):
     def after(self) -> None:
         """A sample was taken."""
 
+    def overwrite(self) -> None:
+        """The next run finds canaries, and nobody looks what became of them."""
+
     def drain(self) -> None:
         """The device is idle: take over what it saw."""
 
@@ -106,7 +109,7 @@ class NoCanaries:
     def before(self) -> None:
         return None
 
-    after = drain = close = before
+    after = overwrite = drain = close = before
 
 
 @dataclass
@@ -138,7 +141,7 @@ class HostCanaries:
 
     def before(self) -> None:
         if not self.beside:
-            self._put_out()
+            self.overwrite()
         elif self.runs_before is None or not self.runs_before():
             self._watch(self.run)
             if self.draw.random() < AGAIN_SHARE:
@@ -148,7 +151,7 @@ class HostCanaries:
 
     def _watch(self, run: Callable[[], None]) -> None:
         """An iteration on canaries and one without."""
-        self._put_out()
+        self.overwrite()
         run()
         self._look()
         run()
@@ -161,7 +164,7 @@ class HostCanaries:
         if not self.beside:
             self._look()
 
-    def _put_out(self) -> None:
+    def overwrite(self) -> None:
         places = self.locate_outputs(upcoming=True)
         for each in self.watched:
             _bytes(places[each.uid])[each.offsets] = each.canaries
@@ -212,9 +215,9 @@ class DeviceCanaries:
 
     def before(self) -> None:
         if not self.beside:
-            self._put_out()
+            self.overwrite()
         elif self.draw.random() < WATCHED_SHARE:
-            self._put_out()
+            self.overwrite()
             self.run()
             self._look()
             self.mark()
@@ -225,7 +228,7 @@ class DeviceCanaries:
         if not self.beside:
             self._look()
 
-    def _put_out(self) -> None:
+    def overwrite(self) -> None:
         self.watch.put_out(self._address(upcoming=True))
 
     def _look(self) -> None:

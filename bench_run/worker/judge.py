@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_run.measure.contents import Move
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.files import from_bytes, read_tensors, write_tensors
 from bench_run.tensors.layout import plain_array
 from bench_run.validate.outputs import check_fit
 from bench_run.worker.messages import Judged
-from bench_run.worker.outputs import LeftOutputs, OutputValidator
+from bench_run.worker.outputs import ChangedRun, LeftOutputs, OutputValidator
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.tensors.layout import Array
     from bench_run.worker.messages import Judge
 
-FIGURES, CHANGED_INPUTS = "figures", "changed inputs"
+FIGURES, CHANGED_INPUTS, MOVES = "figures", "changed inputs", "moves"
 FIRST, TIMED, AFTER, REPLACED, ELSEWHERE = "first", "timed", "after", "replaced", "elsewhere"
+IN_PART = "in part"
 """Before the uid in the name of an output: ``first/7``; of a timed iteration ``timed/12/7``."""
 
 
@@ -41,6 +43,10 @@ def write_outputs(path: str, left: LeftOutputs) -> None:
         groups[REPLACED] = left.replaced
     if left.elsewhere is not None:
         groups[ELSEWHERE] = left.elsewhere
+    for place, run in enumerate(left.in_part):
+        groups[f"{IN_PART}/{place}"] = run.outputs
+        rows = [(move.uid, move.to, move.source, move.size) for move in run.moves]
+        arrays[f"{MOVES}/{place}"] = np.array(rows, np.int64)
     for name, outputs in groups.items():
         if outputs:
             check_fit(left.graph, outputs)
@@ -54,12 +60,16 @@ def read_outputs(path: str, case_id: str, graph: Graph) -> LeftOutputs:
     groups: dict[str, dict[int, Array]] = {}
     figures = np.zeros(4, np.int64)
     changed: tuple[int, ...] | None = None
+    moves: dict[int, tuple[Move, ...]] = {}
     for name, (_, _, content) in read_tensors(Path(path)).items():
         group, _, uid = name.rpartition("/")
         if name == FIGURES:
             figures = np.frombuffer(content, np.int64)
         elif name == CHANGED_INPUTS:
             changed = tuple(map(int, np.frombuffer(content, np.int64)))
+        elif group == MOVES:
+            rows = np.frombuffer(content, np.int64).reshape(-1, 4).tolist()
+            moves[int(uid)] = tuple(Move(*row) for row in rows)
         else:
             kind = graph.by_uid[int(uid)].data_type
             groups.setdefault(group, {})[int(uid)] = from_bytes(content, kind)
@@ -73,6 +83,10 @@ def read_outputs(path: str, case_id: str, graph: Graph) -> LeftOutputs:
         after=groups.get(AFTER, {}),
         replaced=groups.get(REPLACED),
         elsewhere=groups.get(ELSEWHERE),
+        in_part=tuple(
+            ChangedRun(made, groups.get(f"{IN_PART}/{place}", {}))
+            for place, made in sorted(moves.items())
+        ),
         changed_inputs=changed,
         looked=looked,
         untouched=untouched,

@@ -16,6 +16,7 @@ from bench_schema.document import Checks, Validation
 from bench_run.engines.reported import Reports
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.graph.dtypes import array_type
+from bench_run.measure.contents import draw_moves, moved
 from bench_run.tensors.data import Data, inputs_of
 from bench_run.tensors.host_memory import in_place
 from bench_run.tensors.layout import describe, plain_array, storage_size
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Plan
     from bench_run.graph.model import Graph
     from bench_run.measure.canaries import Canaries
+    from bench_run.measure.contents import Contents, Move
+    from bench_run.measure.probes import Probes
     from bench_run.tensors.layout import Storage, Storages
     from bench_run.validate.settings import ValidationSettings
     from bench_run.validate.tolerance import Tolerance
@@ -207,8 +210,12 @@ class OutputReader:
 
 SHARE_OF_KEEPING = 0.05
 """Of the budget: what keeping outputs may take while samples are taken; the rest is for checks."""
-INPUT_BYTES_EACH_ROUND = 64 * 1024**2
-"""Larger inputs are compared with their copy in the first round only."""
+BYTES_EACH_ROUND = 64 * 1024**2
+"""Larger inputs are compared with their copy in the first round only; where outputs are larger runs
+on changed inputs are read in the first round only."""
+CHANGED_SHARES = 1 / 4, 1 / 32
+"""Of each input: much, so that outputs change beyond their tolerance, and little, so that an answer
+which is known again by a few elements is found."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +228,14 @@ class Subject:
     round_index: int
     iterations: int
     """That will be timed."""
+
+
+@dataclass(frozen=True)
+class ChangedRun:
+    """A run on inputs that were changed in part, and what it left."""
+
+    moves: tuple[Move, ...]
+    outputs: Storages
 
 
 @dataclass(frozen=True)
@@ -239,6 +254,7 @@ class LeftOutputs:
     """The same, read once other inputs had taken the place of those; None: nobody looked."""
     elsewhere: Storages | None
     """What came of the other inputs."""
+    in_part: tuple[ChangedRun, ...]
     changed_inputs: tuple[int, ...] | None
     looked: int
     """Iterations on canaries."""
@@ -277,6 +293,8 @@ class OutputKeeper:
         """In place of the plan's own."""
         self.restore: Callable[[], None] | None = None
         """Puts the inputs in place that outputs are checked for; None: samples run on these."""
+        self.probes: Probes | None = None
+        """Runs among the samples."""
         self.canaries = canaries
         self.subject = subject
         self.wanted = wanted
@@ -289,6 +307,7 @@ class OutputKeeper:
         self.elsewhere: Storages | None = None
         """What came of other inputs."""
         self._replaced: Storages | None = None
+        self._in_part: list[ChangedRun] = []
         self.repeats = 0
         self.spent_ns = 0
         """What keeping outputs took while samples were taken."""
@@ -318,6 +337,7 @@ class OutputKeeper:
             after=self.after,
             replaced=self._replaced,
             elsewhere=self.elsewhere,
+            in_part=tuple(self._in_part),
             changed_inputs=self.changed_inputs,
             looked=self.canaries.looked,
             untouched=self.canaries.untouched,
@@ -326,12 +346,12 @@ class OutputKeeper:
         )
 
     def timed_check(self, iteration: int) -> bool:
-        """After a timed iteration; returns whether its outputs were kept.
+        """After a timed iteration; returns whether its outputs were kept, or other runs followed.
 
         The first one's are, then others' at random: as many as the budget pays for.
         """
         if not self.wanted or not self._is_chosen(iteration):
-            return False
+            return self.probes is not None and self.probes.after_sample(iteration)
         begin = time.perf_counter_ns()
         self._keep(iteration)
         self.spent_ns += time.perf_counter_ns() - begin
@@ -385,16 +405,19 @@ class OutputKeeper:
         if not self.wanted or self.plan.abilities.changed_inputs is None:
             return False
         size = sum(tensor.bytes for tensor in self.subject.graph.inputs)
-        return self.subject.round_index == 0 or size <= INPUT_BYTES_EACH_ROUND
+        return self.subject.round_index == 0 or size <= BYTES_EACH_ROUND
 
     def run_again(self, inputs: Storages) -> None:
-        """What the device holds is read; one more run, on outputs that are poisoned in full; then
-        whether the inputs are what they were."""
+        """What the device holds is read; runs on inputs that are changed in part, read as they are;
+        one more run, on outputs that are poisoned in full; then whether the inputs are what they
+        were."""
         if not self.wanted:
             return
         self.kept += zip(self._held, self._reader.fetch(), strict=True)
         self.kept.sort(key=lambda each: each[0])
         self._held = []
+        if self.probes is not None and self.probes.contents is not None and self._reads_changed:
+            self._run_changed(self.probes.contents)
         self._repeat()
         self.after = self._reader.read()
         changed_inputs = self.plan.abilities.changed_inputs
@@ -405,6 +428,21 @@ class OutputKeeper:
                 raise EngineError(
                     f"{self.subject.case_id}: changed_inputs() names no input: {uids}"
                 )
+
+    @property
+    def _reads_changed(self) -> bool:
+        size = sum(tensor.bytes for tensor in self.subject.graph.outputs)
+        return self.subject.round_index == 0 or size <= BYTES_EACH_ROUND
+
+    def _run_changed(self, contents: Contents) -> None:
+        """Nothing of the engine is called before, where it tells where its inputs lie: what it
+        would do in `upload`, `poison` or `flush` is not done."""
+        for share in CHANGED_SHARES:
+            moves = draw_moves(contents.tensors, share, self._draw)
+            contents.change(moves)
+            self.plan.run()
+            self._in_part.append(ChangedRun(moves, self._reader.read()))
+            contents.restore()
 
     @property
     def wants_other_inputs(self) -> bool:
@@ -448,21 +486,36 @@ def _bytes(storage: Storage) -> Storage:
     return np.ascontiguousarray(storage).view(np.uint8)
 
 
-def ignores_inputs(left: LeftOutputs, data: Data, tolerances: Mapping[int, Tolerance]) -> bool:
-    """Whether the same outputs came of the usual inputs and of others, and are wrong for these."""
-    graph, elsewhere = left.graph, left.elsewhere
-    if elsewhere is None or checksum(graph, left.after) != checksum(graph, elsewhere):
-        return False
-    others = draw_other_inputs(graph, data)
-    if others is None:
-        return False
+def find_ignored(
+    left: LeftOutputs,
+    data: Data,
+    inputs: Callable[[], Storages],
+    tolerances: Mapping[int, Tolerance],
+) -> str | None:
+    """Which inputs gave the outputs of the usual ones, in words; these are wrong for them."""
+    usual = checksum(left.graph, left.after)
+    if left.elsewhere is not None and usual == checksum(left.graph, left.elsewhere):
+        others = draw_other_inputs(left.graph, data)
+        if others is not None and _are_wrong(left.graph, others, left.elsewhere, tolerances):
+            return "other inputs gave the same ones"
+    for run in left.in_part:
+        if usual == checksum(left.graph, run.outputs):
+            others = moved(inputs(), run.moves)
+            if _are_wrong(left.graph, others, run.outputs, tolerances):
+                return "inputs that were changed in part gave the same ones"
+    return None
+
+
+def _are_wrong(
+    graph: Graph, inputs: Storages, outputs: Storages, tolerances: Mapping[int, Tolerance]
+) -> bool:
     from bench_run.worker.evaluate import compute_expected  # few outputs need it
 
     try:
-        expected = compute_expected(graph, others)
+        expected = compute_expected(graph, inputs)
     except BenchRunError:  # nobody knows
         return False
-    return OutputChecker(graph, expected, tolerances, 0).check(elsewhere).mismatched > 0
+    return OutputChecker(graph, expected, tolerances, 0).check(outputs).mismatched > 0
 
 
 # The outputs of one round, the first run's and, as far as the time allows, the timed ones', held
@@ -491,14 +544,15 @@ class OutputValidator:
         self._rows: list[tuple[int, int, Any, str]] = []
         self._results: list[CheckResult] = []
         self._last: CheckResult | None = None
-        self._ignores_inputs = self._computed_late = False
+        self._ignores_inputs: str | None = None
+        self._computed_late = False
         made = make_checker(self._graph, inputs, settings)
         if made is not None:
             self._checker, known = made
             self._check(self._checker)
             known.save()
             if known.tolerances is not None:
-                self._ignores_inputs = ignores_inputs(left, data, known.tolerances)
+                self._ignores_inputs = find_ignored(left, data, inputs, known.tolerances)
             if left.replaced is not None:
                 replaced = checksum(self._graph, left.replaced)
                 self._computed_late = replaced != checksum(self._graph, left.after)
@@ -548,8 +602,8 @@ class OutputValidator:
         if changed:
             names = ", ".join(describe(self._graph.by_uid[uid]) for uid in changed)
             problems.append(f"the engine wrote into its inputs: {names}")
-        if self._ignores_inputs:
-            problems.append("the outputs do not follow the inputs: other inputs gave the same ones")
+        if self._ignores_inputs is not None:
+            problems.append(f"the outputs do not follow the inputs: {self._ignores_inputs}")
         if self._computed_late:
             problems.append(
                 "the outputs are computed when they are read: other inputs changed them, though "

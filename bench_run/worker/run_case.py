@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
+from bench_run.measure.contents import contents_of
 from bench_run.measure.energy import Used, measure_energy
 from bench_run.measure.kernel_pass import (
     Recorded,
@@ -45,6 +47,7 @@ from bench_run.measure.kernel_pass import (
 )
 from bench_run.measure.loop import Measured, SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
+from bench_run.measure.probes import Probes
 from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_burning, find_pending
 from bench_run.tensors.data import inputs_of
 from bench_run.worker.judge import write_outputs
@@ -138,12 +141,13 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
         _first_run(engine, plan, inputs, request, timeline)
         timeline.host_peak_bytes = host_peak.taken_bytes()
         outputs = reader.read()
+        reached = contents_of(plan, engine.stream, request.graph, inputs)
         with within_pass(engine, request, plan, inputs) as within:
             del inputs
             name = f"{request.case_id} {request.round_index}"
             left = outputs if within.run_in_place is None else within.run_in_place()
             canaries = canaries_of(plan, engine.stream, request.graph, left, name)
-            with closing(canaries):
+            with closing(canaries), closing(reached or canaries):
                 wanted = request.validation_settings.wanted
                 subject = Subject(
                     request.case_id,
@@ -156,6 +160,9 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                 keeper.upload, keeper.restore = within.upload, within.restore
                 timeline.claim("free")
                 del left, outputs
+                if not within.runs_others:
+                    draw = Random(name)  # noqa: S311
+                    keeper.probes = Probes(plan, engine.stream, canaries, reached, draw)
                 return _measured_case(engine, keeper, request, timeline, started, within.facts)
     except (UnsupportedGraphError, EngineError, MemoryError) as error:
         return case_of(request, outcome_of(error, timeline.current))
@@ -207,6 +214,10 @@ def _measured_case(
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
     threads = ThreadWatch(timeline.run.threads)
+    if keeper.probes is not None:
+        tensors = request.graph.outputs, request.graph.inputs
+        sizes = (sum(tensor.bytes for tensor in each) for each in tensors)
+        keeper.probes.expect(budget.iterations, budget.first_run_ns, *sizes)
     measured = measure(plan, engine.stream, budget, keeper.timed_check, canaries=keeper.canaries)
     implausible = threads.reason()
     after = observe(engine.facts.device, engine.stream)
@@ -220,6 +231,8 @@ def _measured_case(
     reports = Reports(request.engine)
     facts = {**facts, **ask_witness(plan, reports)}
     implausible = implausible or _find_unfinished(engine, keeper, measured)
+    if implausible is None and keeper.probes is not None:
+        implausible = keeper.probes.reason(measured.series["e2e_ns"])
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
     checks, validation = _validate(keeper, request, timeline)

@@ -41,6 +41,8 @@ class Within:
     """Instead of the plan's own."""
     facts: Mapping[str, str]
     """What the document says of it."""
+    runs_others: bool = False
+    """Whether other layers run before each iteration."""
     restore: Callable[[], None] | None = None
     """Puts the case's own inputs in place; None: they always are."""
     run_in_place: Callable[[], Storages] | None = None
@@ -126,8 +128,9 @@ class _Pass:
     @property
     def within(self) -> Within:
         if not self.is_linked:
-            return Within(self.upload, {FACT: self._fact})
-        return Within(self.upload, {FACT: self._fact}, self.restore, self._run_in_place)
+            return Within(self.upload, {FACT: self._fact}, runs_others=True)
+        facts = {FACT: self._fact}
+        return Within(self.upload, facts, True, self.restore, self._run_in_place)
 
     def _run_in_place(self) -> Storages:
         self.run()

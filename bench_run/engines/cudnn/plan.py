@@ -79,6 +79,7 @@ class CudnnPlan:
     def abilities(self) -> PlanAbilities:
         return PlanAbilities(
             locate_outputs=self.locate_outputs,
+            locate_inputs=self.locate_inputs,
             changed_inputs=self.changed_inputs,
             copy_inputs=self.copy_inputs,
             share=self.share,
@@ -164,6 +165,11 @@ class CudnnPlan:
 
     def locate_outputs(self, *, upcoming: bool) -> dict[int, Storage | int]:  # noqa: ARG002
         return {tensor.uid: self._buffers[tensor.uid] for tensor in self._built.graph.outputs}
+
+    def locate_inputs(self) -> dict[int, Storage | int]:
+        """Those that lie there as the graph says."""
+        found = ((tensor.uid, self.address(tensor.uid)) for tensor in self._built.graph.inputs)
+        return {uid: address for uid, address in found if address is not None}
 
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
         changed = []

@@ -93,6 +93,7 @@ class NumpyPlan:
     def abilities(self) -> PlanAbilities:
         return PlanAbilities(
             locate_outputs=self.locate_outputs,
+            locate_inputs=self.locate_inputs,
             changed_inputs=self.changed_inputs,
             share=self.share,
         )
@@ -135,6 +136,9 @@ class NumpyPlan:
 
     def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:  # noqa: ARG002
         return {tensor.uid: self.homes[tensor.uid] for tensor in self._graph.outputs}
+
+    def locate_inputs(self) -> Mapping[int, Storage | int]:
+        return {tensor.uid: self.homes[tensor.uid] for tensor in self._graph.inputs}
 
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
         return tuple(u for u, given in inputs.items() if not same_bytes(self.homes[u], given))

@@ -97,6 +97,7 @@ class TorchPlan:
     def abilities(self) -> PlanAbilities:
         return PlanAbilities(
             locate_outputs=self.locate_outputs,
+            locate_inputs=self.locate_inputs,
             changed_inputs=self.changed_inputs,
             share=self.share,
             keep=self.keep,
@@ -227,6 +228,12 @@ class TorchPlan:
             tensor.uid: value.as_strided((tensor.span,), (1,)).view(torch.uint8).numpy()
             for tensor, value in outputs
         }
+
+    def locate_inputs(self) -> dict[int, Storage | int]:
+        own = {t.uid: self._homes[t.uid] for t in self._graph.inputs if t.uid in self._homes}
+        if self._device.type != "cpu":
+            return {uid: home.data_ptr() for uid, home in own.items()}
+        return {uid: home.view(torch.uint8).numpy() for uid, home in own.items()}
 
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
         with foreign_errors("download"):
