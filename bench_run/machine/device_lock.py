@@ -27,12 +27,22 @@ TOLD_S = 20.0
 """After so much waiting it is said for what; a run that was stopped (Ctrl-Z) keeps its locks."""
 FOLDER = "bench-run-locks"
 ENVIRONMENT = "BENCH_RUN_LOCKS"
-"""Names another folder, for hosts whose runs do not share one for temporary files."""
+"""Names another folder, for hosts whose runs do not share one."""
+SHARED = Path("/dev/shm")  # noqa: S108 - for everyone on purpose
+"""The same for every user, whatever their ``TMPDIR``, and gone when the host starts again. Locks
+stay there: one that is removed while somebody opens it would be held twice."""
 
 
-def lock_folder() -> Path:
+def lock_folder(shared: Path = SHARED) -> Path:
     """Where the locks of this host lie; every user of the host may use it."""
-    return Path(os.environ.get(ENVIRONMENT) or Path(tempfile.gettempdir()) / FOLDER)
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        return Path(named)
+    for_everyone = stat.S_ISVTX | stat.S_IWOTH
+    with contextlib.suppress(OSError):
+        if shared.stat().st_mode & for_everyone == for_everyone:
+            return shared / FOLDER
+    return Path(tempfile.gettempdir()) / FOLDER
 
 
 class Held:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures("hostile")
 
 QUICK = ("--rounds", "2", "--iters", "4", "--warmup", "0", "--quiet")
 NUMPY = ("g.json", "--engine", "numpy", *QUICK)
+PAIR = ("g.json", "--a", "numpy", "--b", "hostile:fine", *QUICK)
 ENDS = {
     "help": (("--help",), 0),
     "usage": (("g.json", "--nothing"), 1),
@@ -31,34 +32,10 @@ ENDS = {
     "nothing to tune": (("tune", "g.json", "--engine", "numpy", "-o", "tuned.json"), 1),
     "nothing to decide": ((*NUMPY, "--until", "decided"), 1),
 }
+SPACE = ("--engine", "hostile", "--space", "plan=best,near", "--budget", "2s", "--quiet")
 SLOW_ENDS = {
-    "tune": (
-        (
-            *("tune", "g.json", "--engine", "hostile", "--space", "plan=best,near", "--quiet"),
-            "--iters",
-            "2",
-            "--rounds",
-            "2",
-            "-o",
-            "tuned.json",
-        ),
-        None,
-    ),
-    "decided": (
-        (
-            "g.json",
-            "--a",
-            "numpy",
-            "--b",
-            "hostile:fine",
-            *QUICK,
-            "--until",
-            "decided",
-            "--max-rounds",
-            "3",
-        ),
-        0,
-    ),
+    "tune": (("tune", "g.json", *SPACE, "--iters", "2", "--rounds", "2", "-o", "t.json"), None),
+    "decided": ((*PAIR, "--until", "decided", "--max-rounds", "3"), 0),
 }
 """Words and the exit code; None: either of 0 and 1."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench_run.machine.device_lock import lock_folder
 from bench_run.runner.parallel import baton
 from bench_run.runner.parallel.baton import Baton, HostTurn
 from bench_run.runner.parallel.beside import DeviceBatons
@@ -220,3 +223,16 @@ def test_nobody_touches_one_device_while_waiting_for_another():
     ended = [not thread.is_alive() for thread in threads]
     devices.stop()
     assert (True, [True] * 3) == (went_on, ended)
+
+
+@pytest.mark.parametrize(("mode", "is_used"), [(0o1777, True), (0o755, False)])
+def test_locks_lie_where_all_users_agree_and_not_among_temporary_files(
+    monkeypatch, tmp_path, mode, is_used
+):
+    monkeypatch.delenv("BENCH_RUN_LOCKS", raising=False)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(mode)
+    expected = shared if is_used else Path(tempfile.gettempdir())
+    assert expected == lock_folder(shared).parent
+    assert lock_folder(tmp_path / "none").parent == Path(tempfile.gettempdir())
