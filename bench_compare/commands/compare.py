@@ -107,18 +107,24 @@ Where to write ('-' is stdout, in place of the table):
 The last line says PASS (exit code 0), FAIL (2: slower, broken, removed, wrong
 ...) or UNDECIDED (1: nothing in common, all unclear, a file passed over, unlike
 under --strict); exit code 1 also for what cannot be read. A single document: 2
-where a case failed, outputs differ or a time is implausible; 1 where nothing was
-measured. In GitHub Actions the line is an annotation, too.
+where a case failed, outputs differ or a time is implausible; 1 where nothing
+was measured. In GitHub Actions the line is an annotation, too.
 """
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:
     """docopt's arguments → what to print. Raises `BenchCompareError` or `DocumentError` where there
     is nothing to show."""
+    from bench_compare.effect import without_effect
     from bench_compare.options import parse_options
 
     options = parse_options(arguments)
     _check_files(options, arguments["--policy"])
+    result = _answer(options, width, terminal)
+    return replace(result, remarks=(*without_effect(arguments), *result.remarks))
+
+
+def _answer(options: CompareOptions, width: int, terminal: bool) -> CommandResult:
     from bench_compare.input.load import load
     from bench_compare.input.sides import group, pair
 

@@ -67,7 +67,9 @@ MAY_IMPORT = {
         "compose",
     ),
     "options": ("errors", "model", "metrics", "policy", "input", "report"),
+    "effect": ("options",),
     "commands": (
+        "effect",
         "errors",
         "model",
         "metrics",
