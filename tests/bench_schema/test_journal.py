@@ -425,3 +425,14 @@ def test_the_cost_of_saving_does_not_grow_with_what_was_saved(tmp_path, header, 
             out.append_case(replace(stored.cases[0], id=f"{number:02d}"))
             sizes.append(os.path.getsize(tmp_path / "j") - before)
     assert len(set(sizes[1:])) == 1
+
+
+def test_records_that_are_there_twice_count_once(path):
+    whole = read_journal(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    records = [each for each in lines if each.startswith(b'{"case"')]
+    path.write_bytes(b"".join([*lines, *records]))
+    Journal.reopen(path).close()
+    again = read_journal(path)
+    assert codec.encode(replace(again, run=whole.run)) == codec.encode(whole)
+    assert "lines of the journal repeat others" in again.run.notes[-1]

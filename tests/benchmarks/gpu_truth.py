@@ -173,7 +173,7 @@ def bench_run(*words, output):
     paths = [str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     begin = time.perf_counter()
-    command = [sys.executable, "-m", "bench_run", *map(str, words), "-o", str(output)]
+    command = [sys.executable, "-m", "bench_run", *map(str, words), "--force", "-o", str(output)]
     done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
     taken_s = time.perf_counter() - begin
     if done.returncode not in (0, 2):

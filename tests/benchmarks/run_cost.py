@@ -87,7 +87,7 @@ def cost_of_run(base: Path, count: int, kept: int, rounds: int, seed: int) -> Co
     if not graphs.exists():
         write_graphs(graphs, count)
     words = ["--engine", "numpy", "--warmup", "0", "--iters", str(rounds), "--quiet"]
-    words += ["--rounds", str(rounds), "--seed", str(seed), "-o", str(output)]
+    words += ["--rounds", str(rounds), "--seed", str(seed), "--force", "-o", str(output)]
     words += ["--reference-cache", str(base / f"kept-{kept}")]
     begin = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "bench_run", str(graphs), *words])

@@ -55,7 +55,7 @@ def reading(scratch):
 
 def one_run(output):
     with contextlib.redirect_stdout(io.StringIO()):
-        code = bench_run([*WORDS, "-o", str(output)])
+        code = bench_run([*WORDS, "--force", "-o", str(output)])
     assert code == 0
 
 

@@ -90,6 +90,7 @@ def start(chosen, output, *words):
         *sampling,
         "--reference",
         chosen.reference,
+        "--force",
         "-o",
         str(output),
         *words,

@@ -107,7 +107,7 @@ def run(bench_run_command, tmp_path):
     """The document of a run."""
 
     def run(*words):
-        done = bench_run_command(*words, "-o", "out.json")
+        done = bench_run_command(*words, "-o", "out.json", "--force")
         assert (tmp_path / "out.json").exists(), done.stderr
         return json.loads((tmp_path / "out.json").read_text())
 

@@ -35,7 +35,18 @@ def checks(request, tmp_path_factory):
 def check(folder, path, engine, way, cache):
     def run(name, *words):
         out = str(folder / f"{name}_{way}_{cache}.json")
-        calm = ("--rounds", "3", "--iters", "60", "--reference", "none", "--quiet", "-o", out)
+        calm = (
+            "--rounds",
+            "3",
+            "--iters",
+            "60",
+            "--reference",
+            "none",
+            "--quiet",
+            "--force",
+            "-o",
+            out,
+        )
         assert main([path, "-e", engine, *WAYS[way], *words, *calm]) == 0
         return out
 

@@ -329,3 +329,34 @@ def test_samples_survive_the_merge_exactly(part, joined):
     (before, *_), (after, *_) = files.read(path).cases, joined(path)[1].cases
     for name, samples in before.rounds[0].series.items():
         assert np.array_equal(samples, after.rounds[0].series[name])
+
+
+def test_cases_stand_as_in_one_run(part, joined):
+    """Graph by graph, whichever shard measured them; what could not be read comes last."""
+
+    def located(path, numbers):
+        document = files.read(path)
+        graphs = [
+            replace(c.graph, path=f"graphs/{n}.json") for c, n in zip(document.cases, numbers)
+        ]
+        graphs[-1] = replace(graphs[-1], fingerprint=f"unread:{graphs[-1].path}")
+        cases = [replace(c, graph=g) for c, g in zip(document.cases, graphs)]
+        run = replace(document.run, command=("bench-run", "graphs/"))
+        files.save(path, replace(document, cases=tuple(cases), run=run))
+        return path
+
+    first = located(part("1/2", names=(1, 4, 5, 0), graphs=7), (1, 4, 5, 0))
+    second = located(part("2/2", names=(2, 3, 6), graphs=7), (2, 3, 6))
+    _, document = joined(second, first)
+    assert ["g1", "g2", "g3", "g4", "g5", "g0", "g6"] == [c.graph.name for c in document.cases]
+
+
+def test_summaries_are_those_of_the_samples(part, joined):
+    path = part("1/1")
+    document = files.read(path)
+    case = document.cases[0]
+    forged = {name: replace(one, median=one.median / 2) for name, one in case.summary.items()}
+    changed = (replace(case, summary=forged), *document.cases[1:])
+    files.save(path, replace(document, cases=changed))
+    _, merged = joined(path)
+    assert case.summary == merged.cases[0].summary

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from bench_run.cli import main
 from bench_run.errors import OutputError
 from bench_run.options import Options
+from bench_run.runner.output import Record, interrupted
 from bench_run.runner.places import FOLDERS, INPUTS, REPORTS, check_run_places
 from tests.support import graph_json
 
@@ -193,3 +194,18 @@ def test_the_check_of_places_takes_streams(small_graph):
     options = Options(graphs=(str(small_graph),), output="-", csv="/dev/stdout")
     check_run_places(options)
     check_places([], [])
+
+
+@pytest.mark.parametrize("output", [None, "-", "run.json"])
+def test_ctrl_c_advises_resume_only_where_there_is_something_to_resume(output):
+    assert ("--resume" in interrupted(Options(output=output))) == (output == "run.json")
+
+
+def test_an_interrupted_rerun_leaves_the_finished_document(finished, bench_run_command):
+    document, before = read(finished), finished.read_bytes()
+    header = replace(document, run=replace(document.run, complete=False, finished=None), cases=())
+    with Record.begin(str(finished), header, [], resume=False, force=True) as record:
+        record.add(document.cases[0])
+        part = record.finish([], complete=False)
+    assert (before, 1) == (finished.read_bytes(), len(part.cases))
+    assert journal_path(finished).exists()
