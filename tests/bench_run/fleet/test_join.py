@@ -337,10 +337,11 @@ def test_cases_stand_as_in_one_run(part, joined):
     def located(path, numbers):
         document = files.read(path)
         graphs = [
-            replace(c.graph, path=f"graphs/{n}.json") for c, n in zip(document.cases, numbers)
+            replace(c.graph, path=f"graphs/{n}.json")
+            for c, n in zip(document.cases, numbers, strict=True)
         ]
         graphs[-1] = replace(graphs[-1], fingerprint=f"unread:{graphs[-1].path}")
-        cases = [replace(c, graph=g) for c, g in zip(document.cases, graphs)]
+        cases = [replace(c, graph=g) for c, g in zip(document.cases, graphs, strict=True)]
         run = replace(document.run, command=("bench-run", "graphs/"))
         files.save(path, replace(document, cases=tuple(cases), run=run))
         return path
