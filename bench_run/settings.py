@@ -409,6 +409,7 @@ class Options(RecordedSettings[NoReturn]):
     force: bool = setting(
         False,
         flag="--force",
+        read_by="document",
         section="The run",
         help="replace the finished or unfinished run that the output file holds",
         common=True,

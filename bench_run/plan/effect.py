@@ -123,6 +123,10 @@ READERS: Mapping[str, Reader] = {
     "record": Reader(
         lambda run: run.options.tuned is not None, "it works with --tuned, which is not given"
     ),
+    "document": Reader(
+        lambda run: run.options.output not in (None, STDOUT),
+        "it works with -o FILE, which is not given",
+    ),
     "table": Reader(_shows_table, "no table is shown"),
 }
 

@@ -54,6 +54,7 @@ SILENT = {
     "--direction bwd": ("--direction", RECIPES),
     "--save-graphs made": ("--save-graphs", "it works with --op and --miopen-driver, which are "),
     "--sdpa-scale one": ("--sdpa-scale", "no graph of this run has attention that lacks a scale"),
+    "--force": ("--force", "it works with -o FILE, which is not given"),
     "--tuned-mismatch error": ("--tuned-mismatch", "it works with --tuned, which is not given"),
 }
 
