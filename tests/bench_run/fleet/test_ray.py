@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from bench_schema import files
 
@@ -162,6 +167,49 @@ def test_a_template_that_is_killed_on_a_unit_costs_no_case(hostile, options):
 def test_an_address_without_a_cluster_is_one_line():
     with pytest.raises(UsageError, match=r"--ray .*: no cluster there"):
         run_fleet(Options(op=("relu: n=1 c=1 h=1 w=1",), engine=("numpy",), ray="127.0.0.1:1"))
+
+
+@pytest.fixture
+def scratch():
+    """For temporary files; names of Ray's sockets have to be short."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="ray"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def wait_until(condition, limit_s):
+    until = time.monotonic() + limit_s
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.1)
+    return condition()
+
+
+def agents():
+    return {p.pid for p in psutil.process_iter(["name"]) if "Agent" in p.info["name"]}
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGKILL])
+def test_a_local_cluster_ends_with_the_run_and_leaves_nothing(graphs, scratch, number):
+    """Of a run that is killed what its unit kept is left, for the next run to remove."""
+    before = agents()
+    effort = ("--iters", "6") if number is None else ("--iters", "1000000", "--max-time", "300")
+    words = (str(graphs), "--engine", "numpy", "--rounds", "1", *effort, "--quiet")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench_run", *words, "--ray", "local"],
+        env={**os.environ, "TMPDIR": str(scratch)},
+        cwd=ROOT,
+    )
+    if number is not None:
+        assert wait_until(lambda: list(scratch.glob("*/outputs/*/*")), 120)
+        process.send_signal(number)
+    code = process.wait(timeout=120)
+    if number is signal.SIGKILL:
+        assert wait_until(lambda: agents() <= before, 20)
+        assert wait_until(lambda: not list(scratch.glob("*/session_*")), 20)
+    else:
+        left = sorted(map(str, scratch.rglob("*")))
+        assert (0 if number is None else 1, []) == (code, left)
+        assert agents() <= before
 
 
 def kill_when_begun(cluster, node, output):
