@@ -165,21 +165,18 @@ THREADS_SHARE = 1.05
 class ThreadWatch:
     """Processor time of a worker, and of all that it started, against that of its threads."""
 
-    def __init__(self, threads: int | None) -> None:
-        """`threads`: how many the worker was held to, on as many processors; None: it was not."""
-        self._threads = threads
-        self._group = os.getpgrp()  # led by the worker's guardian, below which all stays
-        self._begin = self._now()
-
-    def _now(self) -> tuple[int, int, float]:
-        """Instant and processor time of this process in ns, that of the whole group in s."""
-        if self._threads is None:
-            return 0, 0, 0.0
-        return read_clock(), process_time_ns(), tree_time_s(self._group) or 0.0
+    def __init__(
+        self, threads: int | None, now: Callable[[], tuple[int, int, float]] | None = None
+    ) -> None:
+        """`threads`: how many the worker was held to, on as many processors; None: it was not.
+        `now` gives an instant and the processor time of this process in ns, and that of its whole
+        group in s."""
+        self._threads, self._now = threads, _processor_times if now is None else now
+        self._begin = None if threads is None else self._now()
 
     def reason(self) -> str | None:
         """How it used more processors than it was given, in one line; None where it did not."""
-        if self._threads is None:
+        if self._threads is None or self._begin is None:
             return None
         wall_ns, own_ns, group_s = (
             now - then for now, then in zip(self._now(), self._begin, strict=True)
@@ -191,3 +188,8 @@ class ThreadWatch:
         return (
             f"it used {used:.1f} processors while it was sampled: --threads allows {self._threads}"
         )
+
+
+def _processor_times() -> tuple[int, int, float]:
+    # The group is led by the worker's guardian, below which all stays that it starts.
+    return read_clock(), process_time_ns(), tree_time_s(os.getpgrp()) or 0.0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
+import os
 import tempfile
 import threading
 import time
@@ -136,7 +137,25 @@ def patch_the_judge(plan):
     return True
 
 
+def widen_threads(plan):
+    """Works on all processors of the machine, however few it was given."""
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    block = bytes(1 << 23)
+
+    def work():
+        os.sched_setaffinity(0, range(os.cpu_count()))
+        hashlib.sha256(block)  # other threads may run meanwhile
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return False
+
+
 CUNNING = {
+    "widens-its-threads": widen_threads,
     "patches-the-judge": patch_the_judge,
     "remembers": remember,
     "remembers-by-content": remember_by_content,

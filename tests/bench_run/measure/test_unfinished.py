@@ -13,6 +13,7 @@ import time
 import numpy as np
 import pytest
 
+import bench_run
 from bench_run.measure.unfinished import ThreadWatch, find_burning, find_pending
 
 SAMPLE_NS = 600.0
@@ -167,3 +168,36 @@ def test_pools_of_blas_that_spin_after_a_product_are_not_accused(times):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert (0, "") == (ended.returncode, ended.stderr)
+
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("threads", "own_ms", "group_s", "used"),
+    [
+        (1, 105, 0.0, None),
+        (1, 108, 0.0, "1.1 processors were used while sampled, of 1 by --threads"),
+        (1, 100, 0.14, None),  # counted in steps of 10 ms
+        (1, 10, 0.39, "3.9 processors"),
+        (4, 400, 0.44, None),
+        (4, 790, 0.8, "8.0 processors"),
+    ],
+)
+def test_processor_time_beyond_the_threads_that_were_given_is_told(threads, own_ms, group_s, used):
+    times = iter([(0, 0, 0.0), (100 * MS, own_ms * MS, group_s)])
+    found = ThreadWatch(threads, lambda: next(times)).reason()
+    assert (found is None) == (used is None)
+    assert used is None or used in found
+
+
+@pytest.mark.usefixtures("hostile")
+def test_an_engine_that_takes_more_processors_than_it_was_given_is_implausible(small_graph):
+    idle = os.cpu_count() - os.getloadavg()[0]
+    if idle < 1:
+        pytest.skip("no second processor is idle, which an engine could take")
+    engines = ["hostile:widens-its-threads+threads=1", "hostile:fine+threads=1"]
+    document = bench_run.run([str(small_graph)], engine=engines, rounds=1, iterations=20)
+    widened, fine = document.cases
+    assert "processors were used while sampled, of 1 by --threads" in widened.implausible
+    assert None is fine.implausible
