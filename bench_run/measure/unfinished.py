@@ -74,7 +74,7 @@ def find_pending(
         if is_done and is_copied:
             return None
         sleep(REST_S)
-    if not is_done:
+    if is_copied:
         pending = time_text(late_ns - again_ns)
         return f"synchronize returns before the work is done: outputs came {pending} later, {timed}"
     read = f"reading {size_text(read_bytes)} of outputs took {time_text(again_ns)}"
@@ -185,9 +185,7 @@ class ThreadWatch:
         if own_ns <= given_ns + OWN_SLACK_NS and group_s * 1e9 <= given_ns + GROUP_SLACK_NS:
             return None
         used = max(own_ns, group_s * 1e9) / wall_ns
-        return (
-            f"it used {used:.1f} processors while it was sampled: --threads allows {self._threads}"
-        )
+        return f"{used:.1f} processors were used while sampled, of {self._threads} by --threads"
 
 
 def _processor_times() -> tuple[int, int, float]:
