@@ -130,8 +130,9 @@ def _buffers(graph: Graph, cache: str, *, on_host: bool) -> int:
 
 
 def _while_checked(graph: Graph, here: int, beside: int) -> int:
-    """In the worker: buffers, outputs of the first run, of timed ones, of one more and of one on
-    other inputs; and what is expected, in the memory's order."""
+    """In the worker: buffers and the results that an engine allocates beside them, outputs of the
+    first run, of timed ones, of one more and of one on other inputs; and what is expected, in the
+    memory's order."""
     inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
     again = 2 * inputs if inputs <= OTHER_INPUTS_BYTES else inputs
     kept = 2 * outputs + min(KEPT_AT_A_TIME, KEPT_BYTES, 2 * outputs)
@@ -139,8 +140,9 @@ def _while_checked(graph: Graph, here: int, beside: int) -> int:
         (1 if _is_in_order(t) else 2) * t.elements * (8 if DTYPES[t.data_type].bits >= 32 else 4)
         for t in graph.outputs
     )
-    held = here - beside + again + 2 * outputs + kept
-    return held + max(beside, expected)
+    results = outputs if here else 0
+    held = here - beside + results + again + 2 * outputs + kept
+    return held + max(beside - results, expected)
 
 
 def reference_need(graph: Graph) -> int:
