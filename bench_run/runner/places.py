@@ -103,7 +103,7 @@ def graph_places(argument: str) -> Iterator[Place]:
     except GraphError:  # as is said where it is loaded
         return
     if os.path.isdir(path):
-        yield Place(GRAPH, path, (*GRAPHS, *GOLDEN))
+        yield Place(GRAPH, path, (*GRAPHS, ".bin"))
     elif not os.path.exists(path):
         for match in glob.glob(path, recursive=True):
             yield from graph_places(match)
@@ -116,7 +116,10 @@ def graph_places(argument: str) -> Iterator[Place]:
         folder, name = os.path.split(path)
         if not is_archive(path):
             stem = name.removesuffix(".json")
-            yield Place(GRAPH, folder or ".", (".meta.json", *GOLDEN), start=f"{stem}.")
+            yield Place(GRAPH, folder or ".", (".meta.json", ".bin"), start=f"{stem}.")
+            golden = os.path.join(folder, f"{stem}.golden")
+            if os.path.isdir(golden):
+                yield Place(GRAPH, golden, ANY)
             if stem.endswith("template"):
                 yield Place(GRAPH, os.path.join(folder, sweep_partner(name)))
 

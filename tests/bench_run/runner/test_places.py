@@ -190,6 +190,14 @@ def test_outputs_that_are_allowed_leave_inputs_and_each_other(tmp_path_factory, 
         os.chdir(here)
 
 
+def test_outputs_may_be_saved_beside_the_graph_but_not_into_its_golden_tensors(small_graph):
+    beside = Options(graphs=(str(small_graph),), save_outputs=str(small_graph.parent))
+    check_run_places(beside)
+    small_graph.with_suffix(".golden").mkdir()
+    with pytest.raises(OutputError, match="lies where GRAPH"):
+        check_run_places(replace(beside, save_outputs=str(small_graph.with_suffix(".golden"))))
+
+
 def test_the_check_of_places_takes_streams(small_graph):
     options = Options(graphs=(str(small_graph),), output="-", csv="/dev/stdout")
     check_run_places(options)
