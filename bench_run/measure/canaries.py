@@ -153,8 +153,10 @@ class HostCanaries:
         """An iteration on canaries and one without."""
         self.overwrite()
         run()
+        self.stream.synchronize()  # an engine on the host may work in threads of its own
         self._look()
         run()
+        self.stream.synchronize()
 
     def _in_pass(self) -> None:
         self.stream.flush()

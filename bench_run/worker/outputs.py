@@ -120,6 +120,7 @@ class OutputReader:
             isinstance(p, int) for p in located.values()
         ):
             return self._plan.download()
+        self._stream.synchronize()  # an engine on the host may work in threads of its own
         return {uid: self._copied(uid, plain_array(place)) for uid, place in located.items()}
 
     def _copied(self, uid: int, place: Storage) -> Storage:
