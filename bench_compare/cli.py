@@ -5,12 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from errno import ENAMETOOLONG
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.streams import GONE, write_text
+from bench_schema.streams import GONE, refusal, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,10 +76,11 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
         except (BenchCompareError, DocumentError) as error:
             _complain(str(error))
             return 1, None
-        except OSError as error:
-            if error.errno != ENAMETOOLONG:
-                raise
-            _complain(f"{error.filename}: the name is too long for a file")  # wherever it was given
+        except OSError as error:  # whatever the system refuses that nobody expected
+            _complain(refusal(error))
+            return 1, None
+        except MemoryError:
+            _complain("the host has no memory left for this")
             return 1, None
         for remark in outcome.remarks:
             _complain(remark)

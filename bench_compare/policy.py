@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.packing import read_regular
+
 from bench_compare.errors import UsageError
 from bench_compare.metrics import METRICS, Rate, Sampled
 from bench_compare.model import Verdict
@@ -224,7 +226,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_regular(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"--policy: {path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from errno import ENAMETOOLONG
 
-from bench_schema.streams import write_text
+from bench_schema.streams import refusal, write_text
 
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT, CommandOutput
 from bench_run.text import visible
@@ -68,10 +67,10 @@ def main(argv: Sequence[str]) -> int:
         return _answer(command, words)
     except KeyboardInterrupt:
         _complain("interrupted")
-    except OSError as error:
-        if error.errno != ENAMETOOLONG:
-            raise
-        _complain(f"{error.filename}: the name is too long for a file")  # wherever it was given
+    except OSError as error:  # whatever the system refuses that nobody expected
+        _complain(refusal(error))
+    except MemoryError:
+        _complain("the host has no memory left for this")
     return 1
 
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.packing import read_regular
+
 from bench_compare.commands.files import check_reports, write, write_reports
 from bench_compare.commands.outcome import CommandResult
 
@@ -236,7 +238,7 @@ def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:
 
         where = f"--calibration: {options.calibration}"
         try:
-            tree = json.loads(Path(options.calibration).read_text(encoding="utf-8"))
+            tree = json.loads(read_regular(options.calibration))
         except OSError as error:
             raise InputError(f"{where}: {error.strerror or error}") from None
         except (ValueError, RecursionError):

@@ -87,7 +87,7 @@ class HostWatch:
             others_cpu_s=None if others is None else round(max(others, 0.0), 3),
             steal_s=_passed(before.steal_s, after.steal_s),
             load=self._load,
-            involuntary_switches=after.switches - before.switches,
+            involuntary_switches=max(0, after.switches - before.switches),
             cpu_clock_mhz=self._clock_mhz,
             cpu_temperature_c=self._temperature_c,
         )

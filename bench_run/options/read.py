@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.packing import read_regular
 from bench_schema.settings import Setting, rows_of
 
 from bench_run.errors import UsageError
@@ -189,7 +189,7 @@ def config_values(path: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        table = tomllib.loads(read_regular(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"--config: {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

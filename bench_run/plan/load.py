@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_schema.document import Case, GraphId, Outcome
+from bench_schema.packing import read_regular
 
 from bench_run.errors import GraphError, UsageError
 from bench_run.files import writing
@@ -228,7 +229,7 @@ def _from_driver(arguments: Sequence[str]) -> Gathered:
         if " " not in argument or Path(argument).is_file():  # a blank tells a line from a file
             where = argument
             try:
-                text = Path(argument).read_text(encoding="utf-8", errors="replace")
+                text = read_regular(argument).decode("utf-8", "replace")
             except OSError as error:
                 what = f"--miopen-driver: {argument}: {error.strerror}"
                 raise UsageError(what) from None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.identity import CaseIdentity, PlacedCase, gather
+from bench_schema.packing import read_regular
 
 from bench_run.errors import UsageError
 
@@ -35,7 +35,7 @@ class Wanted:
 def read_wanted(path: str) -> Wanted:
     """The slower and unclear cases of a comparison's JSON. Raises `UsageError`."""
     try:
-        record = json.loads(Path(path).read_bytes())
+        record = json.loads(read_regular(path))
     except OSError as error:
         raise UsageError(f"--rerun-from: {path}: {error.strerror}") from None
     except ValueError as error:

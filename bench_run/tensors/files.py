@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from bench_schema.packing import read_regular
 
 from bench_run.errors import GraphError, OutputError
 from bench_run.files import replacing
@@ -76,7 +77,7 @@ def read_tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
     import safetensors
 
     try:
-        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+        entries = safetensors.deserialize(read_regular(path))  # type: ignore[no-untyped-call]
     except OSError as error:
         raise GraphError(str(path), error.strerror or str(error)) from None
     except safetensors.SafetensorError as error:

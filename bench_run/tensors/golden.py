@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
+
+from bench_schema.packing import open_regular
 
 from bench_run.errors import GraphError
 from bench_run.tensors.files import (
@@ -67,14 +70,15 @@ def read_raw(
 
 
 def _storage(tensor: Tensor, path: Path, sums: Mapping[str, str]) -> Storage:
+    wanted = storage_size(tensor) * storage_type(tensor).itemsize
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            size, content = os.fstat(file.fileno()).st_size, file.read(wanted)
     except OSError as error:
         raise GraphError(str(path), f"{describe(tensor)}: {error.strerror or error}") from None
-    wanted = storage_size(tensor) * storage_type(tensor).itemsize
-    if len(content) != wanted:
+    if size != wanted:
         form = f"{tensor.data_type} with dims {tensor.dims} and strides {tensor.strides}"
-        what = f"{describe(tensor)}: expected {wanted} bytes ({form}), got {len(content)}"
+        what = f"{describe(tensor)}: expected {wanted} bytes ({form}), got {size}"
         raise GraphError(str(path), what)
     md5 = sums.get(path.name)
     if md5 is not None and hashlib.md5(content, usedforsecurity=False).hexdigest() != md5:

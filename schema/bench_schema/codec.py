@@ -246,7 +246,11 @@ def build(value: object, kind: type[T]) -> T:
 
 def encode(value: object) -> bytes:
     """JSON text of a document or of a part of one, compact, in UTF-8."""
-    offender = non_finite(value)
+    try:
+        offender = non_finite(value)
+    except UnicodeEncodeError:  # a name of the file system, or of somebody else's library
+        value = _spelled(value)
+        offender = non_finite(value)
     if offender is not None:
         path, what = offender
         raise UnwritableError(path_text(path), f"JSON has no {what}; see document.spell")
@@ -254,6 +258,22 @@ def encode(value: object) -> bytes:
         return orjson.dumps(value, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY)
     except orjson.JSONEncodeError as error:
         raise UnwritableError("document", f"cannot be written as JSON: {error}") from None
+
+
+def _spelled(value: Any) -> Any:
+    """The same with surrogates, which UTF-8 does not have, spelled."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {_spelled(name): _spelled(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_spelled, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found = {
+            each.name: _spelled(getattr(value, each.name)) for each in dataclasses.fields(value)
+        }
+        return dataclasses.replace(value, **found)
+    return value
 
 
 def _plain(value: object) -> object:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import glob
 import io
 import os
 import re
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
@@ -32,10 +34,38 @@ STEP_BYTES = 2048
 """Of packed data at a time: no more than 64 MiB can come out of them, 128 KiB from four bytes."""
 
 
+PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Names of what is open already, as a shell's ``<(command)``."""
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file to read, or a pipe that is open already. Raises `OSError`, also for devices, which may
+    have no end, and for pipes by name, which may never begin."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(file).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        is_pipe = stat.S_ISFIFO(mode) and os.fspath(path).startswith(PIPES)
+        if not (stat.S_ISREG(mode) or is_pipe):
+            raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+        os.set_blocking(file, True)
+        return os.fdopen(file, "rb")
+    except BaseException:
+        os.close(file)
+        raise
+
+
+def read_regular(path: str | os.PathLike[str]) -> bytes:
+    """All of `open_regular`."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """The contents of a file, unpacked if it is packed."""
     try:
-        data = Path(path).read_bytes()
+        data = read_regular(path)
     except OSError as error:
         journal = f"{os.fspath(path)}.journal"  # a run that did not end has no document yet
         left = f"; an unfinished run left {journal}" if Path(journal).is_file() else ""

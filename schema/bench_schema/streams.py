@@ -3,7 +3,9 @@ reader, of an encoding that lacks signs of ours. None of it is an error of ours.
 
 from __future__ import annotations
 
+import os
 import sys
+from errno import EMFILE, ENAMETOOLONG, ENFILE
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
@@ -58,6 +60,16 @@ def _fits(text: str, encoding: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def refusal(error: OSError) -> str:
+    """What the system refused, in a line that names the file where there is one."""
+    if error.errno == ENAMETOOLONG:
+        return f"{error.filename}: the name is too long for a file"
+    what = error.strerror or str(error) or type(error).__name__
+    if error.errno in (EMFILE, ENFILE):
+        return f"{what}: raise the limit of open files (ulimit -n)"
+    return what if error.filename is None else f"{os.fsdecode(error.filename)}: {what}"
 
 
 def write_text(stream: TextIO | None, text: str) -> str | None:

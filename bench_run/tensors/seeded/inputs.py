@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.packing import open_regular
 
 from bench_run.errors import UsageError
 from bench_run.files import replacing
 from bench_run.graph.dtypes import DTYPES
-from bench_run.tensors.layout import describe, empty_storage, to_storage
+from bench_run.tensors.layout import describe, empty_storage, storage_size, storage_type, to_storage
 from bench_run.tensors.seeded.derived import DERIVED_HINTS, derive
 from bench_run.tensors.seeded.draws import MAKERS, Draw, bit_stream, draw_of, fill, powers_of_two
 from bench_run.tensors.seeded.init_plan import Init, InitPlan, parse_init
@@ -103,10 +104,14 @@ def _initialise(tensor: Tensor, init: Init, seed: int) -> Storage:
 def _from_file(tensor: Tensor, path: Path) -> Storage:
     """``.npy`` holds a logical array, converted to the type; anything else is the raw storage."""
     try:
-        if path.suffix == ".npy":
-            array = np.load(path, allow_pickle=False)
-        else:
-            array = np.frombuffer(path.read_bytes(), np.uint8)
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if path.suffix == ".npy":
+                array = np.load(file, allow_pickle=False)
+            else:
+                array = np.frombuffer(
+                    file.read(storage_size(tensor) * storage_type(tensor).itemsize), np.uint8
+                )
     except OSError as error:
         raise UsageError(f"--init: {path}: {error.strerror or error}") from None
     except ValueError as error:
@@ -117,8 +122,8 @@ def _from_file(tensor: Tensor, path: Path) -> Storage:
             raise UsageError(f"--init: {path}: {describe(tensor)} has {dims}")
         return to_storage(array, tensor)
     storage = empty_storage(tensor)
-    if array.size != storage.nbytes:
-        sizes = f"{storage.nbytes} bytes, the file has {array.size}"
+    if size != storage.nbytes:
+        sizes = f"{storage.nbytes} bytes, the file has {size}"
         raise UsageError(f"--init: {path}: {describe(tensor)} takes {sizes}")
     storage.view(np.uint8)[...] = array
     return storage

@@ -5,7 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
 
+from bench_schema.codec import encode
 from bench_schema.document import Case, Outcome, Validation
+from bench_schema.errors import DocumentError
+from bench_schema.journal import read_value
 
 from bench_run.errors import (
     BenchRunError,
@@ -281,6 +284,10 @@ class WorkerPool:
             return case_of(request, Outcome(error.status, str(error), worker.phase, error.detail))
         except BenchRunError as error:
             return case_of(request, Outcome("failed", str(error), worker.phase, error.detail))
+        try:
+            read_value("case", encode(case), f"engine {engine.key}")
+        except DocumentError as error:  # of what was measured something has no place in a document
+            case = case_of(request, Outcome("failed", str(error), worker.phase))
         if worker.is_worn or case.outcome.status in ("failed", "crashed"):
             # An error may be sticky: the next case gets a fresh process.
             self._workers.pop(engine.key, worker).close()

@@ -20,6 +20,7 @@ import time
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from bench_run.engines.reported import describe_error
 from bench_run.errors import TemplateLostError, WorkerCrashedError, WorkerTimeoutError
 from bench_run.worker.guardian import STOP
 from bench_run.worker.messages import (
@@ -207,7 +208,14 @@ class Worker:
                 ended = "" if failure is None else f"; one of its threads ended by {failure}"
                 message = f"{due.reason} (during {self.phase}); it was stopped{ended}"
                 raise WorkerTimeoutError(message, detail=detail_of(printed))
-        return self._pipe.recv()
+        try:
+            return self._pipe.recv()
+        except (EOFError, OSError):
+            raise
+        except Exception as error:  # foreign: its classes may not be known here
+            self.kill()
+            message = f"the worker sent what is no message: {describe_error(error)}"
+            raise WorkerCrashedError(message, detail=detail_of(self._tail.text())) from None
 
     def _how_it_died(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
