@@ -45,7 +45,7 @@ BELOW = {
         "validate": ("errors", "files", "graph", "reference", "tensors"),
         "measure": ("errors", "text", "graph", "streams", "machine", "tensors", "engines"),
         "profilers": ("errors", "files", "graph", "streams", "machine", "tensors", "engines"),
-        "plan": ("errors", "files", "graph", "tensors", "options", "engines"),
+        "plan": ("errors", "text", "files", "graph", "tensors", "options", "engines"),
         "worker": (
             "errors",
             "files",
@@ -63,6 +63,7 @@ BELOW = {
         ),
         "runner": (
             "errors",
+            "text",
             "files",
             "progress",
             "graph",

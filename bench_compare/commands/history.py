@@ -194,7 +194,8 @@ def read_archive(options: HistoryOptions) -> tuple[Archive, list[str]]:
     if folder is not None and not folder.is_dir():
         folder = None
     paths = files_of(options.archive)
-    wanted = {str(p if folder is None else p.relative_to(folder)): p for p in paths}
+    shown = {p: str(p if folder is None else p.relative_to(folder)) for p in paths}
+    wanted = {name.encode("utf-8", "backslashreplace").decode(): p for p, name in shown.items()}
     choice = ArchiveFilter(folder, options.by, options.repo, options.metric, options.filter)
     (archive, more), remarks = indexed(folder, wanted, lambda made: load_archive(made, choice))
     return archive, [*remarks, *more]

@@ -16,6 +16,7 @@ from bench_run.graph.chain import ChainGraph, chain_fingerprint, layer_fingerpri
 from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.work import family, main_data_type, total_work, work
 from bench_run.plan.engines import PlannedEngine, unique
+from bench_run.text import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,7 +62,7 @@ def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
         )
         return PlannedGraph(loaded, graph_id, total_work(p.graph for p in graph.places))
     graph_id = GraphId(
-        name=graph.name or PurePath(loaded.path.rpartition("!")[2]).stem,
+        name=plain_text(graph.name or PurePath(loaded.path.rpartition("!")[2]).stem),
         path=loaded.path,
         sha256=loaded.sha256,
         fingerprint=fingerprint(graph),

@@ -25,6 +25,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.graph.scale import with_sdpa_scale
 from bench_run.graph.sources.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
+from bench_run.text import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -108,7 +109,7 @@ class Gathered:
 def failed_case(failure: LoadFailure, engine: PlannedEngine) -> Case:
     name = Path(failure.path.rpartition("!")[2]).stem
     return Case(
-        id=f"{failure.path} on {engine.key}",
+        id=plain_text(f"{failure.path} on {engine.key}"),
         graph=GraphId(
             name, failure.path, failure.sha256, f"unread:{failure.path}", "unknown", "unknown"
         ),

@@ -25,6 +25,7 @@ from bench_run.runner.planning import likely_engines, outline_run, plan_opened
 from bench_run.runner.references import check_cache, check_references
 from bench_run.runner.rounds import Rounds
 from bench_run.runner.stopping import Referee, check_until_decided, until_decided
+from bench_run.text import plain_text
 from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.pool import WorkerPool
 from bench_run.worker.parent.start import Templates
@@ -208,12 +209,12 @@ def make_header(
     )
     run = Run(
         id=str(uuid.uuid4()),
-        label=options.label,
-        tags=dict(options.tag),
+        label=None if options.label is None else plain_text(options.label),
+        tags={plain_text(name): plain_text(value) for name, value in options.tag},
         started=now(),
         finished=None,
         complete=False,
-        command=tuple(command),
+        command=tuple(map(plain_text, command)),
         tool=Tool("bench-run", VERSION),
         settings=settings,
         shard=options.shard,

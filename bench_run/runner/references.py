@@ -309,7 +309,7 @@ class ReferenceStore:
 
     def _cache_file(self, graph: PlannedGraph) -> str | None:
         """File for the graph's seeded inputs; None once the run is over."""
-        name = hashlib.sha256(graph.id.path.encode()).hexdigest()[:16]
+        name = hashlib.sha256(os.fsencode(graph.id.path)).hexdigest()[:16]
         if not self._inputs.folder.is_dir():
             return None
         path = self._inputs.folder / f"{name}-{graph.id.fingerprint[:12]}"

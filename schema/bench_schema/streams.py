@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from errno import EMFILE, ENAMETOOLONG, ENFILE
+from errno import EMFILE, ENAMETOOLONG, ENFILE, ENOENT
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def refusal(error: OSError) -> str:
     """What the system refused, in a line that names the file where there is one."""
     if error.errno == ENAMETOOLONG:
         return f"{error.filename}: the name is too long for a file"
+    if error.errno == ENOENT and error.filename is None:
+        return "the working folder is not there any more"
     what = error.strerror or str(error) or type(error).__name__
     if error.errno in (EMFILE, ENFILE):
         return f"{what}: raise the limit of open files (ulimit -n)"
