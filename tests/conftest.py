@@ -102,7 +102,7 @@ def _hostile_folder(tmp_path_factory):
     info = folder / "hostile-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 1.0\n")
-    entries = "hostile = hostile_engine\nmortal = mortal_engine\n"
+    entries = "hostile = hostile_engine\nmortal = mortal_engine\nreports = reporting_engine\n"
     (info / "entry_points.txt").write_text(f"[bench_run.engines]\n{entries}")
     return folder
 

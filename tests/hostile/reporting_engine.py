@@ -123,7 +123,7 @@ VALUES = {
 
 
 def give(value):
-    if isinstance(value, Property):
+    if type(value) is Property:
         raise value.error
     return value
 
@@ -166,7 +166,7 @@ def odd(facts, name, value):
     """The facts, but for one field: it has this value, or the property of its name raises."""
     kind = type(facts)
     others = {each.name: getattr(facts, each.name) for each in fields(facts)}
-    if not isinstance(value, Property):
+    if type(value) is not Property:
         return kind(**{**others, name: value})
     made = type("Odd", (kind,), {name: property(lambda _: give(value))})
     found = made.__new__(made)
