@@ -17,6 +17,8 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bench_run.engines.arrange import MOST_COPIES
+from bench_run.engines.reported import Reports
 from bench_run.measure.clock import read_clock
 from bench_run.measure.contents import Contents, draw_moves
 from bench_run.measure.loop import flushes_caches
@@ -47,6 +49,8 @@ CHANGED_SHARE = 0.02
 """Of an input, in a timed run."""
 MOST_FILLED_BYTES = 64 * 1024**2
 """More is not poisoned between samples."""
+COPIES = {str(count) for count in range(1, MOST_COPIES + 1)}
+"""Numbers of copies of its buffers that a plan may report."""
 SAME, CHANGED, OVERWRITTEN, POISONED = "same", "changed", "overwritten", "poisoned"
 WORDS = {
     CHANGED: "a run on changed inputs takes {}, one on the same inputs {}",
@@ -77,7 +81,9 @@ class Probes:
         self, iterations: int, first_run_ns: int, output_bytes: int, input_bytes: int
     ) -> None:
         """So many iterations are timed, none of which takes much longer than the first run."""
-        copies = int(self.plan.facts.chosen.get("buffer copies", 1))
+        # The field itself is reported with the case; here it only widens what hooks may take.
+        word = Reports("plan").plan_facts(lambda: self.plan.facts).chosen.get("buffer copies", "")
+        copies = int(word) if word in COPIES else 1
         self._filled_bytes, self._copied_bytes = copies * output_bytes, copies * input_bytes
         long = 1 if first_run_ns > LONG_NS else 3
         self._cycles = 6 if first_run_ns < SHORT_NS else long

@@ -107,6 +107,7 @@ VALUES = {
     "none": None,
     "list": ["a", 1, None],
     "int-in-map": {"plan": 3, "math": "fp32"},
+    "copies-in-map": {"buffer copies": "many"},
     "bytes-in-map": {"plan": b"3", b"math": "fp32"},
     "surrogate-in-map": {"pl\udce9n": "caf\udce9"},
     "nan-in-map": {"plan": float("nan")},

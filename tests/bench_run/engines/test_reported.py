@@ -107,6 +107,20 @@ def test_whatever_is_reported_the_answer_is_plain_and_fits_the_document(tried):
     check_answers(*tried)
 
 
+@pytest.mark.parametrize("value", ["minus-one", "raises", "property-raises"])
+def test_a_plan_without_facts_is_measured(value):
+    _, answered = run_case("plan.facts", value)
+    assert "completed" == answered.value.outcome.status
+
+
+def test_copies_that_are_no_number_cost_nothing():
+    _, answered = run_case("plan.facts.chosen", "copies-in-map")
+    assert ("completed", "many") == (
+        answered.value.outcome.status,
+        answered.value.plan["buffer copies"],
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("field", FIELDS)
 def test_every_value_in_every_field_gives_a_plain_answer(field):
