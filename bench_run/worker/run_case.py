@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -35,6 +34,7 @@ from bench_run.errors import EngineError, UnsupportedGraphError, message_of
 from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.canaries import canaries_of
+from bench_run.measure.clock import read_clock
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
 from bench_run.measure.contents import contents_of
 from bench_run.measure.energy import Used, measure_energy
@@ -98,9 +98,9 @@ class Timeline:
     def time(self, name: str) -> Iterator[None]:
         self.current = name
         self.run.announce(name, 0)
-        begin = time.perf_counter_ns()
+        begin = read_clock()
         yield
-        took_ns = time.perf_counter_ns() - begin
+        took_ns = read_clock() - begin
         self.phases[f"{name}_ns"] = self.phases.get(f"{name}_ns", 0) + took_ns
 
     def enter(self, name: str, checked_ns: int = 0) -> None:
