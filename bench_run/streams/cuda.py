@@ -18,7 +18,7 @@ from __future__ import annotations
 import ctypes
 import statistics
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import c_float, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any
 
@@ -199,24 +199,34 @@ class ClockProbe:
         return float(counts[0]) / float(counts[1]) * 1e3
 
 
-PERSISTING_L2_BYTES = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE; 0 unless a program sets it
+PERSISTING_L2_BYTES = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE
 PERSISTING = "lines that persist in the L2 cache are let go before each iteration"
 
 
 class PersistingLines:
     """Lines in the part of the L2 cache that a program set aside: no flush evicts them. HIP knows
-    none."""
+    none.
+
+    Drivers set some aside for every program (12 MB on an H200). Caches are cold where this process
+    has none, until a program asks for it.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        with suppress(EngineError):  # a device without such a part
+            driver.call("cuCtxSetLimit", PERSISTING_L2_BYTES, 0)
+        self._usual = self._size()
 
-    def may_be(self) -> bool:
-        """Whether this process has set any of the cache aside; older devices cannot."""
+    def _size(self) -> int:
         try:
             size = self._driver.number("cuCtxGetLimit", PERSISTING_L2_BYTES, kind=c_size_t)
-        except EngineError:
-            return False
-        return bool(size)
+        except EngineError:  # older devices have none
+            return 0
+        return int(size)
+
+    def may_be(self) -> bool:
+        """Whether a program has set any of the cache aside since."""
+        return self._size() != self._usual
 
     def let_go(self) -> None:
         """The device must be idle; from here on they are lines like others."""
@@ -400,9 +410,9 @@ class CudaStream(CudaMemory, GatedStream):
         self._next = 0
         self._gate = Gate(self.driver, self.handle)
         self._scratch = self.allocate(64)
-        self._lines = PersistingLines(self.driver)
         self._probe = ClockProbe(self.driver, self.handle)
         size = flushed_bytes(cache, 2 * device.l2_bytes, pass_bytes)
+        self._lines = None if size is None else PersistingLines(self.driver)
         self._flush = None if size is None else self._reader(size)
         self._prepare()
 

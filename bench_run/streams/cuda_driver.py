@@ -183,6 +183,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuCtxSetCurrent": (c_void_p,),
     "cuCtxSynchronize": (),
     "cuCtxGetLimit": (POINTER(c_size_t), c_int),
+    "cuCtxSetLimit": (c_int, c_size_t),
     "cuCtxResetPersistingL2Cache": (),
     "cuStreamCreate": (_OUT, c_uint),
     "cuStreamDestroy_v2": (c_void_p,),

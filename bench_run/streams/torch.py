@@ -61,13 +61,15 @@ class TorchStream(GatedStream):
         self._gate: Gate | None = None
         self._handle = c_void_p(self._stream.cuda_stream)
         self._probe: ClockProbe | None = None
-        self._lines = None if self._driver is None else PersistingLines(self._driver)
+        self._lines: PersistingLines | None = None
         if self._driver is not None:
             self._probe = ClockProbe(self._driver, self._handle)
             if self.clock != "host":
                 self._gate = Gate(self._driver, self._handle)
         size = flushed_bytes(cache, 2 * l2_bytes(device), pass_bytes)
         self._flush = None if size is None else self._reader(size)
+        if self._flush is not None and self._driver is not None:
+            self._lines = PersistingLines(self._driver)
         self._prepare()
 
     def _reader(self, size: int) -> Callable[[], None]:

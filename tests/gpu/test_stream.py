@@ -157,8 +157,12 @@ def persisting_read(stream, size):
     return read
 
 
-def test_no_part_of_the_cache_is_set_aside_unless_a_program_does_so(stream):
-    assert not stream._lines.may_be()
+def test_no_part_of_the_cache_is_set_aside_unless_a_program_does_so():
+    cold = open_stream(0, "cold")
+    assert not cold._lines.may_be()
+    with set_aside(cold, 8 << 20):
+        assert cold._lines.may_be()
+    assert not cold._lines.may_be()
 
 
 def test_lines_that_persist_do_not_make_a_cold_read_faster(stream):
