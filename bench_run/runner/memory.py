@@ -22,7 +22,7 @@ from bench_run.machine.memory import free_host_bytes
 from bench_run.machine.telemetry import free_memory_bytes
 from bench_run.streams.host import last_level_cache_bytes
 from bench_run.tensors.layout import memory_order
-from bench_run.validate.settings import KEPT_BYTES
+from bench_run.validate.settings import CHANGED_SHARES, KEPT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,8 +131,8 @@ def _buffers(graph: Graph, cache: str, *, on_host: bool) -> int:
 
 def _while_checked(graph: Graph, here: int, beside: int) -> int:
     """In the worker: buffers and the results that an engine allocates beside them, outputs of the
-    first run, of timed ones, of one more and of one on other inputs; and what is expected, in the
-    memory's order."""
+    first run, of timed ones, of one more, of one on other inputs and of those on inputs that are
+    changed in part; and what is expected, in the memory's order."""
     inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
     again = 2 * inputs if inputs <= OTHER_INPUTS_BYTES else inputs
     kept = 2 * outputs + min(KEPT_AT_A_TIME, KEPT_BYTES, 2 * outputs)
@@ -141,7 +141,8 @@ def _while_checked(graph: Graph, here: int, beside: int) -> int:
         for t in graph.outputs
     )
     results = outputs if here else 0
-    held = here - beside + results + again + 2 * outputs + kept
+    in_part = len(CHANGED_SHARES) * outputs + inputs // 2  # and what the change overwrites
+    held = here - beside + results + again + 2 * outputs + kept + in_part
     return held + max(beside - results, expected)
 
 

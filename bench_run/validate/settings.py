@@ -12,6 +12,9 @@ GOLDEN = "golden"
 """The reference by stored tensors."""
 KEPT_BYTES = 256 << 20
 """Once so much is kept of timed iterations, only the last one is kept besides."""
+CHANGED_SHARES = 1 / 4, 1 / 32
+"""Of each input, in runs whose outputs are kept as well: much, so that outputs change beyond their
+tolerance, and little, so that an answer which is known again by a few elements is found."""
 
 
 @dataclass(frozen=True)

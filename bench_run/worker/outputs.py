@@ -28,7 +28,7 @@ from bench_run.validate.outputs import (
     save_outputs,
     validation,
 )
-from bench_run.validate.settings import KEPT_BYTES
+from bench_run.validate.settings import CHANGED_SHARES, KEPT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -214,9 +214,6 @@ SHARE_OF_KEEPING = 0.05
 BYTES_EACH_ROUND = 64 * 1024**2
 """Larger inputs are compared with their copy in the first round only; where outputs are larger runs
 on changed inputs are read in the first round only."""
-CHANGED_SHARES = 1 / 4, 1 / 32
-"""Of each input: much, so that outputs change beyond their tolerance, and little, so that an answer
-which is known again by a few elements is found."""
 
 
 @dataclass(frozen=True)

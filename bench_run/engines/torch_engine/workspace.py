@@ -53,6 +53,8 @@ ROWS = {
     "BlockScaleDequantizeAttributes": Scratch(outputs=4.0),
 }
 """Of an operation or mode where intermediate results are more than usual, or less."""
+HALF_COLUMNS = 5
+"""So many times its columns is what a convolution in half precision was measured to take."""
 FORMULA = ("RMSNorm", "Resample", "BlockScale", "Moe")
 """Computed in the compute type, whatever the type of the tensors."""
 
@@ -70,7 +72,7 @@ def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:
             width = max(4, width)
             return converted_bytes(part, node, width) + scratch_bytes(part, node, row, width)
         if node.type.startswith("Convolution") and width == 2:
-            return width * columns_of(part, node) + scratch_bytes(
+            return HALF_COLUMNS * width * columns_of(part, node) + scratch_bytes(
                 part, node, Scratch(outputs=1.0), width
             )
         return scratch_bytes(part, node, row, width)
