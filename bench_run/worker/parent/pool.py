@@ -283,6 +283,8 @@ class WorkerPool:
             self._forget(engine)
             return case_of(request, Outcome(error.status, str(error), worker.phase, error.detail))
         except BenchRunError as error:
+            # Memory, say, is gone: what this process holds would be missing for the next case, too.
+            self._workers.pop(engine.key, worker).close()
             return case_of(request, Outcome("failed", str(error), worker.phase, error.detail))
         try:
             read_value("case", encode(case), f"engine {engine.key}")
