@@ -89,10 +89,11 @@ def test_a_thread_that_ends_by_an_exception_is_noted(die):
     )
 
 
+@pytest.mark.slow  # the limit holds for the import as well, which takes seconds on a busy machine
 def test_a_hang_says_which_limit_and_which_thread_is_gone(die):
-    outcome = case_of(die(["thread_hangs"], timeout_s=1.0), "thread_hangs").outcome
+    outcome = case_of(die(["thread_hangs"], timeout_s=8.0), "thread_hangs").outcome
     reason = (
-        "no answer within --timeout 1 s (during first_run); it was stopped; "
+        "no answer within --timeout 8 s (during first_run); it was stopped; "
         "one of its threads ended by ValueError: no tile left"
     )
     assert ("timed out", reason) == (outcome.status, outcome.reason)
