@@ -39,7 +39,7 @@ test: $(TEST_STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(TEST_STAMP)
-	$(BIN)/python -m pytest -m slow
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -m "slow or (hypothesis and not gpu and not hardware)"
 
 fuzz: $(TEST_STAMP)
 	PYTHONPATH=.:schema $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)

@@ -12,15 +12,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.detection import is_hypothesis_test
 
 from bench_run.worker.parent import start
 from tests.conformance.opening import absence
-from tests.support import graph_json
+from tests.support import examples, graph_json
 from tests.warm_commands import WarmCommands, warm_workers
 
-# The same examples in every run, so that a build fails for what it changed. To look for new ones:
+# The same examples in every run, so that a build fails for what it changed; a third of them on each
+# commit, all where HYPOTHESIS_PROFILE=thorough (`make test-slow`). To look for new ones:
 # HYPOTHESIS_PROFILE=explore make test
-settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=examples(100))
+settings.register_profile("thorough", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
@@ -33,6 +36,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_itemcollected(item):
+    """`-m hypothesis` selects them: Hypothesis itself adds the mark when all is selected."""
+    if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+        item.add_marker("hypothesis")
 
 
 @pytest.hookimpl(trylast=True)
@@ -55,6 +64,13 @@ def pytest_collection_finish():
     """Thousands of tests and what they import stay: a collection that searched them would take half
     a second, and each that a measurement begins with does."""
     gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_objects_to_search():
+    """What earlier modules imported and left is searched no more: a worker has hundreds of modules,
+    and each measurement begins with a collection."""
     gc.freeze()
 
 

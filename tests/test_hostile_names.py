@@ -23,6 +23,7 @@ from bench_run.report import console, formats
 from bench_run.text import visible
 from tests.bench_compare.build import case, document, engine, side, steady
 from tests.bench_compare.report.shown import render
+from tests.support import examples
 
 PARTS = (
     *(
@@ -67,7 +68,7 @@ def assert_table(text):
 
 
 @given(NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_no_report_of_a_comparison_steers_a_terminal(name):
     base, other = named(name, "a"), named(name, name, 1.2)
     found = compare(side("a", base), [side(name, other)], Policy())
@@ -79,7 +80,7 @@ def test_no_report_of_a_comparison_steers_a_terminal(name):
 
 
 @given(NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_report_of_a_run_steers_a_terminal(name):
     found = named(name, name)
     for make in formats.FORMATS.values():

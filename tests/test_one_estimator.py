@@ -33,6 +33,7 @@ from bench_run.tune import record
 from tests.bench_compare import build
 from tests.bench_compare.report.shown import render
 from tests.bench_compare.report.unblock import unblocked
+from tests.support import examples
 
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
 WIDE = View(width=200, all=True)
@@ -174,7 +175,7 @@ def same(found, expected, tolerance=PRINTED):
     return found == pytest.approx(expected, rel=tolerance)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(rounds())
 def test_a_case_has_one_time_in_every_output_of_its_document(found):
     told = dict(told_alone(document("a", numpy=found)))
@@ -184,7 +185,7 @@ def test_a_case_has_one_time_in_every_output_of_its_document(found):
     }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(rounds(), rounds(), rounds())
 def test_a_comparison_tells_the_times_of_its_documents(first, second, third):
     """One document against one, and two against one."""
@@ -202,7 +203,7 @@ def test_a_comparison_tells_the_times_of_its_documents(first, second, third):
         assert same(means(table.times, table.sources)[0], expected[0])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(rounds(), rounds())
 def test_two_engines_of_a_document_have_one_ratio(a, b):
     found = document("a", numpy=a, torch=b)

@@ -17,9 +17,8 @@ def test_bad_news_never_exits_zero(tmp_path, trouble):
     assert [] == violations(range(2), True, tmp_path / "world", trouble)
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
-def test_no_news_never_exits_two(tmp_path, first):
-    assert [] == violations(range(first, first + 20), False, tmp_path / "world")
+def test_no_news_never_exits_two(tmp_path):
+    assert [] == violations(range(20), False, tmp_path / "world")
 
 
 @pytest.mark.slow

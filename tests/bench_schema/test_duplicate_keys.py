@@ -17,6 +17,8 @@ from bench_schema.errors import SchemaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import examples
+
 DOCUMENTS = Path(__file__).parents[1] / "data" / "documents"
 LAYOUTS = st.sampled_from(
     [{}, {"indent": 3}, {"separators": (",", ":")}, {"separators": (" ,\n", " : ")}]
@@ -36,13 +38,13 @@ def text_of(value, layout, ascii_only=False):
     return json.dumps(value, ensure_ascii=ascii_only, **layout).encode("utf-8", "surrogatepass")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(VALUES, LAYOUTS, st.booleans())
 def test_a_text_without_a_key_twice_passes(value, layout, ascii_only):
     assert refuse_duplicate_keys(text_of(value, layout, ascii_only), "x") is None
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(VALUES, st.lists(NAMES, unique=True, max_size=6), LAYOUTS, st.data())
 def test_a_key_twice_in_one_object_is_found(value, names, layout, data):
     """The object is somewhere inside; its other members stand between and around the two."""
@@ -57,7 +59,7 @@ def test_a_key_twice_in_one_object_is_found(value, names, layout, data):
         refuse_duplicate_keys(text, "x")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(VALUES, VALUES)
 def test_one_key_in_two_objects_passes(first, second):
     text = json.dumps([{"a": first}, {"a": {"a": second}}, {"a": 0}]).encode()

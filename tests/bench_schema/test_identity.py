@@ -17,6 +17,8 @@ from bench_schema.identity import (
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from tests.support import examples
+
 
 @pytest.mark.parametrize(
     ("key", "expected"),
@@ -130,7 +132,7 @@ def test_where_each_side_has_one_case_of_each_graph_all_meet(base, order):
 
 
 @given(sides, sides)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_groups_stand_in_the_order_of_their_first_cases(base, other):
     firsts = [group.members[0] for group in gather(held_by(base, other))]
     assert all(a < b for a, b in pairwise(firsts))

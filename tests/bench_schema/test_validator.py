@@ -15,6 +15,8 @@ from bench_schema.errors import FutureVersionError, SchemaError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support import examples
+
 JUNK = st.sampled_from(
     [
         *(None, True, False, 0, 1, -1, 1.0, -0.5, 1.5, 1e300, 2**53, 2**64, -(2**70)),
@@ -118,7 +120,7 @@ def consistent_rounds(rounds):
     return once and all(cuts) and max(indices, default=0) < codec.MOST_ROUNDS
 
 
-QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from tests.bench_compare.build import (
     steady,
     validation,
 )
+from tests.support import examples
 
 MS = 1e6
 
@@ -317,7 +318,7 @@ STATES = st.sampled_from(["completed"] * 5 + ["failed"])
 
 
 @given(st.lists(st.tuples(LEVELS, STATES), min_size=1, max_size=6), st.integers(0, 9))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_swapping_the_sides_swaps_every_verdict(cases, seed):
     random = np.random.default_rng(seed)
     base = [case(f"g{n}", steady(random, MS)) for n in range(len(cases))]

@@ -14,6 +14,7 @@ from bench_compare.comparison.conclusion import conclude
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, engine, round_, side, steady
+from tests.support import examples
 
 CASES = 12
 
@@ -166,7 +167,7 @@ def test_a_unit_that_is_slower_at_the_same_clock_is_no_matter_of_the_clock():
     assert {Verdict.SLOWER} == {one.verdict for one in found.cases}
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 3), st.integers(2, 4))
 def test_suites_in_pieces_have_the_answers_of_the_whole(seed, base, other, pieces):
     random = np.random.default_rng(seed)

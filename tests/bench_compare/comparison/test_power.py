@@ -9,14 +9,21 @@ from tests.benchmarks.compare_power import SCENARIOS, Design, pair, rates
 DESIGN = Design(graphs=400)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+QUICK = ("iid", "run.2", "clk15", "all")
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK), id=name)
+    for name in SCENARIOS
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_identical_builds_raise_no_alarm(name):
     found = rates(pair(SCENARIOS[name], DESIGN, 0.0, seed=11), 0.0)
     assert found.alarms <= 0.0025
     assert found.coverage >= 0.90  # 95 % in the mean, here of 400 cases
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_true_five_percent_is_found(name):
     found = rates(pair(SCENARIOS[name], DESIGN, 0.05, seed=12), 0.05)
     assert found.power >= 0.95

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_compare.compose.prediction import alone, ratio, total
+from tests.support import examples
 
 EVERY = np.ones(12, dtype=bool)
 
 
 @given(documents=st.integers(1, 4), seed=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_rows_alone_have_the_interval_of_a_sum_of_one_row(documents, seed):
     generator = np.random.default_rng(seed)
     values = generator.uniform(1, 9, (4, 12))

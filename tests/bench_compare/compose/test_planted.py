@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bench_compare.errors import InputError, UsageError
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.worlds import CHAIN, LAYOUTS, STATES, TWO, World, composed
+from tests.support import examples
 
 
 def test_layers_and_planted_seams_add_up_to_the_whole(tmp_path):
@@ -321,7 +322,9 @@ def by_hand(world, choice, least_seam=0):
 
 @given(world=random_worlds())
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_no_choice_of_a_planted_world_is_faster_than_the_one_that_is_found(world, tmp_path):
     found = composed(world, tmp_path, choose="time")

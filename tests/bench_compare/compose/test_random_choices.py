@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.bench_compare.compose.worlds import World, composed
+from tests.support import examples
 
 IDLE_J_PER_NS = 50e-9
 """Of the planted idle power."""
@@ -119,7 +120,9 @@ def draw_limits(draw):
 @pytest.mark.parametrize("goal", VALUES)
 @given(seed=st.integers(0, 2**32))
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_no_choice_of_a_random_world_is_better_than_the_one_that_is_found(goal, seed, tmp_path):
     draw = Random(seed)

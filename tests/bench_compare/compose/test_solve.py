@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_compare.compose.optimum import Limit, Problem, Term, corners, least, minimise, muted
+from tests.support import examples
 
 
 def costs(draw, shape, holes=True):
@@ -40,7 +41,7 @@ def every_choice(sizes):
 
 
 @given(networks())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_solver_finds_what_trying_everything_finds(network):
     problem = Problem(tuple(network[0]), tuple(network[1]))
     found = minimise(problem, 1.0, 0.0)
@@ -108,7 +109,7 @@ GOALS = {"time": lambda t, e: t, "energy": lambda t, e: e, "edp": lambda t, e: t
 
 @pytest.mark.parametrize("goal", GOALS)
 @given(problem=problems())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_least_time_energy_and_product_within_limits_are_those_of_trying_everything(
     goal, problem
 ):
@@ -121,7 +122,7 @@ def test_the_least_time_energy_and_product_within_limits_are_those_of_trying_eve
 
 
 @given(problem=problems(lift=0))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_product_of_sums_below_zero_is_not_called_the_least_where_it_is_not(problem):
     found = least(problem, "edp")
     values = [time * energy for time, energy in admitted(problem)]
@@ -135,7 +136,7 @@ def test_a_pass_that_takes_less_than_nothing_has_no_least_product():
 
 
 @given(problem=problems(), solves=st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_search_under_limits_that_is_cut_short_knows_how_far_it_may_be_off(problem, solves):
     found = minimise(problem, 1.0, 0.0, solves)
     values = [time for time, _ in admitted(problem)]
@@ -146,7 +147,7 @@ def test_a_search_under_limits_that_is_cut_short_knows_how_far_it_may_be_off(pro
 
 
 @given(problem=problems())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_no_choice_lies_below_the_corners_of_time_and_energy(problem):
     found, complete = corners(problem)
     for time, energy in admitted(problem) if complete else ():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bench_compare.history.steps.detect import detect, odd_heads
 from bench_compare.history.steps.noise import Grid
+from tests.support import examples
 
 LEAST = math.log1p(0.01)
 
@@ -164,7 +165,7 @@ def test_a_series_that_is_never_there_costs_nothing():
     assert [25] == [event.build for event in found(values).events]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 0.5), st.integers(4, 26))
 def test_the_mirrored_archive_has_the_mirrored_events(seed, size, at):
     values = archive(seed, cases=6, builds=30)
@@ -175,7 +176,7 @@ def test_the_mirrored_archive_has_the_mirrored_events(seed, size, at):
     ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 10**6), st.randoms())
 def test_the_order_of_the_series_changes_nothing(seed, random):
     values = archive(seed, cases=8, builds=30)
@@ -188,7 +189,7 @@ def test_the_order_of_the_series_changes_nothing(seed, random):
     assert plain == mixed
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.integers(0, 10**6), st.floats(-20, 40))
 def test_the_unit_of_time_changes_nothing(seed, offset):
     values = archive(seed, cases=6, builds=30)

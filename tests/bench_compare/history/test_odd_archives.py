@@ -14,6 +14,7 @@ from bench_compare.cli import main
 from bench_compare.history.steps.detect import detect
 from bench_compare.history.steps.noise import Grid
 from tests.bench_compare.history import make
+from tests.support import examples
 
 LEAST = math.log1p(0.01)
 
@@ -128,7 +129,7 @@ def test_a_thousand_documents_of_one_case_show_their_step():
     assert abs(event.build - 600) <= 2
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(0, 10**6),
     st.floats(0.06, 0.3),
@@ -145,7 +146,7 @@ def test_an_accepted_step_does_not_move_whatever_is_appended(seed, size, more):
     assert [15] == [event.build for event in later if event.pinned]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.08, 0.3), st.integers(0, 20))
 def test_a_large_step_stays_while_like_documents_are_appended(seed, size, more):
     random = np.random.default_rng(seed)

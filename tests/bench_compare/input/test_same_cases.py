@@ -103,9 +103,12 @@ def test_each_graph_meets_itself_on_another_engine_and_the_header_says_so(measur
     assert (names[0] != names[1]) == (sentence in comparison.warnings)
 
 
-@pytest.mark.needs("torch:cpu")
-def test_threads_of_the_engine_are_a_difference_that_must_agree(measured):
-    comparison = compared(measured("torch:cpu+threads=1"), measured("torch:cpu"))
+@pytest.mark.parametrize(
+    "engine",
+    ["numpy", pytest.param("torch:cpu", marks=[pytest.mark.needs("torch:cpu"), pytest.mark.slow])],
+)
+def test_threads_of_the_engine_are_a_difference_that_must_agree(measured, engine):
+    comparison = compared(measured(f"{engine}+threads=1"), measured(engine))
     assert ("1", "not set") == told(comparison)["threads of the engine"]
     assert "threads of the engine" == comparison.differences[0].name
 

@@ -11,6 +11,7 @@ from bench_compare.comparison.judging.verdict import Move, judge
 from bench_compare.statistics.columns import Columns
 from bench_compare.statistics.discovery import false_discovery
 from bench_compare.statistics.intervals import DOCUMENT, ROUND, estimate
+from tests.support import examples
 
 CASES, ROUNDS = 19, 5
 LIMIT = np.full(CASES, np.log(1.01))
@@ -96,7 +97,7 @@ def test_one_case_whose_documents_differ_is_wide_and_the_others_are_not():
     assert np.median(width[1:] / before[1:]) == pytest.approx(1, abs=0.2)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
 def test_a_suite_split_over_documents_has_the_estimates_of_the_whole(seed, pieces):
     random = np.random.default_rng(seed)
@@ -114,7 +115,7 @@ def test_a_suite_split_over_documents_has_the_estimates_of_the_whole(seed, piece
     assert (moves(found) == moves(whole)).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_the_order_of_the_rounds_changes_nothing(seed):
     random = np.random.default_rng(seed)

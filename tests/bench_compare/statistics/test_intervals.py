@@ -37,6 +37,7 @@ from bench_compare.statistics.variances import (
     run_variance,
     shrink,
 )
+from tests.support import examples
 
 NAN = math.nan
 LOGS = hnp.arrays(float, (7, 4), elements=st.floats(5, 20))
@@ -140,7 +141,7 @@ def test_q_is_never_below_p_and_keeps_its_order(p):
 
 
 @given(LOGS, LOGS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_swapping_the_sides_mirrors_every_number(base, other):
     there, back = estimate(base, other), estimate(other, base)
     assert np.allclose(there.shift, -back.shift)
@@ -150,7 +151,7 @@ def test_swapping_the_sides_mirrors_every_number(base, other):
 
 
 @given(LOGS, LOGS, st.floats(-3, 3))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_another_unit_of_time_changes_no_ratio(base, other, factor):
     there, scaled = estimate(base, other), estimate(base + factor, other + factor)
     assert np.allclose(there.low, scaled.low, atol=1e-9)

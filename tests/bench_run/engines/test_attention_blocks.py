@@ -10,6 +10,8 @@ from math import prod
 import numpy as np
 import pytest
 
+from tests.support import examples
+
 pytest.importorskip("torch")
 import torch
 from hypothesis import given, settings
@@ -37,7 +39,7 @@ def test_blocks_agree_with_the_reference(family, scores, monkeypatch):
 
 
 @given(st.tuples(*[st.integers(1, 7)] * 4), st.integers(1, 400))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_blocks_cover_each_score_once_and_stay_small(dims, most):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention, "BLOCK_SCORES", most)

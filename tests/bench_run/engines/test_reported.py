@@ -29,6 +29,7 @@ from bench_run.tensors.data import Data
 from bench_run.validate.settings import ValidationSettings
 from bench_run.worker.main import EngineServer, answer
 from bench_run.worker.messages import Open, Refusal, RunCase
+from tests.support import examples
 
 GRAPH = make_graphs("add: dims=4x8")[0]
 GRAPH_ID = GraphId("add", "add.json", "0" * 64, "f", "add", "float")
@@ -102,7 +103,7 @@ TRIED = [(field, value) for field in FIELDS for value in VALUES if (field, value
 
 
 @given(st.sampled_from(TRIED))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_whatever_is_reported_the_answer_is_plain_and_fits_the_document(tried):
     check_answers(*tried)
 

@@ -10,6 +10,7 @@ from bench_run.errors import GraphError
 from bench_run.graph.format.hipdnn_json import read_graph, write_graph
 from bench_run.graph.work import family, work
 from tests.bench_run.graph.builders import COLLECTED, conv_bias_relu, graphs
+from tests.support import examples
 
 scalars = (
     st.none()
@@ -60,7 +61,7 @@ def outcome(text):
     return "fine"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(ORIGINALS), st.data(), anything)
 def test_a_changed_value_gives_a_graph_or_one_line(original, data, new):
     path = data.draw(st.sampled_from(list(places(original))))

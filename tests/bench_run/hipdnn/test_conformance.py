@@ -15,7 +15,15 @@ from bench_run.graph.scale import scaled
 from tests.conformance.test_promises import *  # noqa: F403 - the list of promises is one
 
 
-@pytest.fixture(scope="module", params=["old", "middle", "hard", "newest"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "old",
+        pytest.param("middle", marks=pytest.mark.slow),
+        pytest.param("hard", marks=pytest.mark.slow),
+        "newest",
+    ],
+)
 def engine_spec(request):
     return request.param
 

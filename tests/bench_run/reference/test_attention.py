@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import examples
+
 FORWARD, BACKWARD = "SdpaAttributes", "SdpaBackwardAttributes"
 
 
@@ -77,7 +79,7 @@ def data(problem, normal):
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(problem=problems(), order=st.integers(0, 23))
 def test_forward_agrees_with_torch(problem, order, run_node, normal, permuted):
     import torch
@@ -104,7 +106,7 @@ def test_forward_agrees_with_torch(problem, order, run_node, normal, permuted):
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(problem=problems())
 def test_backward_agrees_with_autograd(problem, run_node, normal):
     import torch

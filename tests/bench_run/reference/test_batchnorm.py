@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
+from tests.support import examples
 
 INFERENCE = "BatchnormInferenceAttributes"
 VARIANCE = "BatchnormInferenceAttributesVarianceExt"
@@ -35,7 +36,7 @@ def operands(normal, shape):
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(shape=dims, order=st.integers(0, 119))
 def test_both_forms_of_inference_agree_with_torch(shape, order, run_node, normal, permuted):
     import torch
@@ -61,7 +62,7 @@ def test_both_forms_of_inference_agree_with_torch(shape, order, run_node, normal
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(shape=dims.filter(lambda d: d[0] * np.prod(d[2:]) > 1))
 def test_training_agrees_with_torch(shape, run_node, normal):
     import torch
@@ -87,7 +88,7 @@ def test_training_agrees_with_torch(shape, run_node, normal):
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(shape=dims, saved=st.booleans())
 def test_backward_agrees_with_autograd(shape, saved, run_node, normal):
     import torch

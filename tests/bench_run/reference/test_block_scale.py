@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
+from tests.support import examples
 
 DEQUANTIZE, QUANTIZE = "BlockScaleDequantizeAttributes", "BlockScaleQuantizeAttributes"
 
@@ -65,7 +66,7 @@ def test_blocks_lie_along_the_axis(run_node):
     assert got["scale"].tolist() == [[2.0, 2.0**-7], [2.0**-8, 2.0**-6]]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     values=st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=70),
     block=st.integers(1, 33),

@@ -13,6 +13,7 @@ from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.model import Node, Tensor
 from bench_run.reference import OPERATIONS
 from bench_run.reference.common import SCRATCH_BYTES
+from tests.support import examples
 
 FORWARD, DATA, WEIGHT = (f"Convolution{direction}Attributes" for direction in ("Fwd", "Bwd", "Wrw"))
 
@@ -67,7 +68,7 @@ def expected(torch, problem, x, w):
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(problem=problems())
 def test_all_three_directions_agree_with_torch(problem, run_node, normal, permuted):
     import torch

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
+from tests.support import examples
 
 TYPE = "MatmulAttributes"
 
@@ -23,7 +24,7 @@ def shapes(draw):
     return batch, divisors(), divisors(), [draw(st.integers(1, 5)) for _ in range(3)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(shape=shapes(), order=st.integers(0, 23))
 def test_each_matrix_serves_consecutive_batches(shape, order, run_node, normal, permuted):
     batch, left, right, (m, n, k) = shape

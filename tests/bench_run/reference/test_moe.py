@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
+from tests.support import examples
 
 FORWARD, BACKWARD = "MoeGroupedMatmulAttributes", "MoeGroupedMatmulBwdAttributes"
 
@@ -25,7 +26,7 @@ def groups(draw):
     return experts, rows, (0, *sorted(cuts))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(group=groups())
 def test_each_row_meets_the_weights_of_its_expert(group, run_node, normal):
     experts, rows, first = group
@@ -38,7 +39,7 @@ def test_each_row_meets_the_weights_of_its_expert(group, run_node, normal):
             np.testing.assert_allclose(got[0, r], token[0, r] @ weight[g % experts], rtol=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(group=groups())
 def test_the_weight_gradient_is_the_adjoint_of_forward(group, run_node, normal):
     experts, rows, first = group

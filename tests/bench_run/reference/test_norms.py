@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.model import Node
 from bench_run.reference.norms import normalised_axes
+from tests.support import examples
 
 LAYER, LAYER_BACKWARD = "LayernormAttributes", "LayernormBackwardAttributes"
 RMS, RMS_BACKWARD = "RMSNormAttributes", "RMSNormBackwardAttributes"
@@ -29,7 +30,7 @@ def layers(draw):
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(layer=layers(), order=st.integers(0, 23), saved=st.booleans())
 def test_layer_norm_agrees_with_torch(layer, order, saved, run_node, normal, permuted):
     import torch
@@ -108,7 +109,7 @@ def test_a_scale_that_does_not_name_the_axes_is_refused(scale):
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     case=st.sampled_from([c for c in AXES if c[2] is None or c[2][0] != 1]), biased=st.booleans()
 )

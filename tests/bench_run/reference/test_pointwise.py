@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.operations import POINTWISE_MODES
 from bench_run.reference.pointwise import MODES
+from tests.support import examples
 
 TYPE = "PointwiseAttributes"
 PARAMETERS = {
@@ -52,7 +53,7 @@ def shrunk(shape, mask):
 
 @pytest.mark.needs("torch:cpu")
 @pytest.mark.parametrize("mode", sorted(set(MODES) - set(GRADIENTS)))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(shape=shapes, masks=st.tuples(st.integers(0, 31), st.integers(0, 31)), order=st.integers(0))
 def test_forward_modes_agree_with_torch(mode, shape, masks, order, run_node, normal, permuted):
     import torch

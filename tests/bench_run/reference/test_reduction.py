@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
 from bench_run.reference.reduction import MODES
+from tests.support import examples
 
 TYPE = "ReductionAttributes"
 
@@ -30,7 +31,7 @@ def problems(draw):
 
 @pytest.mark.needs("torch:cpu")
 @pytest.mark.parametrize("mode", sorted(MODES))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(problem=problems(), order=st.integers(0, 23))
 def test_every_mode_agrees_with_torch(mode, problem, order, run_node, normal, permuted):
     import torch

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
+from tests.support import examples
 
 FORWARD, BACKWARD = "ResampleFwdAttributes", "ResampleBwdAttributes"
 AVERAGES = ("avgpool_exclude_padding", "avgpool_include_padding")
@@ -32,7 +33,7 @@ def problems(draw, symmetric=False):
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(problem=problems(symmetric=True), order=st.integers(0, 119))
 def test_max_pooling_and_its_index_agree_with_torch(problem, order, run_node, normal, permuted):
     import torch
@@ -56,7 +57,7 @@ def test_max_pooling_and_its_index_agree_with_torch(problem, order, run_node, no
 
 
 @pytest.mark.needs("torch:cpu")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(problem=problems(symmetric=True), mode=st.sampled_from(AVERAGES))
 def test_averages_agree_with_torch(problem, mode, run_node, normal):
     import torch
@@ -77,7 +78,7 @@ def test_averages_agree_with_torch(problem, mode, run_node, normal):
     np.testing.assert_allclose(y, expected.numpy(), rtol=1e-12, atol=1e-13)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(problem=problems(), mode=st.sampled_from(("maxpool", *AVERAGES)))
 def test_backward_is_the_adjoint_of_forward(problem, mode, run_node, normal):
     """Each is linear near x: ⟨forward(x), dy⟩ = ⟨x, backward(dy)⟩."""

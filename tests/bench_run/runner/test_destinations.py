@@ -143,7 +143,15 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "full stdout",
+        "everything closed",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in list(STREAMS)[1:4]),
+        pytest.param("a reader that left", marks=pytest.mark.slow),
+    ],
+)
 def test_the_document_is_written_whoever_reads_along(small_graph, tmp_path, name):
     redirections, code, words = STREAMS[name]
     done = run(tmp_path, f"small_add.json {' '.join(QUICK)} -o run.json", redirections)
@@ -155,7 +163,16 @@ def test_the_document_is_written_whoever_reads_along(small_graph, tmp_path, name
     assert b"Exception" not in done.stderr
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437", "cp1252", "utf-8"])
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        "ascii",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("latin-1", "cp437", "cp1252", "utf-8")
+        ),
+    ],
+)
 def test_the_table_is_printed_in_what_the_terminal_can_show(small_graph, tmp_path, encoding):
     done = run(tmp_path, f"small_add.json {' '.join(QUICK)} -v", "", PYTHONIOENCODING=encoding)
     table = done.stdout.decode(encoding)

@@ -135,7 +135,12 @@ def test_nothing_measured_is_measured_again(graph_folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_that_is_stopped_leaves_a_document_that_can_be_resumed(
     graph_folder, tmp_path, number

@@ -19,6 +19,7 @@ from bench_run.tensors.golden import (
     write_hipdnn_golden,
 )
 from bench_run.tensors.layout import empty_storage
+from tests.support import examples
 
 ARRAY_TYPES = [name for name, row in DTYPES.items() if row.array_type is not None]
 PROVENANCE = {"reference": "numpy float64", "seed": "0"}
@@ -75,7 +76,7 @@ def test_a_bundle_comes_back_bit_for_bit(tmp_path, write, data_type, strides):
     assert golden.outputs[5].tobytes() == outputs[5].tobytes()
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(dims=st.lists(st.integers(1, 4), max_size=4), data_type=st.sampled_from(ARRAY_TYPES))
 def test_equal_data_gives_equal_files(tmp_path_factory, dims, data_type):
     of = graph(tensor(0, data_type, tuple(dims)), tensor(5))

@@ -22,6 +22,7 @@ from bench_run.tune.racing import (
     screen,
     survivors,
 )
+from tests.support import examples
 
 MARGIN = math.log(1.005)
 SETTINGS = RaceSettings()
@@ -188,7 +189,7 @@ def test_the_best_is_dropped_no_more_often_than_allowed():
     assert lost <= 3
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 10_000))
 def test_the_order_of_candidates_does_not_matter(seed):
     draw = np.random.default_rng(seed)
@@ -197,14 +198,14 @@ def test_the_order_of_candidates_does_not_matter(seed):
     assert survivors(logs, SETTINGS)[turned].tolist() == survivors(logs[turned], SETTINGS).tolist()
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 10_000), st.floats(-20, 20))
 def test_the_unit_of_time_does_not_matter(seed, shift):
     logs = blocks(np.random.default_rng(seed).uniform(0, 0.05, 8), 0.002, 6, seed)
     assert survivors(logs, SETTINGS).tolist() == survivors(logs + shift, SETTINGS).tolist()
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 10_000), st.lists(st.floats(-0.5, 0.5), min_size=6, max_size=6))
 def test_what_moves_all_of_a_block_does_not_matter(seed, moved):
     logs = blocks(np.random.default_rng(seed).uniform(0, 0.05, 8), 0.002, 6, seed)
@@ -212,7 +213,7 @@ def test_what_moves_all_of_a_block_does_not_matter(seed, moved):
     assert survivors(logs, SETTINGS).tolist() == other.tolist()
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.floats(0, 0.02), min_size=1, max_size=12), st.randoms(use_true_random=False))
 def test_the_preferred_is_never_behind_by_more_than_the_margin(behind, random):
     ranks = list(range(len(behind)))

@@ -101,7 +101,9 @@ def test_a_traceback_of_a_bug_is_kept(hostile, small_graph):
     assert "ValueError: a bug of the engine" in document.cases[0].outcome.detail
 
 
-@pytest.mark.parametrize("way", ["print", "locale", "leak"])
+@pytest.mark.parametrize(
+    "way", ["print", *(pytest.param(way, marks=pytest.mark.slow) for way in ("locale", "leak"))]
+)
 def test_noise_does_not_spoil_the_document(hostile, small_graph, way):
     document = bench_run.run([str(small_graph)], engine=[f"hostile:{way}"], **FAST)
     case = document.cases[0]

@@ -22,6 +22,7 @@ from bench_run.errors import UsageError
 from bench_run.runner.references import cache_folder
 from bench_run.worker import reference_cache
 from bench_run.worker.reference_cache import INDEX, LIST, PARTS, ReferenceCache
+from tests.support import examples
 
 KEYS = [f"{number:064x}" for number in range(10)]
 NAMES = ["3.npy", "7.npy"]
@@ -73,7 +74,7 @@ def test_another_key_is_not_had(cache, tmp_path):
     assert not cache.fetch(KEYS[1], NAMES, tmp_path / "had")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_a_single_bit_that_changed_is_found_and_the_entry_removed(data, tmp_path_factory):
     base = tmp_path_factory.mktemp("bits")
@@ -201,7 +202,7 @@ def test_the_entries_of_an_older_folder_are_had_and_make_room_in_the_order_of_th
     assert not list(cache.folder.glob(".*"))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_a_damaged_index_costs_no_run_its_end(data, tmp_path_factory):
     base = tmp_path_factory.mktemp("index")

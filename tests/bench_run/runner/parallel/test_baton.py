@@ -13,6 +13,7 @@ from bench_run.errors import StoppedError
 from bench_run.machine import device_lock
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.runner.parallel.baton import Baton
+from tests.support import examples
 
 LIMIT_S = 20.0
 
@@ -74,7 +75,7 @@ ways = st.sampled_from(("fine", "fails", "cools", "fails while it cools"))
 groups = st.lists(st.lists(ways, min_size=1, max_size=3), min_size=1, max_size=5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(groups)
 def test_one_measures_alone_and_groups_stay_together_whoever_fails(planned):
     baton, device, threads = Baton(), Device(), []

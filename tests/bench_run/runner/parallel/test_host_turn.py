@@ -16,6 +16,7 @@ from bench_run.runner.parallel import baton
 from bench_run.runner.parallel.baton import Baton, HostTurn
 from bench_run.runner.parallel.beside import DeviceBatons
 from tests.bench_run.runner.parallel.test_baton import LIMIT_S, run_all
+from tests.support import examples
 
 
 class Host:
@@ -71,7 +72,7 @@ def threads_of(batons, host, plan):
 CASES = st.tuples(st.integers(0, 2), st.booleans(), st.booleans())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(CASES, min_size=1, max_size=12))
 def test_whoever_is_to_be_alone_is_and_nobody_waits_for_ever(plan):
     turn, host = HostTurn(), Host()
