@@ -68,10 +68,11 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
             named = ", ".join(choices)
             raise UsageError(f"{flag}: no choice {chosen[flag]!r}; choose from {named}")
     folder = Path(arguments["--output"])
-    source = (arguments["--torch"] or "").rpartition(":")[0] or arguments["MODEL"]
+    torch_model = arguments["--torch"]
+    source = arguments["MODEL"] if torch_model is None else torch_model.rpartition(":")[0]
     with writing(folder):
         place = Place("-o", str(folder), (".json", ".toml", ".npy"))
-        check_places([Place("--torch" if arguments["--torch"] else "MODEL", source)], [place])
+        check_places([Place("MODEL" if torch_model is None else "--torch", source)], [place])
     model = _read(arguments)
     model = fuse(model) if chosen["--fuse"] == "on" else take_apart(model)
     lowering = ModelLowering(model, LOWERINGS, chosen["--layout"])
