@@ -8,9 +8,9 @@ changed, on overwritten or poisoned outputs. Each is held against runs before wh
 were written with the bytes that were there: these disturb caches as much.
 
 An engine that cheats is slower every time: the fastest run of a kind is held against the median of
-the others, so that a busy machine accuses nobody. What seems slower is measured again, in turns with
-runs that differ from it in nothing but these calls: the machine may be another one by then, and
-threads that slept wake up late on a busy one.
+the others, so that a busy machine accuses nobody. What seems slower is measured again, in turns
+with runs that differ from it in nothing but these calls: the machine may be another one by then,
+and threads that slept wake up late on a busy one.
 """
 
 from __future__ import annotations
