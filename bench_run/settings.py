@@ -40,6 +40,9 @@ class Options(RecordedSettings[NoReturn]):
     graphs: tuple[str, ...] = setting(())
     config: str | None = setting(None)
     """The file that gave some of these settings."""
+    hold_threads: bool = setting(False)
+    """True if `threads` was requested: engines on the CPU are then pinned to as many cores, and a
+    case that uses more is implausible. By default the libraries are only asked for one thread."""
     op: tuple[str, ...] = setting(
         (),
         flag="--op SPEC",
@@ -235,7 +238,6 @@ class Options(RecordedSettings[NoReturn]):
         flag="--plugin-path DIR",
         section="hipDNN plugins",
         help="folder of engine plugins",
-        common=True,
         tune=True,
         read_by="hipdnn",
     )

@@ -51,7 +51,9 @@ class EngineOptions:
     near_device: bool = False
     """Whether workers keep to the processors of their device's NUMA node."""
     threads: int | None = None
-    """Processor threads that an engine on the processor is held to; None: not held to a number."""
+    """Threads that an engine's libraries on the CPU start; None: as many as they like."""
+    hold_threads: bool = False
+    """True if an engine on the CPU is pinned to `threads` cores."""
     math: str = "fp32"
     """``fp32`` (strict), ``tf32`` or ``fast``."""
     cache: str = "hot"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 MOST_SHARDS = 10_000
+MOST_THREADS = 100_000
 SPANS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -60,6 +61,11 @@ def read_devices(flag: str, value: str) -> tuple[int, ...] | None:
             f"{flag}: expected a device number, several such as 0,2, or all: {value!r}"
         )
     return tuple(map(int, found))
+
+
+def read_threads(flag: str, value: str) -> int | None:
+    """``4``, or ``all`` as None."""
+    return None if value == "all" else read_whole(flag, value, 1, MOST_THREADS)
 
 
 def read_number(flag: str, value: str) -> float:
@@ -141,6 +147,7 @@ READERS: Mapping[str, Callable[[str, str], Any]] = {
     "ratio": read_ratio,
     "pair": read_pair,
     "devices": read_devices,
+    "threads": read_threads,
     "shard": read_shard,
 }
 """Kinds of settings that need no more of their row than its name."""
@@ -238,7 +245,7 @@ def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     values |= flag_values(arguments, Options)
     if arguments.get("GRAPH"):
         values["graphs"] = tuple(arguments["GRAPH"])
-    return values
+    return values | {"hold_threads": values.get("threads") is not None}
 
 
 def read_tune_options(arguments: Mapping[str, Any]) -> TuneOptions:

@@ -63,6 +63,7 @@ def engine_options(options: Options) -> EngineOptions:
         device=0 if options.devices is None else options.devices[0],
         near_device=asks_several(options.devices) or options.ray is not None,
         threads=options.threads,
+        hold_threads=options.hold_threads,
         math=options.math,
         cache=options.cache,
         timer=options.timer,
@@ -106,9 +107,10 @@ def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
     if spec.knobs and not takes_knobs(spec):
         raise UsageError(f"engine {spec.text}: {spec.name} has no knobs")
     device = options.device if spec.device is None else spec.device
-    threads = options.threads if spec.threads is None else spec.threads
+    if spec.threads is not None:
+        options = replace(options, threads=spec.threads, hold_threads=True)
     knobs = {**options.knobs, **spec.knobs}
-    return replace(options, device=device, threads=threads, knobs=knobs)
+    return replace(options, device=device, knobs=knobs)
 
 
 def asks_several(devices: Sequence[int] | None) -> bool:

@@ -199,6 +199,8 @@ def make_header(
         given["max_rounds"] = None
     if options.until is None:
         given["threshold_ratio"] = None
+    if not options.hold_threads and all(engine.device != "cpu" for engine in opened.engines):
+        given["threads"] = None  # a default that no engine of the run reads
     settings = Settings(
         **given,
         vendor_caches=options.vendor_caches,

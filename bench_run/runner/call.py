@@ -40,6 +40,7 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
     }
+    values["hold_threads"] = values.get("threads") is not None
     return run_benchmark(checked(Options(graphs=tuple(graphs), quiet=quiet, **values)))
 
 

@@ -138,9 +138,10 @@ class EngineServer:
             )
         if request.options.near_device:
             stay_near(engine.facts.device)
-        if request.options.threads is not None and engine.facts.device == "cpu":
-            self._threads = request.options.threads
-            pin_process(request.options.threads)
+        threads = request.options.threads
+        if threads is not None and request.options.hold_threads and engine.facts.device == "cpu":
+            self._threads = threads
+            pin_process(threads)
         clock, notes = engine.stream.clock, tuple(reports.notes)
         return EngineOpened(engine.facts, clock, self._import_ns, engine.devices, notes)
 

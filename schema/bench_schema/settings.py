@@ -360,13 +360,18 @@ class RecordedSettings(Generic[Unknown]):
     )
     """As asked for; `EngineRecord.knobs` has those that an engine took."""
     threads: int | None = setting(
-        None,
+        1,
         flag="--threads N",
         section="Engines",
-        help="hold engines on the CPU to N threads on N cores; for one engine only: "
-        "ENGINE+threads=N",
-        kind="whole",
+        help="threads of engines on the CPU: a number, which also holds them to as many cores, or "
+        "all; for one engine only: ENGINE+threads=N",
+        kind="threads",
+        common=True,
+        tune=True,
     )
+    """None: as many as the engine's libraries start. The default is one, as in PyTorch's own
+    benchmark utilities: threads that share a busy core wait for each other, and a small product
+    becomes several times slower."""
     max_rounds: int | Unknown = setting(
         30,
         flag="--max-rounds N",

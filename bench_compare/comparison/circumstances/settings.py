@@ -39,8 +39,17 @@ def _settings(
     return {row.word: reader(row) for row in rows_of(Settings).values() if row.agree == agree}
 
 
+def threads(document: Document) -> str | None:
+    """A number or ``all``; None for old documents, which do not say which it was."""
+    settings = document.run.settings
+    if settings.threads is None and settings.worker_start is not None:
+        return "all"
+    return None if settings.threads is None else str(settings.threads)
+
+
 MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     **_settings("must"),
+    "threads": threads,
     "device times": lambda d: _joined(
         frozenset().union(*{facts(case.rounds).timings for case in d.cases})
     ),

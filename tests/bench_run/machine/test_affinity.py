@@ -12,6 +12,7 @@ import bench_run
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.machine.affinity import choose_cpus
+from bench_run.options.read import read_threads
 
 QUICK = {"rounds": 1, "iterations": 2, "warmup": 0}
 
@@ -72,3 +73,16 @@ def test_more_threads_than_processors_are_refused(small_graph):
     most = len(os.sched_getaffinity(0))
     with pytest.raises(UsageError, match=f"this process may use {most} processors"):
         bench_run.run([str(small_graph)], engine=["numpy"], threads=most + 1, **QUICK)
+
+
+def test_engines_on_the_cpu_have_one_thread_unless_more_are_asked_for(small_graph):
+    runs = [
+        bench_run.run([str(small_graph)], engine=["numpy"], **threads, **QUICK)
+        for threads in ({}, {"threads": None})
+    ]
+    assert [1, None] == [run.run.settings.threads for run in runs]
+
+
+@pytest.mark.parametrize(("text", "threads"), [("all", None), ("2", 2)])
+def test_threads_are_a_number_or_all(text, threads):
+    assert threads == read_threads("--threads", text)

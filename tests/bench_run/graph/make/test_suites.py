@@ -69,7 +69,7 @@ def test_a_graph_is_no_suite() -> None:
 
 def test_graphs_that_come_along_are_found_by_name() -> None:
     assert (own_graphs("suite:smoke"), own_graphs("suite:resnet50")) == (
-        str(ROOT / "graphs" / "smoke"),
+        str(ROOT / "graphs" / "suites" / "smoke.toml"),
         str(ROOT / "graphs" / "suites" / "resnet50.toml"),
     )
 
