@@ -92,7 +92,7 @@ def parse_options(arguments: Mapping[str, Any]) -> CompareOptions:
         a=tuple(arguments["--a"]),
         b=tuple(arguments["--b"]),
         grouping=Grouping(
-            arguments["--group-by"] or "label", tuple(arguments["--label"]), arguments["--base"]
+            arguments["--group-by"], tuple(arguments["--label"]), arguments["--base"]
         ),
         policy=policy,
         shows_one=not any(arguments[flag] for flag in FOR_TWO)

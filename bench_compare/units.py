@@ -33,12 +33,12 @@ PERCENT_BELOW = 2.0
 """A change by less than this factor reads as a percentage, a larger one as a factor."""
 WIDE_INTERVAL = 1.25
 """An interval beyond this factor reads as factors: a percentage of it means nothing."""
-MOST_RATIO = 10.0
-"""An interval that reaches further than this factor either way holds no information."""
+MOST_RATIO = 2.0
+"""An interval around 1 that reaches beyond this factor either way is too noisy to show."""
 MOST_FACTOR = 1000.0
 """A larger factor is told as "so much and more"."""
 UNKNOWN = "-"
-NOTHING = "no information"
+NOTHING = "too noisy to tell"
 COUNT_BELOW = 1e9
 """A whole number without a unit is a count up to here, and shown as one."""
 
@@ -72,9 +72,9 @@ def value_text(value: float | None, unit: str) -> str:
 
 
 def share_text(ratio: float, digits: int = 3) -> str:
-    """A part of something, or how far values scatter: ``0.5 %``, ``240 %``."""
-    if ratio >= MOST_RATIO:
-        return f"more than {100 * MOST_RATIO:.0f} %"
+    """A part of something, or how far values scatter: ``0.5 %``, ``more than 100 %``."""
+    if ratio > 1:
+        return "more than 100 %"
     text = significant(100 * ratio, digits)
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
 
@@ -121,11 +121,13 @@ def _bare(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def holds_nothing(low: float, high: float) -> bool:
-    """Whether an interval around 1 is so wide that it says nothing: `MOST_RATIO` either way."""
+def is_too_noisy(low: float | None, high: float | None) -> bool:
+    """Return True for an interval around 1 that reaches beyond `MOST_RATIO` either way."""
+    if low is None or high is None:
+        return False
     if low <= 0 or not math.isfinite(high):
         return True
-    return low < 1 < high and high / low > MOST_RATIO**2
+    return low < 1 < high and (high > MOST_RATIO or low < 1 / MOST_RATIO)
 
 
 def interval_text(low: float | None, high: float | None) -> str:
@@ -133,7 +135,7 @@ def interval_text(low: float | None, high: float | None) -> str:
     leaves ±25 %."""
     if low is None or high is None:
         return UNKNOWN
-    if holds_nothing(low, high):
+    if is_too_noisy(low, high):
         return NOTHING
     show = factor_text if low < 1 / WIDE_INTERVAL or high > WIDE_INTERVAL else change_text
     return f"{show(low)} to {show(high)}"
@@ -141,7 +143,7 @@ def interval_text(low: float | None, high: float | None) -> str:
 
 def interval_words(low: float, high: float) -> str:
     """The same within a sentence."""
-    if holds_nothing(low, high):
+    if is_too_noisy(low, high):
         return NOTHING
     if low < 1 / WIDE_INTERVAL or high > WIDE_INTERVAL:
         return f"{_bare(factor_text(low))} to {_bare(factor_text(high))}"
@@ -153,7 +155,7 @@ def margin_text(ratio: float | None, low: float | None, high: float | None) -> s
     than 25 % of the ratio, both ends as factors: ``÷2.9…×2.3``."""
     if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
         return ""
-    if holds_nothing(low, high):
+    if is_too_noisy(low, high):
         return NOTHING
     if max(high / ratio, ratio / low) > WIDE_INTERVAL:
         return "…".join(factor_text(end, 2) for end in (low, high))

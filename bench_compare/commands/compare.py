@@ -30,9 +30,10 @@ Usage:
 
 DOC is a result document of bench-run (.json, .json.gz, .json.zst, or the
 journal of an unfinished run), a folder of them, or a glob; results of AMD's
-dnn-benchmarking are read as well. The first document is the base. Documents
-with the same label are repeats of one measurement. A single document is shown
-by itself: its cases, what ran them, and what to know of them.
+dnn-benchmarking are read as well. The first document is the base. Two documents
+are compared with each other; of three and more, those with the same label are
+repeats of one measurement. A single document is shown by itself: its cases,
+what ran them, and what to know of them.
 
 Examples:
   bench-compare run.json                           one run
@@ -54,7 +55,7 @@ Which documents are compared:
   --a GLOB              documents of the base, in place of DOC
   --b GLOB              documents of the other side
   --group-by HOW        label, tag:KEY, engine, unit (host and device), machine
-                        or file (default label)
+                        or file (default: label, from three documents on)
   --base NAME           the side that the others are compared with (default: the
                         first)
   --label NAME          names of the sides for the reports, once for each in

@@ -27,7 +27,8 @@ GROUPINGS = ("label", "tag:KEY", "engine", "unit", "machine", "file")
 class Grouping:
     """How documents become sides; ``labels`` rename them in order, ``base`` picks the first."""
 
-    by: str = "label"
+    by: str | None = None
+    """None: two documents are the two sides, more are grouped by label."""
     labels: tuple[str, ...] = ()
     base: str | None = None
 
@@ -37,10 +38,18 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
 
     Raises `UsageError` for an unknown grouping and `InputError` where one side is all there is.
     """
-    by = grouping.by
+    by = "label" if grouping.by is None else grouping.by
     if by.split(":")[0] not in {name.split(":")[0] for name in GROUPINGS} or by == "tag":
         raise UsageError(f"--group-by: no grouping {by!r}; choose from {', '.join(GROUPINGS)}")
-    if by == "unit":
+    if grouping.by is None and len(sources) == 2:
+        labels = [source.document.run.label for source in sources]
+        names = [
+            s.path if None in labels or labels[0] == labels[1] else str(s.document.run.label)
+            for s in sources
+        ]
+        sides = [_side(name, [source]) for name, source in zip(names, sources, strict=True)]
+        _refuse_on_two(sides)
+    elif by == "unit":
         refuse_twice(sources)
         sides = sides_by_unit(sources)
     elif by == "engine":

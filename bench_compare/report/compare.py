@@ -34,7 +34,7 @@ from bench_compare.report.model import (
 )
 from bench_compare.report.names import safe
 from bench_compare.report.rows import QUIET, rows
-from bench_compare.units import change_text, interval_text
+from bench_compare.units import change_text, interval_text, is_too_noisy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -206,7 +206,7 @@ def _table(
             numbers = (
                 Amount(metric.base, unit),
                 Amount(metric.other, unit),
-                RatioCell(metric.ratio),
+                RatioCell(None if is_too_noisy(metric.ci_low, metric.ci_high) else metric.ratio),
                 RatioInterval(metric.ratio, metric.ci_low, metric.ci_high),
             )
         cells: tuple[Cell, ...] = (

@@ -12,7 +12,7 @@ from bench_compare.model import NEWS, Verdict
 from bench_compare.report.names import safe
 from bench_compare.report.rows import QUIET
 from bench_compare.report.why import case_changes, kinds
-from bench_compare.units import change_text, interval_text, value_text
+from bench_compare.units import NOTHING, change_text, interval_text, is_too_noisy, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -125,6 +125,8 @@ def suite_text(number: SuiteNumber) -> str:
     text = f"{metric_title(number.metric)}, geometric mean of {cases}"
     if number.scope != "all":
         text += f" of {where}"
+    if is_too_noisy(number.ci_low, number.ci_high):
+        return f"{text}: {NOTHING}"
     text += f": {change_text(number.ratio)}"
     if number.ci_low is not None:
         return f"{text} (95 % CI {interval_text(number.ci_low, number.ci_high)})"

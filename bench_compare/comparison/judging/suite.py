@@ -18,7 +18,7 @@ from bench_compare.statistics.intervals import ROUND, take
 from bench_compare.statistics.layers import of_rows
 from bench_compare.statistics.suite import Shift, suite
 from bench_compare.statistics.variances import pooled_variance
-from bench_compare.units import MOST_RATIO, change_words, share_text, size_text
+from bench_compare.units import NOTHING, change_words, is_too_noisy, share_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -173,14 +173,18 @@ def movements(
             of_unit = _of_unit(sides, one.metric, mine)
             is_decided = verdict not in (Verdict.SAME, Verdict.UNCLEAR)
             why = of_unit if is_decided else f"{why}; {of_unit}"
+        low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
+        change = change_words(math.exp(found.shift))
+        if is_too_noisy(low, high):
+            change, why = NOTHING, "its interval reaches beyond ×2"
         yield CommonMovement(
             other_label=other.label,
             metric=one.metric.name,
             ratio=math.exp(found.shift),
-            ci_low=None if found.low is None else math.exp(found.low),
-            ci_high=None if found.high is None else math.exp(found.high),
+            ci_low=low,
+            ci_high=high,
             verdict=verdict,
-            reason=f"median of all cases {change_words(math.exp(found.shift))}: {why}",
+            reason=f"median of all cases {change}: {why}",
             cases=int(np.isfinite(_raw(one) if _is_raw(one) else one.estimates.shift).sum()),
         )
 
@@ -258,8 +262,8 @@ def _noun(unit: Unit) -> str:
 # with a probability of 90 %, by the rules of the verdict (`verdict.least_shift`). A case without an
 # interval sees none, however large.
 
-BLIND_RATIO = 1.25
-"""Where half of the cases cannot exclude a slow-down by this factor, silence is no answer."""
+BLIND_RATIO = 1.5
+"""Where more than one case in ten could hide a slow-down by this factor, silence is no answer."""
 MOST_SHARE = 0.9
 SILENT = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 
@@ -269,54 +273,43 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
     is that of most."""
     labels = dict.fromkeys(case.other_label for case in cases)
     for label in labels if gate is not None else ():
-        of_side = [case for case in cases if case.other_label == label]
-        seen = [seen_of(case.metrics, case.gate) for case in of_side if case.gate is not None]
-        if not seen:
+        of_side = [case for case in cases if case.other_label == label and case.gate is not None]
+        if not of_side:
             continue
-        sizes = sorted(math.inf if one is None else one for one in seen)
-        half, most = _reached(sizes, 0.5), _reached(sizes, MOST_SHARE)
-        quiet = all(case.verdict in SILENT for case in of_side)
-        blind = quiet and (half is None or half > BLIND_RATIO)
+        sizes, hidden = [], []
+        for case in of_side:
+            seen = None if case.gate is None else seen_of(case.metrics, case.gate)
+            sizes.append(math.inf if seen is None else seen)
+            hidden.append(sizes[-1] if case.verdict in SILENT else 1.0)  # a verdict hides nothing
+        unseen = sum(size > BLIND_RATIO for size in hidden)
+        blind = unseen > (1 - MOST_SHARE) * len(of_side)
         yield Sensitivity(
             other_label=label,
             metric=str(gate),
             cases=len(sizes),
-            median_ratio=half,
-            p90_ratio=most,
+            median_ratio=_reached(sizes, 0.5),
+            p90_ratio=_reached(sizes, MOST_SHARE),
             blind=blind,
-            sentence=_blind_text(half) if blind else _text(half, most, _raw_share(of_side)),
+            sentence=_sentence(of_side, unseen if blind else 0, _reached(hidden, MOST_SHARE)),
         )
 
 
 def _reached(sizes: Sequence[float], share: float) -> float | None:
     """The size from which on this share of the cases would be called; None where no size is."""
-    found = sizes[min(math.ceil(share * len(sizes)), len(sizes)) - 1]
+    found = sorted(sizes)[min(math.ceil(share * len(sizes)), len(sizes)) - 1]
     return found if math.isfinite(found) else None
 
 
-def _blind_text(half: float | None) -> str:
-    if half is None or half > MOST_RATIO:
-        return "no answer on this machine: half of the cases carry no information on slow-downs"
-    return (
-        f"no answer on this machine: slow-downs below {size_text(half)} would not have been seen "
-        "in half of the cases"
-    )
-
-
-def _raw_share(cases: Sequence[CaseComparison]) -> float:
-    """Of the measured cases those that have no samples on some side."""
-    found = [is_raw(case.metrics, case.gate) for case in cases if case.gate is not None]
-    return sum(found) / len(found)
-
-
-def _text(half: float | None, most: float | None, raw_share: float) -> str:
-    if raw_share > 0.5:
+def _sentence(cases: Sequence[CaseComparison], unseen: int, most: float | None) -> str:
+    """`unseen`: cases that could hide a slow-down by `BLIND_RATIO`, where these are too many;
+    `most`: the slow-down that nine of ten cases would have shown."""
+    raw = sum(is_raw(case.metrics, case.gate) for case in cases if case.gate is not None)
+    if 2 * raw > len(cases):
         return "summaries without samples do not tell which slow-downs would have been seen"
-    if half is None or half > MOST_RATIO:
-        return "half of the cases carry no information on slow-downs"
-    if most is None or most > MOST_RATIO:
-        return (
-            f"slow-downs of {size_text(half)} would have been seen in half of the cases, one of "
-            "ten carries no information"
-        )
+    if unseen:
+        share = f" in {unseen} of {len(cases)} cases" if len(cases) > 1 else ""
+        size = share_text(BLIND_RATIO - 1)
+        return f"a slow-down of {size} could have passed unseen{share}"
+    if most is None or most <= 1:
+        return "every case shows a change"
     return f"slow-downs of {size_text(most)} would have been seen in 9 of 10 cases"

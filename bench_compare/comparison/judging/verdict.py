@@ -10,7 +10,7 @@ import numpy as np
 from bench_compare.model import Verdict
 from bench_compare.statistics.intervals import COMMON_ALPHA
 from bench_compare.statistics.special import t_quantile
-from bench_compare.units import change_words, holds_nothing, interval_words, share_text
+from bench_compare.units import change_words, interval_words, is_too_noisy, share_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -170,23 +170,25 @@ def reason(evidence: Evidence) -> str:
     over = "" if evidence.looks == 1 else f" over {evidence.looks} looks"
     interval = f"95 % interval{over} {interval_words(evidence.low, evidence.high)}"
     threshold = share_text(evidence.threshold_ratio)
-    if holds_nothing(evidence.low, evidence.high):
-        text = f"{change}, but the samples hold no information: they scatter by more than ×10"
+    if is_too_noisy(evidence.low, evidence.high):
+        text = f"too noisy to tell: the 95 % interval reaches beyond ×2{_remedy(evidence)}"
     elif evidence.move == Move.SAME:
         text = f"{change} ({interval}): within the threshold of {threshold}"
     elif evidence.move == Move.UNCLEAR and evidence.tick:
         text = f"{change} ({interval}): no more than the clock's own step can make"
     elif evidence.move == Move.UNCLEAR:
-        noun = "document" if evidence.lacks == "document" else "round"
-        remedy = f"more {noun}s would hardly decide it"
-        if evidence.needed is not None:
-            remedy = (
-                f"needs about {evidence.needed} more {noun}{'' if evidence.needed == 1 else 's'}"
-            )
-        text = f"{change} ({interval}): {_doubt(evidence, threshold)}; {remedy}"
+        text = f"{change} ({interval}): {_doubt(evidence, threshold)}{_remedy(evidence)}"
     else:
         text = f"{change} ({interval}): beyond the threshold of {threshold}"
     return text + _provisional(evidence)
+
+
+def _remedy(evidence: Evidence) -> str:
+    """What would decide an unclear case."""
+    noun = "document" if evidence.lacks == "document" else "round"
+    if evidence.needed is None:
+        return f"; more {noun}s would hardly decide it"
+    return f"; needs about {evidence.needed} more {noun}{'' if evidence.needed == 1 else 's'}"
 
 
 def _doubt(evidence: Evidence, threshold: str) -> str:

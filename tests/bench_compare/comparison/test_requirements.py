@@ -76,7 +76,7 @@ def test_rounds_of_few_samples_are_no_silent_pass():
     base = side("a", document([case("g", [[int(1e6)] * 10])], run_id="a"))
     other = side("b", document([case("g", [[int(1e8)] * 10])], run_id="b"))
     found = compare(base, [other], Policy())
-    assert found.sensitivity[0].sentence.startswith("no answer on this machine")
+    assert found.sensitivity[0].sentence == "a slow-down of 50 % could have passed unseen"
     assert conclude(compare(base, [other], Policy(max_unclear=UnclearLimit(0)))).exit_code == 1
 
 

@@ -46,9 +46,7 @@ def test_a_quiet_machine_sees_small_slow_downs():
 def test_silence_of_a_blind_comparison_is_no_answer():
     _, sensitivity = told(0.5)
     assert sensitivity.blind
-    assert sensitivity.sentence.startswith(
-        "no answer on this machine: slow-downs below ×"
-    ) or sensitivity.sentence.endswith("carry no information on slow-downs")
+    assert "a slow-down of 50 % could have passed unseen in 12 of 12 cases" == sensitivity.sentence
 
 
 def test_what_was_found_is_an_answer_however_restless_the_machine():

@@ -193,7 +193,7 @@ def test_a_run_counts_once_beside_what_it_was_merged_into():
     ("sources", "grouping", "sentence"),
     [
         ([source("1")], {}, "1: one document; a second one is needed"),
-        ([source("1", "l"), source("2", "l")], {}, "all documents have the label 'l'"),
+        ([source("1", "l"), source("2", "l")], {"by": "label"}, "all documents have the label 'l'"),
         ([source("1", "l", "r"), source("2", "l", "r"), source("3")], {}, "the same run as 1"),
         ([source("1", tags={"x": "1"})], {"by": "tag:k"}, "no tag 'k' to group by; its tags: x"),
         ([source("1"), source("2")], {"by": "engine"}, "only one engine, numpy"),
@@ -220,3 +220,17 @@ def test_a_wrong_grouping_is_refused_with_the_choices(grouping, sentence):
     with pytest.raises(UsageError) as error:
         group([source("1"), source("2")], Grouping(**grouping))
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (("l", "l"), ["1", "2"]),
+        ((None, None), ["1", "2"]),
+        (("old", "new"), ["old", "new"]),
+        (("old", None), ["1", "2"]),
+    ],
+)
+def test_two_documents_are_compared_whatever_their_labels(labels, names):
+    base, others = group([source("1", labels[0]), source("2", labels[1])], Grouping())
+    assert names == [side.label for side in (base, *others)]

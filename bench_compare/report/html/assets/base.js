@@ -73,13 +73,20 @@ function factorText(ratio) {
 }
 
 // An interval around 1 that reaches further than this factor either way says nothing.
-const MOST_RATIO = 10;
-export const NOTHING = "no information";
+const MOST_RATIO = 2;
+export const NOTHING = "too noisy to tell";
+const isTooNoisy = (low, high) =>
+  known(low) && known(high) &&
+  (low <= 0 || (low < 1 && high > 1 && (high > MOST_RATIO || low < 1 / MOST_RATIO)));
+
+// The change, unless its interval is too wide for it to mean anything.
+export const changeWithin = ({ low, ratio, high }) =>
+  (known(ratio) && !isTooNoisy(low, high) ? changeText(ratio) : "");
 
 // Both ends as changes; as factors once one of them leaves ±25 %.
 export function intervalText(low, high) {
   if (!known(low) || !known(high)) return UNKNOWN;
-  if (low <= 0 || (low < 1 && high > 1 && high / low > MOST_RATIO ** 2)) return NOTHING;
+  if (isTooNoisy(low, high)) return NOTHING;
   const wide = low < 1 / WIDE_INTERVAL || high > WIDE_INTERVAL;
   const text = wide ? factorText : changeText;
   return spanText(low, high, text);

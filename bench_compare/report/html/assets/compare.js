@@ -2,7 +2,8 @@
 // are columns of one row.
 
 import {
-  badge, byId, changeText, counted, differenceText, el, fill, intervalText, known, lookOf, NOTHING,
+  badge, byId, changeText, changeWithin, counted, differenceText, el, fill, intervalText, known,
+  lookOf, NOTHING,
   number, page, plural, rowHead, sign, table, UNKNOWN, valueText,
 } from "./base.js";
 import {
@@ -60,7 +61,7 @@ function headline(suite) {
   const mean = `geometric mean of ${plural(suite.count, "case")}`;
   return el("div.headline", {},
     manySides ? el("p.eyebrow.clip", { title: suite.label }, suite.label) : null,
-    el("p.big", {}, changeText(suite.ratio), el(`span.big-word.${tone}`, {}, way)),
+    el("p.big", {}, changeWithin(suite), el(`span.big-word.${tone}`, {}, way)),
     el("p.note", {}, `${metricTitle(suite.metric)}, ${mean}`),
     el("p.note", {}, suiteInterval(suite)));
 }
@@ -75,7 +76,7 @@ function noAnswer(suite) {
 
 function suiteInterval({ low, high, unit }) {
   const text = intervalText(low, high);
-  if (text === NOTHING) return `${NOTHING} in its 95 % interval`;
+  if (text === NOTHING) return NOTHING;
   if (known(low)) return `95 % interval ${text}`;
   return `no interval: ${unit === "summary" ? "summaries only" : `a single ${unit} a side`}`;
 }
@@ -212,7 +213,7 @@ function groupRow({ scope, label, name, count, low, ratio, high }, span) {
   const about = [scope === "weighted" ? "" : scope, manySides ? label : ""];
   return [
     rowHead(name, el("span.note", {}, ` ${about.filter(Boolean).join(", ")}`)),
-    number(counted(count)), number(changeText(ratio)),
+    number(counted(count)), number(changeWithin({ low, ratio, high })),
     el("td.interval", {}, intervalStrip(low, ratio, high, span, "none")),
     el("td.number.wide-only", {}, intervalText(low, high)),
   ];
@@ -264,7 +265,8 @@ function caseCell(place) {
     el("span.note", {}, aboutText(place, about, more)));
 }
 
-const changeOf = (place) => (known(cases.ratio[place]) ? changeText(cases.ratio[place]) : "");
+const changeOf = (place) => changeWithin(
+  { low: cases.low[place], ratio: cases.ratio[place], high: cases.high[place] });
 
 function strip(place) {
   const [low, ratio, high] = ["low", "ratio", "high"].map((column) => cases[column][place]);

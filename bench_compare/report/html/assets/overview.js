@@ -2,7 +2,7 @@
 // variants of one graph beside each other: time, error, workspace, energy, and the Pareto front.
 
 import {
-  byId, changeText, color, counted, el, fill, intervalText, known, label, lookOf, number,
+  byId, changeWithin, color, counted, el, fill, intervalText, known, label, lookOf, number,
   onTheme, page, percentText, plural, rowHead, scaleOf, shortened, table, toneColor, UNKNOWN,
   valueText,
 } from "./base.js";
@@ -22,7 +22,7 @@ function showTip(place, pointer) {
   const verdict = badgeOf(place);
   tip.replaceChildren(
     el("strong", {}, cases.name[place]),
-    el("div", {}, verdict, ` ${changeText(cases.ratio[place])}`),
+    el("div", {}, verdict, ` ${changeWithin({ low, ratio: cases.ratio[place], high })}`),
     known(low) ? el("div", {}, `95 % ${intervalText(low, high)}`) : "",
     el("div", {}, values.join(" → ")),
     el("div.note", {}, aboutText(place, ["family", "engine", "variant", "why"])));

@@ -2,7 +2,8 @@
 // differs, its samples, metrics, outputs, initialisation, the ceilings of its device, and facts.
 
 import {
-  badge, byId, changeText, color, counted, differenceText, el, intervalText, known, number,
+  badge, byId, changeText, changeWithin, color, counted, differenceText, el, intervalText, known,
+  number,
   numbered, onTheme, page, percentText, plural, rowHead, scaleOf, scrolling, sideColor,
   significant, sum, table, UNKNOWN, valueText,
 } from "./base.js";
@@ -330,7 +331,7 @@ function metricRow(metric) {
     el("th", { scope: "row", title: metric.reason || withinText(metric) }, title),
     number(valueText(metric.base, unit)), number(valueText(metric.other, unit)),
     el("td.number.wide-only", {}, moved),
-    number(known(metric.ratio) ? changeText(metric.ratio) : ""),
+    number(changeWithin(metric)),
     el("td.number.wide-only", {}, interval),
     badge(metric.verdict, metric.provisional),
   ];
