@@ -26,10 +26,18 @@ def rate_text(value: float | None) -> str:
     return "–" if value is None else significant(value, 3)
 
 
+NOISY = "noisy"
+NOISY_MEANS = (
+    "noisy: the 95 % interval of the time is wider than ± 100 %; close other programs, or measure "
+    "more with --rounds 20"
+)
+
+
 def percent_text(ratio: float | None) -> str:
+    """Half the width of an interval, as a share of its middle; a word where it is more than all."""
     if ratio is None:
         return "–"
-    return f"{100 * ratio:.1f}%" if ratio < 10 else f"{ratio:.0f}×"
+    return f"{100 * ratio:.1f}%" if ratio <= 1 else NOISY
 
 
 def significant(value: float, digits: int = 4) -> str:

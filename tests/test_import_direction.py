@@ -132,6 +132,8 @@ BELOW = {
         "provenance": ("settings",),
         "streams": (),
         "usage": (),
+        "names": (),
+        "units": (),
         "document": ("provenance",),
         "identity": ("document",),
         "estimate": ("provenance", "document"),

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.units import share_text
 
 from bench_compare.comparison.compare import compare
 from bench_compare.comparison.judging.results import values_of
@@ -15,7 +16,6 @@ from bench_compare.errors import InputError
 from bench_compare.input.sides import refuse_twice
 from bench_compare.metrics import GATES
 from bench_compare.model import FalseAlarms, Side, Verdict
-from bench_compare.units import share_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,11 +15,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from bench_schema.units import change_words, share_text
+
 from bench_compare.comparison.judging.results import verdict_of
 from bench_compare.comparison.regressions import WORSENED
 from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, Conclusion, Verdict
-from bench_compare.units import change_words, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from bench_schema.units import change_words
+
 from bench_compare.comparison.circumstances.settings import DEVICE_LIMITS, mixed
 from bench_compare.comparison.judging.results import verdict_of
 from bench_compare.metrics import METRICS, PHASES, Rate
 from bench_compare.model import BadNews, Verdict
 from bench_compare.policy import ALWAYS_BAD, SUITE
-from bench_compare.units import change_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

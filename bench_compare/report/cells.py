@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench_schema.names import safe
+from bench_schema.units import change_text, interval_text, span_text, value_text
+
 from bench_compare.report.model import Amount, Name, RatioCell, RatioInterval, Span, State
-from bench_compare.report.names import safe
-from bench_compare.units import change_text, interval_text, span_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,6 +7,9 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.names import safe
+from bench_schema.units import change_text, interval_text, is_too_noisy
+
 from bench_compare.comparison.conclusion import conclude
 from bench_compare.comparison.judging.results import every_comparison, known, stretches
 from bench_compare.metrics import METRICS
@@ -32,9 +35,7 @@ from bench_compare.report.model import (
     Test,
     TestSuite,
 )
-from bench_compare.report.names import safe
 from bench_compare.report.rows import QUIET, rows
-from bench_compare.units import change_text, interval_text, is_too_noisy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

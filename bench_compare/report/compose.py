@@ -7,6 +7,15 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.units import (
+    change_text,
+    share_text,
+    significant,
+    span_text,
+    time_text,
+    value_text,
+)
+
 from bench_compare.compose.model import IntervalEstimate
 from bench_compare.model import Conclusion
 from bench_compare.report.model import (
@@ -21,14 +30,6 @@ from bench_compare.report.model import (
     ReportRow,
     Span,
     Table,
-)
-from bench_compare.units import (
-    change_text,
-    share_text,
-    significant,
-    span_text,
-    time_text,
-    value_text,
 )
 
 if TYPE_CHECKING:

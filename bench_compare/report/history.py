@@ -8,6 +8,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.units import change_text, interval_text, value_text
+
 from bench_compare.history.model import BAD_STATES
 from bench_compare.model import Conclusion
 from bench_compare.report.model import (
@@ -25,7 +27,6 @@ from bench_compare.report.model import (
     Test,
     TestSuite,
 )
-from bench_compare.units import change_text, interval_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

@@ -6,7 +6,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
-from bench_compare.report.names import safe
+from bench_schema.names import safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,9 +9,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bench_schema.names import safe
+
 from bench_compare.report.cells import cell_text
 from bench_compare.report.model import Name, State
-from bench_compare.report.names import safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

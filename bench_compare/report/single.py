@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.document import SERIES
 from bench_schema.estimate import Time, case_time, time_series
+from bench_schema.names import safe
+from bench_schema.units import significant, span_text, value_text
 
 from bench_compare.comparison.circumstances.notes import disturbed_rounds
 from bench_compare.metrics import METRICS
@@ -39,9 +41,7 @@ from bench_compare.report.model import (
     Test,
     TestSuite,
 )
-from bench_compare.report.names import safe
 from bench_compare.report.rows import matches
-from bench_compare.units import significant, span_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

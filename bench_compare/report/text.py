@@ -6,12 +6,12 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
+from bench_schema.names import cut, safe, shortened
+from bench_schema.units import NOTHING, margin_text
 from tabulate import tabulate
 
 from bench_compare.report.cells import cell_text, counts_text
 from bench_compare.report.model import RatioInterval
-from bench_compare.report.names import cut, safe, shortened
-from bench_compare.units import NOTHING, margin_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

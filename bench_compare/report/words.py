@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.names import safe
+from bench_schema.units import NOTHING, change_text, interval_text, is_too_noisy, value_text
+
 from bench_compare.comparison.judging.results import is_provisional, verdict_of
 from bench_compare.comparison.judging.verdict import LEAST_UNITS
 from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, Verdict
-from bench_compare.report.names import safe
 from bench_compare.report.rows import QUIET
 from bench_compare.report.why import case_changes, kinds
-from bench_compare.units import NOTHING, change_text, interval_text, is_too_noisy, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -105,9 +105,10 @@ def choose_auto() -> tuple[str, str]:
     for text in AUTO:
         answer = availability(text)
         if answer.ok:
-            return text, f"{text}: {answer.reason}" + "".join(f"; {why}" for why in passed)
-        passed.append(f"no {text}: {answer.reason}")
-    raise EngineUnavailableError("no engine can run here: " + "; ".join(passed))
+            why_not = f"; not here: {', '.join(passed)} (bench-run doctor)" if passed else ""
+            return text, f"{text}: {answer.reason}{why_not}"
+        passed.append(text)
+    raise EngineUnavailableError("no engine can run here; `bench-run doctor` says why")
 
 
 def availability(text: str) -> Availability:

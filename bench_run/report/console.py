@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from typing import TYPE_CHECKING
 
 import tabulate as tables
 from bench_schema.document import PAID_ONCE
-from bench_schema.estimate import case_time, main_series
+from bench_schema.estimate import case_time, change, main_series
+from bench_schema.names import cut, shortened
 from bench_schema.summary import rates
+from bench_schema.units import change_text, is_too_noisy, margin_text
 from tabulate import tabulate
 
 from bench_run.report.labels import (
@@ -22,54 +25,91 @@ from bench_run.report.labels import (
     marked,
     plan_labels,
 )
-from bench_run.report.oracle import speed_up
-from bench_run.text import one_line, percent_text, rate_text, shorten, size_text, time_text
+from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_schema.document import Case, Document, Memory, Validation
+    from bench_schema.estimate import LogRatio
 
 WIDTH = 80
-HEADERS = ("graph", "engine", "time", "±", "TFLOP/s", "GB/s", "peak", "validation")
-ALIGN = ("left", "left", "right", "right", "right", "right", "right", "left")
+LEAST_NAME = 16
 
 
 def table(document: Document) -> str:
-    """Rows of at most 80 columns; a case without samples shows its outcome and why below.
+    """Rows of at most 80 columns, one for each case; a case without samples shows its outcome, and
+    why below.
 
-    A graph's name is never cut in the middle while there is room for it on a line of its own: with
-    several engines or variants each graph is such a line, else those graphs whose name is long.
+    Names take the room that the numbers leave. They are shortened where they are alike, so that
+    those of two graphs stay different. Where a graph has several plans they stand below its name.
     """
     document = implausible_first(document)
     several, labels = len(document.engines) > 1, plan_labels(document)
-    grouped = several or any(labels)
-    rows = [list(_row(case)) for case in document.cases]
-    names = [row[0] for row in rows]
-    for row, label in zip(rows, labels, strict=True):
-        row[1] = add_label(row[1] if several else "", label)
-    headers = [HEADERS[0], "engine" if several else "plan", *HEADERS[2:]]
-    left_out = 0 if grouped else 1
-    headers, align, *cells = (
-        [row[i] for i in range(len(headers)) if i != left_out] for row in (headers, ALIGN, *rows)
-    )
-    # The first column takes what is left of the page.
-    widths = [max(len(row[i]) for row in [headers, *cells]) for i in range(1, len(headers))]
-    room = WIDTH - sum(widths) - 2 * len(widths)
-    for row in cells:
-        row[0] = shorten(row[0], room) if grouped else row[0] * (len(row[0]) <= room)
-    head, rule, *lines = _tabulate(cells, headers, align).splitlines()
-    body: list[str] = []
-    previous = None
-    for line, name in zip(lines, names, strict=True):
-        if (grouped and name != previous) or not (grouped or line.startswith(name)):
-            body.append(shorten(name, WIDTH))
-        previous = name
-        body.append(line)
+    times = [case_time(case) for case in document.cases]
+    ratings = [
+        (None, None) if time is None else rates(case.work, time.ns)
+        for case, time in zip(document.cases, times, strict=True)
+    ]
+    fastest = max((tflops for tflops, _ in ratings if tflops is not None), default=0.0)
+    scale, unit = (1.0, "TFLOP/s") if fastest >= 1 else (1e3, "GFLOP/s")
+    headers = ["graph", "time", "±", unit, "GB/s", "validation"]
+    align = ["left", "right", "right", "right", "right", "left"]
+    rows = []
+    for case, time, (tflops, gbps) in zip(document.cases, times, ratings, strict=True):
+        row = [case.outcome.status, "", "", "", ""]
+        if time is not None:
+            row = [
+                marked(time_text(time.ns), case),
+                percent_text(time.half_width_ratio),
+                rate_text(None if tflops is None else scale * tflops),
+                rate_text(gbps),
+                validation_text(case.validation, case.implausible),
+            ]
+        rows.append([one_line(case.graph.name), *row])
+    if several or any(labels):
+        headers.insert(1, "engine" if several else "plan")
+        align.insert(1, "left")
+        for row, case, label in zip(rows, document.cases, labels, strict=True):
+            row.insert(1, add_label(one_line(case.engine) if several else "", label))
+    if any(labels):
+        text = _below_names(rows, headers, align)
+    else:
+        text = _tabulate(_fitted(rows, headers), headers, align)
     engine = document.engines[0]
-    where = shorten(engine.device_kind, WIDTH - len(engine.key) - 11)
-    top = [] if several else [f"engine {engine.key} on {where}", ""]
-    return "\n".join([*top, head, rule, *body, "", *_endings(document.cases), totals(document)])
+    where = cut(engine.device_kind, WIDTH - len(engine.key) - 24)
+    top = [] if several else [f"engine {engine.key} on {where}{_threads(document)}", ""]
+    lines = [*top, text, ""]
+    if any(time is not None and (time.half_width_ratio or 0) > 1 for time in times):
+        lines += [_wrapped(NOISY_MEANS), ""]
+    return "\n".join([*lines, *_endings(document.cases), totals(document)])
+
+
+def _fitted(rows: list[list[str]], headers: Sequence[str]) -> list[list[str]]:
+    """The rows with their names in the room that the other columns leave."""
+    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(1, len(headers))]
+    room = max(LEAST_NAME, WIDTH - sum(widths) - 2 * len(widths))
+    short = shortened([row[0] for row in rows], room)
+    return [[short[name], *cells] for name, *cells in rows]
+
+
+def _below_names(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
+    """The table without its names, each of which is a line above its rows."""
+    head, rule, *lines = _tabulate([row[1:] for row in rows], headers[1:], align[1:]).splitlines()
+    body: list[str] = []
+    for line, row, before in zip(lines, rows, [None, *rows], strict=False):
+        if before is None or before[0] != row[0]:
+            body.append(cut(row[0], WIDTH))
+        body.append(line)
+    return "\n".join([head, rule, *body])
+
+
+def _threads(document: Document) -> str:
+    """How many threads the only engine has, where that is a choice."""
+    if document.engines[0].device != "cpu":
+        return ""
+    threads = document.run.settings.threads
+    return f", {threads or 'all'} thread{'' if threads == 1 else 's'}"
 
 
 def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
@@ -82,30 +122,6 @@ def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str
         return tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
     finally:
         tables.MIN_PADDING = padding
-
-
-def _row(case: Case) -> tuple[str, ...]:
-    time = case_time(case)
-    if time is None:
-        return (
-            one_line(case.graph.name),
-            one_line(case.engine),
-            case.outcome.status,
-            "",
-            "",
-            "",
-            "",
-            "",
-        )
-    return (
-        one_line(case.graph.name),
-        one_line(case.engine),
-        marked(time_text(time.ns), case),
-        percent_text(time.half_width_ratio),
-        *map(rate_text, rates(case.work, time.ns)),
-        peak_text(case.memory),
-        validation_text(case.validation, case.implausible),
-    )
 
 
 def peak_text(memory: Memory | None) -> str:
@@ -228,34 +244,40 @@ def _real(value: float | str) -> str:
 
 
 def side_by_side(document: Document) -> str:
-    """Both engines of an A/B run in one row per graph, with the speed-up of B over A."""
+    """Both engines of an A/B run in one row for each graph, with the change from A to B as
+    `bench-compare` shows it: of B's time, against A's."""
     first, second = (engine.key for engine in document.engines)
     by_graph: dict[str, dict[str, Case]] = {}
     for case in implausible_first(document).cases:
         by_graph.setdefault(case.graph.path, {})[case.engine] = case
+    pairs = [
+        (one[first], one[second]) for one in by_graph.values() if {first, second} <= one.keys()
+    ]
     rows = []
-    for pair in by_graph.values():
-        if first not in pair or second not in pair:
-            continue
-        a, b = pair[first], pair[second]
+    for a, b in pairs:
         series = main_series(a.summary)
         value = interval = "–"
-        if series is not None and series in b.summary:
-            ratio = None if are_unlike(a, b) else speed_up(a, b, series)
-            if are_unlike(a, b):
-                value = UNLIKE
-            elif ratio is not None:
-                value = f"{ratio.value:.3f}×"
-                if ratio.low is not None and ratio.high is not None:
-                    interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
+        if are_unlike(a, b):
+            value = UNLIKE
+        elif series is not None and series in b.summary:
+            value, interval = change_cells(change(a, b, series))
         validation = validation_text(b.validation, b.implausible)
-        rows.append([shorten(a.graph.name, 26), _state(a), _state(b), value, interval, validation])
-    headers = ("graph", "A", "B", "speed-up", "95% interval", "B against A")
+        rows.append([one_line(a.graph.name), _state(a), _state(b), value, interval, validation])
+    headers = ("graph", "A", "B", "change", "95 % CI", "B against A")
     align = ("left", "right", "right", "right", "right", "left")
-    text = _tabulate(rows, headers, align)
-    legend = f"A = {first}\nB = {second}"
+    text = _tabulate(_fitted(rows, headers), headers, align)
+    legend = f"A = {first}\nB = {second}; change: the time of B against that of A"
     unlike = [f"{UNLIKE}: {UNLIKE_MEANS}", ""] if any(row[3] == UNLIKE for row in rows) else []
     return "\n".join([legend, "", text, "", *unlike, *_endings(document.cases), totals(document)])
+
+
+def change_cells(found: LogRatio | None) -> tuple[str, str]:
+    """A change and its interval, as the tables of `bench-compare` have them."""
+    if found is None:
+        return "–", "–"
+    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
+    ratio = math.exp(found.log)
+    return "" if is_too_noisy(low, high) else change_text(ratio), margin_text(ratio, low, high)
 
 
 def _state(case: Case) -> str:

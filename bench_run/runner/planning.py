@@ -159,7 +159,10 @@ def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned
             raise UsageError(
                 f"--timer {timer}: no engine of this run has a device clock ({listed})"
             )
-    check_threads(options.threads if options.hold_threads else None, [(e, pool.facts(e).device) for e in engines])
+    check_threads(
+        options.threads if options.hold_threads else None,
+        [(e, pool.facts(e).device) for e in engines],
+    )
     planned = plan_run(outline, engines, list_variants(outline, engines, pool))
     if options.tuned is not None:
         planned = _with_winners(planned, read_record(options.tuned), options, pool)

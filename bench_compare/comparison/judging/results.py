@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+from bench_schema.units import change_words, share_text
 
 from bench_compare.comparison.judging.estimates import ExactMeasured, MeasuredMetric
 from bench_compare.comparison.judging.left_out import WithLeftOut
@@ -26,7 +27,6 @@ from bench_compare.comparison.judging.verdict import (
 )
 from bench_compare.model import MetricComparison, Verdict
 from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND, rounds_needed
-from bench_compare.units import change_words, share_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

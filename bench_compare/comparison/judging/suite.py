@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.identity import engine_name
+from bench_schema.units import NOTHING, change_words, is_too_noisy, share_text, size_text
 
 from bench_compare.comparison.judging.estimates import MeasuredMetric
 from bench_compare.comparison.judging.results import UNITS, is_raw, seen_of
@@ -18,7 +19,6 @@ from bench_compare.statistics.intervals import ROUND, take
 from bench_compare.statistics.layers import of_rows
 from bench_compare.statistics.suite import Shift, suite
 from bench_compare.statistics.variances import pooled_variance
-from bench_compare.units import NOTHING, change_words, is_too_noisy, share_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

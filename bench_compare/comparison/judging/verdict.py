@@ -6,11 +6,11 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from bench_schema.units import change_words, interval_words, is_too_noisy, share_text
 
 from bench_compare.model import Verdict
 from bench_compare.statistics.intervals import COMMON_ALPHA
 from bench_compare.statistics.special import t_quantile
-from bench_compare.units import change_words, interval_words, is_too_noisy, share_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -17,10 +17,10 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from bench_schema.names import safe
 
 from bench_compare.errors import UsageError
 from bench_compare.report.json_text import harmless
-from bench_compare.report.names import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from bench_schema.units import change_words
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from bench_compare.comparison.judging.verdict import (
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict
 from bench_compare.statistics.intervals import estimate
-from bench_compare.units import change_words
 
 LIMIT = math.log1p(0.01)
 POSITIVE = st.floats(0, 1e9)

@@ -1,10 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from bench_compare.units import (
+from bench_schema.units import (
     change_text,
     interval_text,
     margin_text,
@@ -12,6 +9,8 @@ from bench_compare.units import (
     significant,
     value_text,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 CASES = {
     (840.0, "ns"): "840 ns",

@@ -1,7 +1,6 @@
+from bench_schema.names import cut, safe, shortened
 from hypothesis import given
 from hypothesis import strategies as st
-
-from bench_compare.report.names import cut, safe, shortened
 
 
 def test_the_middle_of_a_long_name_goes_first():
