@@ -5,15 +5,10 @@ EXTRAS ?=
 # `make fuzz` takes an hour; a finding is repeated by its seed, target and number.
 FUZZ_SECONDS ?= 3600
 FUZZ_SEED ?= 0
-# On a processor the whole folder takes many minutes at the default effort: `make run` cuts the
-# batches, measures less of each graph, and on one thread, which other programs disturb least.
-# `make run RUN_FLAGS=` takes the defaults.
-RUN_FLAGS ?= --scale-batch 1 --max-time 0.1 --rounds 3 --iters 24 --warmup 3 --check-budget 0.02 --threads 1
-# One thread against all, in turns, until each pair is decided.
-AB_FLAGS ?= --a numpy+threads=1 --b numpy --scale-batch 1 --iters 35 --max-time 0.5 --check-budget 0.02 \
-  --until decided --threshold 20% --max-rounds 7
+# Matrix products and a convolution: NumPy's BLAS computes them, by kernels for the processor.
+PRODUCTS := --op 'matmul: m=256 n=256 k=512' --op 'matmul+bias+relu: m=128 n=512 k=256' \
+  --op 'conv_fwd: n=1 c=64 h=28 w=28 k=64 r=3 s=3 pad=1'
 
-# References are computed by the first of these runs and read by the others.
 KEPT := --reference-cache $(VENV)/references
 
 BIN := $(VENV)/bin
@@ -28,11 +23,13 @@ LINT_STAMP := $(LINT)/installed
 .PHONY: run test test-slow fuzz test-gpu test-hardware check lint plotly support tables bench clean
 
 run: $(STAMP)
-	$(BIN)/bench-run graphs/ -o run_a.json --force $(RUN_FLAGS) $(KEPT) --quiet
-	$(BIN)/bench-run graphs/ -o run_b.json --force $(RUN_FLAGS) $(KEPT)
-	$(BIN)/bench-compare run_a.json run_b.json --html diff.html --allow-no-answer || [ $$? -eq 2 ]
-	$(BIN)/bench-run suite:smoke -o run_ab.json --force $(AB_FLAGS) $(KEPT) || [ $$? -eq 2 ]
-	$(BIN)/bench-compare run_ab.json --group-by engine --threshold 20% --all --allow-no-answer || [ $$? -eq 2 ]
+	@echo "1/3 seven small operations"
+	@$(BIN)/bench-run suite:smoke -o run.json --force $(KEPT)
+	@echo "2/3 products by the BLAS kernels of a processor of 2004, then by those of this one"
+	@OPENBLAS_CORETYPE=Prescott $(BIN)/bench-run $(PRODUCTS) -o run_a.json --force --quiet $(KEPT)
+	@$(BIN)/bench-run $(PRODUCTS) -o run_b.json --force --quiet $(KEPT)
+	@echo "3/3 bench-compare run_a.json run_b.json --html diff.html"
+	@$(BIN)/bench-compare run_a.json run_b.json --html diff.html --quiet --allow-no-answer
 	@echo "The page of charts: $(CURDIR)/diff.html"
 
 test: $(TEST_STAMP)
@@ -80,13 +77,15 @@ bench: $(TEST_STAMP)
 	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) run_*.json run_*.journal diff.html
+	rm -rf $(VENV) run*.json run*.journal diff.html
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@echo "Making a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -q --no-compile -e .
+	@echo "Installing into $(VENV), once"
+	@$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e .
 	@touch $@
 
 $(TEST_STAMP): pyproject.toml | $(BIN)/python

@@ -82,8 +82,8 @@ def _failures(comparison: Comparison, loud: Sequence[BadNews]) -> Iterator[str]:
             continue
         of_metrics = True
         where = "" if beside is None else f" in {METRICS[beside].title}"
-        worst = _worst(some, beside)
-        yield f"{len(some)} of {len(cases)} {verdict}{where} ({worst})"
+        worst = "worst " if len(some) > 1 else ""
+        yield f"{len(some)} of {len(cases)} {verdict}{where} ({worst}{_largest(some, beside)})"
     for news in (one for one in loud if one.case is None):
         moves = [m for m in comparison.movements if m.reason == news.sentence]
         if moves:
@@ -95,7 +95,7 @@ def _failures(comparison: Comparison, loud: Sequence[BadNews]) -> Iterator[str]:
         yield f"threshold {share_text(comparison.threshold_ratio)}"
 
 
-def _worst(cases: Sequence[CaseComparison], beside: str | None) -> str:
+def _largest(cases: Sequence[CaseComparison], beside: str | None) -> str:
     """The largest change among cases of one verdict, with the case's name."""
     found = []
     for case in cases:
@@ -106,8 +106,7 @@ def _worst(cases: Sequence[CaseComparison], beside: str | None) -> str:
     if not found:
         return cases[0].name
     _, ratio, name = max(found)
-    worst = "worst " if len(cases) > 1 else ""
-    return f"{worst}{change_words(ratio)} {name}"
+    return f"{change_words(ratio)} {name}"
 
 
 def _doubts(comparison: Comparison) -> Iterator[str]:
@@ -175,7 +174,9 @@ def _passed(comparison: Comparison) -> Iterator[str]:
             yield f"{left} {verdict} (not counted)"
     for verdict in NEWS[len(TROUBLE) :]:
         if counts.get(verdict) and verdict is not Verdict.SAME:
-            yield f"{counts[verdict]} {verdict}"
+            some = [case for case in comparison.cases if case.verdict is verdict]
+            largest = f" (largest {_largest(some, None)})" if verdict is Verdict.FASTER else ""
+            yield f"{counts[verdict]} {verdict}{largest}"
 
 
 # The command line that would decide.

@@ -566,7 +566,7 @@ def test_a_blind_comparison_gives_no_answer(opened):
     browser = opened("blind")
     assert "No answer on this machine" == find(browser, ".big").text
     text = find(browser, "main").text
-    assert "a slow-down of 50 % could have passed unseen" in text
+    assert "A slow-down of 50 % could have passed unseen" in text
     assert "No bad news" not in text
 
 
