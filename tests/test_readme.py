@@ -1,28 +1,26 @@
-"""The README's commands, typed as they stand, in a copy of what they need."""
+"""The commands of the README and the guides, typed as they stand, as after an installation: in an
+empty folder, without a clone."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-from dataclasses import replace
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from bench_run.graph.format.hipdnn_json import read_graph, write_graph
-from bench_run.graph.scale import scale_batch
 from tests.warm_commands import WarmCommands
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = (ROOT / "README.md", *sorted(ROOT.glob("bench_*/docs/*.md")))
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+def blocks(language, text=TEXT):
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 SCRIPTS = {"bench-run": "bench_run", "bench-compare": "bench_compare", "python": ""}
@@ -34,15 +32,13 @@ OF_COMPARISONS = (
     "bench_compare.report.html",
 )
 """Imported before `bench-compare` is."""
-COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
-
-
-def small(graph):
-    """With a batch of one; of element-wise graphs the first axis is cut."""
-    if any(node.type != "PointwiseAttributes" for node in graph.nodes):
-        return scale_batch(graph, 1) or graph
-    cut = tuple(replace(t, dims=(1, *t.dims[1:])) for t in graph.tensors)
-    return replace(graph, tensors=cut)
+COMMANDS = [
+    (page.stem, line)
+    for page in PAGES
+    for block in blocks("sh", page.read_text(encoding="utf-8"))
+    for line in block.splitlines()
+]
+"""With the page that has them, in its order: a page's commands share a folder."""
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +51,8 @@ def commands():
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory, commands):
-    """A folder with the graphs, in small batches, and the two commands on the path, which run in
-    forks."""
+    """A folder with the two commands on the path, which run in forks."""
     folder = tmp_path_factory.mktemp("readme")
-    shutil.copytree(ROOT / "graphs", folder / "graphs")
-    for path in (folder / "graphs" / "smoke").glob("*.json"):
-        path.write_bytes(write_graph(small(read_graph(path.read_bytes(), path.name))))
     binaries = folder / "bin"
     binaries.mkdir()
     ask = f'"{sys.executable}" -I -S "{ROOT}/tests/forking.py" {commands.control.fileno()}'
@@ -73,15 +65,12 @@ def desk(tmp_path_factory, commands):
     return folder, env, commands.control
 
 
-FULL = ("bench-run suite:smoke",)
-"""At full batch, half a minute."""
-
-
-def run(desk, *command):
+def run(desk, page, *command):
     folder, env, control = desk
+    (folder / page).mkdir(exist_ok=True)
     return subprocess.run(
         command,
-        cwd=folder,
+        cwd=folder / page,
         env=env,
         capture_output=True,
         text=True,
@@ -90,25 +79,28 @@ def run(desk, *command):
     )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(command, marks=pytest.mark.slow) if command in FULL else command
-        for command in COMMANDS
-    ],
-)
-def test_a_command_of_the_readme_works(desk, command):
-    if find_spec("torch") is None and ("--torch" in command or "net/net.toml" in command):
-        pytest.skip("these need PyTorch")
-    done = run(desk, "sh", "-c", command)
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_a_command_of_the_pages_works(desk, page, command):
+    done = run(desk, page, "sh", "-c", command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("program", blocks("python"))
 def test_a_program_of_the_readme_works(desk, program):
-    done = run(desk, "python", "-c", program)
+    done = run(desk, "python", "python", "-c", program)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_is_read_in_three_minutes():
+    assert (len(TEXT.encode()) <= 10_000, len(TEXT.split()) <= 1_200) == (True, True)
+
+
+@pytest.mark.parametrize(("tool", "page"), [(p.parts[-3], p.stem) for p in PAGES[1:]])
+def test_every_guide_is_printed_by_help(tool, page):
+    help_of = import_module(f"{tool}.commands.help")
+    assert page in help_of.GUIDES
+    assert page in TEXT
 
 
 def test_make_words_of_the_readme_are_targets_of_the_makefile():

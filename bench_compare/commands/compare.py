@@ -49,7 +49,8 @@ Examples:
 Other questions, each with a --help of its own:
   bench-compare history                            what changed when
   bench-compare compose                            a pipeline from its layers
-  bench-compare help [WORD]                        these pages, by topic
+  bench-compare help [WORD]                        guides: comparing, ci, noise,
+                                                   composition, document ...
 
 Which documents are compared:
   --a GLOB              documents of the base, in place of DOC

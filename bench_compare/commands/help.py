@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.usage import nearest
+from bench_schema.usage import guide, nearest
 
 from bench_compare.commands.compare import USAGE as COMPARE
 from bench_compare.commands.outcome import CommandResult
@@ -19,9 +19,12 @@ USAGE = """bench-compare help: a topic, or a command.
 Usage:
   bench-compare help [WORD]
 
-WORD is a topic (documents, verdicts, show, output, answers), a command
-(history, compose), or all.
+WORD is a guide (comparing, ci, noise, history, composition, document), a topic
+of options (documents, verdicts, show, output, answers), a command (history,
+compose), or all.
 """
+GUIDES = ("comparing", "ci", "noise", "history", "composition", "document")
+"""Pages of ``bench_compare/docs``."""
 TOPICS = {
     "documents": "Which documents are compared:",
     "verdicts": "What counts:",
@@ -42,12 +45,16 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     parts = COMPARE.split("\n\n")
     if word is None:
         first = next(n for n, part in enumerate(parts) if part.startswith(TOPICS["documents"]))
-        topics = "All other options, by topic: bench-compare help WORD\n  " + "  ".join(TOPICS)
+        topics = "Guides and all other options: bench-compare help WORD\n  " + "  ".join(
+            (*GUIDES, *TOPICS)
+        )
         return CommandResult("\n\n".join([*parts[:first], topics]))
     if word in ("all", "compare"):
         return CommandResult(COMPARE)
-    if word in COMMANDS:
-        return CommandResult(import_module(COMMANDS[word]).USAGE)
-    if word not in TOPICS:
-        raise UsageError(f"no help on {word!r}{nearest(word, (*TOPICS, *COMMANDS, 'all'))}")
-    return CommandResult(next(part for part in parts if part.startswith(TOPICS[word])))
+    texts = [guide("bench_compare", word)] if word in GUIDES else []
+    texts += [import_module(COMMANDS[word]).USAGE] if word in COMMANDS else []
+    texts += [part for part in parts if word in TOPICS and part.startswith(TOPICS[word])]
+    if not texts:
+        known = dict.fromkeys((*GUIDES, *TOPICS, *COMMANDS, "all"))
+        raise UsageError(f"no help on {word!r}{nearest(word, known)}")
+    return CommandResult("\n".join(texts))

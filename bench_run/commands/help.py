@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench_schema.usage import bad_flag, nearest, unknown_flag
+from bench_schema.usage import bad_flag, guide, nearest, unknown_flag
 
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT, CommandOutput
 from bench_run.commands.usage import FLAGS, all_topics, entries, topic
@@ -21,34 +21,12 @@ USAGE = """Show help for a topic or a command.
 Usage:
   bench-run help [WORD]
 
-WORD is a topic (input, engines, measure, validate, output, networks), a
-command, or all.
+WORD is a guide (running, engines, validation, machines, networks, tuning), a
+topic of options (input, engines, measure, validate, output), a command, or all.
 """
 
-NETWORKS = """\
-A network, from its layers to the whole:
-
-  bench-run import MODEL -o net                  its graphs, and net/NAME.toml
-  bench-run net/NAME.toml --seams -o parts.json  each graph alone, and each pair
-                                                 of neighbours
-  bench-run tune net/NAME.toml -o tuned.json     the variants of each graph
-  bench-compare compose net/NAME.toml parts.json tuned.document.json.gz
-                                                 what the whole would take
-  bench-run net/NAME.toml --chain -o chain.json  the whole, for real
-  bench-compare compose net/NAME.toml parts.json --against chain.json
-                                                 prediction and measurement
-
---chain --seams measures the whole and its parts in the same rounds: what others
-do on the machine meanwhile changes both alike (compose NET all.json --against
-all.json).
---seams --cache pass measures layers with caches as a pass of the network leaves
-them: on the processor the layers before run before each iteration, untimed.
---cache weights-cold measures anything with cold weights; --replay runs the
-chain as one device graph; --energy adds joules. All documents of a composition
-have to be measured with the same settings, but for the cache.
-"""
-GUIDES = {"networks": NETWORKS}
-"""Topics that describe no flags of their own."""
+GUIDES = ("running", "engines", "validation", "machines", "networks", "tuning")
+"""Pages of ``bench_run/docs``."""
 
 PAGE = f"""bench-run: run hipDNN operation graphs, validate outputs, time every iteration.
 
@@ -80,8 +58,9 @@ Commands (a file or folder with such a name is given as ./engines):
   merge                 one document of the shards of a run (--shard I/N)
   tune                  the best variant of every graph, kept in a record
   import                a model (ONNX, PyTorch) as graphs and a pipeline
-  help WORD             all other options: input, engines, measure, validate,
-                        output, all; networks; or a command
+  help WORD             guides: running, engines, validation, machines,
+                        networks, tuning; all other options: input, measure,
+                        validate, output, all; or a command
 
 Exit codes: 0 success; 1 usage error, unreadable input, no device, or a case,
 engine or reference failed; 2 outputs differ from the reference.
@@ -106,15 +85,15 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
         return CommandOutput(PAGE)
     if word == "all":
         return CommandOutput(all_topics())
-    if word in GUIDES:
-        return CommandOutput(GUIDES[word])
-    if word not in TOPICS and word not in COMMANDS:
+    texts = [guide("bench_run", word)] if word in GUIDES else []
+    texts += [topic(word)] if word in TOPICS else []
+    texts += [page(word)] if word in COMMANDS else []
+    if not texts:
         from bench_run.errors import UsageError
 
-        known = (*TOPICS, *GUIDES, *COMMANDS, "all")
+        known = dict.fromkeys((*GUIDES, *TOPICS, *COMMANDS, "all"))
         raise UsageError(f"no help on {word!r}{nearest(word, known)}")
-    texts = [topic(word)] if word in TOPICS else []
-    return CommandOutput("\n".join([*texts, page(word)] if word in COMMANDS else texts))
+    return CommandOutput("\n".join(texts))
 
 
 # --- what is wrong with a command line that cannot be parsed, and what was probably meant ---

@@ -17,6 +17,13 @@ def nearest(word: str, known: Collection[str]) -> str:
     return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(known)}"
 
 
+def guide(package: str, name: str) -> str:
+    """The page NAME of the guides that a package contains."""
+    from importlib.resources import files
+
+    return files(package).joinpath("docs", f"{name}.md").read_text(encoding="utf-8")
+
+
 def unknown_flag(name: str, known: Collection[str], see: str) -> str:
     """`see`: the command that lists the flags."""
     import difflib
