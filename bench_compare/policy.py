@@ -141,9 +141,11 @@ def parse_ratio(text: str, where: str) -> float:
     try:
         value = float(number) / (100 if number != text.strip() else 1)
     except ValueError:
-        raise UsageError(f"{where}: {text!r} is no share; write 1% or 0.01") from None
+        raise UsageError(f"{where}: expected a share such as 5% or 0.05, got {text!r}") from None
+    if 1 <= value < 100 and number == text.strip():
+        raise UsageError(f"{where}: {text!r} has no unit; write {number}% or {value / 100:g}")
     if not 0 < value < 1:
-        raise UsageError(f"{where}: {text!r} is not between 0 and 100 %; write 1% or 0.01")
+        raise UsageError(f"{where}: {text!r} is not between 0 and 100 %")
     return value
 
 

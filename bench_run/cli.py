@@ -108,6 +108,10 @@ def _answer(command: str, words: Sequence[str]) -> int:
         mistake = mistaken_command(arguments["GRAPH"], COMMANDS, "bench-run")
         if mistake is not None:
             return _complain(mistake)
+    from bench_run.commands.mistakes import mistaken_words
+
+    if command == DEFAULT and (mistake := mistaken_words(arguments)) is not None:
+        return _complain(mistake)
     from bench_schema.errors import DocumentError
 
     from bench_run.errors import BenchRunError

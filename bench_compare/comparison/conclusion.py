@@ -175,7 +175,9 @@ def _passed(comparison: Comparison) -> Iterator[str]:
     for verdict in NEWS[len(TROUBLE) :]:
         if counts.get(verdict) and verdict is not Verdict.SAME:
             some = [case for case in comparison.cases if case.verdict is verdict]
-            largest = f" (largest {_largest(some, None)})" if verdict is Verdict.FASTER else ""
+            largest = (
+                f" (largest {_largest(some, None)})" if some and verdict is Verdict.FASTER else ""
+            )
             yield f"{counts[verdict]} {verdict}{largest}"
 
 

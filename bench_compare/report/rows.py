@@ -64,6 +64,13 @@ def rows(comparison: Comparison, view: View) -> tuple[CaseComparison, ...]:
     shown = comparison.cases
     if view.filter is not None:
         shown = tuple(case for case in shown if matches(_texts(case), view.filter))
+        verdicts = [verdict.value for verdict in Verdict]  # one that no case has is no mistake
+        if not shown and not any(
+            matches([*_texts(case), *verdicts], view.filter) for case in comparison.cases
+        ):
+            names = ", ".join(dict.fromkeys(case.name for case in comparison.cases[:2]))
+            fits = f"none of {len(comparison.cases)} cases fits {view.filter!r}"
+            raise UsageError(f"--filter: {fits}; their names are like {names}")
     return tuple(sorted(shown, key=SORTS[view.sort]))
 
 

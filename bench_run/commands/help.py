@@ -103,10 +103,16 @@ def bad_words(command: str, words: Sequence[str], usage: str) -> str:
     """A sentence about words that this usage does not fit, on a flag where one is wrong."""
     general = f"invalid arguments: {' '.join(words) or '(none)'}; see bench-run {command} --help"
     unknown = partial(_unknown, command)
+    if command == "import" and not any(word.startswith(("-o", "--out")) for word in words):
+        general = "import: name the folder to write: -o DIR"
     return bad_flag(words, usage, _help(command), unknown) or general
 
 
 def _unknown(command: str, name: str, known: Collection[str]) -> str:
+    from bench_run.commands.mistakes import FLAGS as OF_OTHERS
+
+    if name in OF_OTHERS:
+        return f"no flag {name}; {OF_OTHERS[name]}"
     if name in REMOVED:
         return f"there is no flag {name} any more; {REMOVED[name]} says the same"
     if name in FLAGS:

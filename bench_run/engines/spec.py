@@ -13,10 +13,22 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from bench_schema.usage import nearest
+
 from bench_run.engines import is_known, known_names
 from bench_run.engines.base import EngineSpec
 from bench_run.errors import UsageError
 
+WORDS = {
+    "pytorch": "torch",
+    "cuda": "torch:cuda or cudnn",
+    "gpu": "torch:cuda or cudnn",
+    "cpu": "numpy or torch:cpu",
+    "np": "numpy",
+    "miopen": "hipdnn:MIOPEN_ENGINE",
+    "rocm": "hipdnn",
+}
+"""What engines are called elsewhere."""
 GRAMMAR = "name[:id][+option...][+knob:KEY=VALUE...][+device=N][+threads=N][@plugin path]"
 DEVICE = "device="
 THREADS = "threads="
@@ -29,6 +41,9 @@ def parse_spec(text: str) -> EngineSpec:
     head, has_path, path = text.partition("@")
     chosen, *options = head.split("+")
     name, has_id, identifier = chosen.partition(":")
+    if "," in name:
+        several = " ".join(f"--engine {one}" for one in text.split(","))
+        raise UsageError(f"--engine {text!r}: one engine at a time: {several}")
     if not _NAME.fullmatch(name):
         raise UsageError(f"--engine {text!r}: not of the form {GRAMMAR}")
     options_given = [("option", "+", option) for option in options]
@@ -36,8 +51,8 @@ def parse_spec(text: str) -> EngineSpec:
         if mark and not value:
             raise UsageError(f"--engine {text!r}: empty {what} after {mark!r}")
     if not is_known(name):
-        names = ", ".join(known_names())
-        raise UsageError(f"--engine {text!r}: no engine {name!r}; choose from {names}")
+        meant = f"; did you mean {WORDS[name]}?" if name in WORDS else nearest(name, known_names())
+        raise UsageError(f"--engine {text!r}: no engine {name!r}{meant}")
     return EngineSpec(
         text=text,
         name=name,
@@ -86,7 +101,8 @@ def refuse_unknown(spec: EngineSpec, *, options: tuple[str, ...], plugin: bool =
     has no use for."""
     for option in spec.options:
         if option not in options:
-            choices = f"choose from {', '.join(options)}" if options else "it has none"
-            raise UsageError(f"engine {spec.text!r}: no option {option!r}; {choices}")
+            known = (*options, f"{THREADS}N", f"{DEVICE}N")
+            meant = nearest(option, known)
+            raise UsageError(f"engine {spec.text!r}: no option {option!r}{meant}")
     if spec.plugin_path is not None and not plugin:
         raise UsageError(f"engine {spec.text!r}: {spec.name} has no plugin path")

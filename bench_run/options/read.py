@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_SHARDS = 10_000
 MOST_THREADS = 100_000
 SPANS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+UNITS_S = {"ms": 1e-3, "us": 1e-6, "µs": 1e-6, **SPANS_S}
 
 
 # --- one value from its text; each raises `UsageError` that names the flag ---
@@ -79,10 +80,20 @@ def read_number(flag: str, value: str) -> float:
 
 
 def read_seconds(flag: str, value: str) -> float:
-    number = read_number(flag, value.removesuffix("s").strip())
+    text, factor = value.strip(), 1.0
+    for unit in UNITS_S:
+        if text.endswith(unit):
+            text, factor = text.removesuffix(unit), UNITS_S[unit]
+            break
+    try:
+        number = read_number(flag, text.strip())
+    except UsageError:
+        raise UsageError(
+            f"{flag}: expected a time such as 2, 2s, 500ms or 1m, got {value!r}"
+        ) from None
     if number == 0:
         raise UsageError(f"{flag}: expected more than 0 seconds")
-    return number
+    return number * factor
 
 
 def read_limit(flag: str, value: str) -> float | None:

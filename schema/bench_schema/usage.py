@@ -9,12 +9,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
 
-def nearest(word: str, known: Collection[str]) -> str:
-    """``; did you mean …?`` where a known word is close, else the known words."""
+FEW = 20
+"""More words than these are not listed in an error."""
+
+
+def nearest(word: str, known: Collection[str], see: str = "") -> str:
+    """``; did you mean …?`` if a known word is close, else the known words, or if they are many the
+    least distant ones and `see`, the command that lists them all."""
     import difflib
 
-    close = difflib.get_close_matches(word, sorted(known), 1)
-    return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(known)}"
+    close = difflib.get_close_matches(word, sorted(known), 1, 0.65)
+    if close:
+        return f"; did you mean {close[0]}?"
+    if not see or len(known) <= FEW:
+        return f"; choose from {', '.join(known)}"
+    distant = difflib.get_close_matches(word, sorted(known), 3, 0.4)
+    some = f"the nearest are {', '.join(distant)}; " if distant else ""
+    return f"; {some}{see} lists all"
 
 
 def guide(package: str, name: str) -> str:

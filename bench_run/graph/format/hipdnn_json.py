@@ -335,6 +335,8 @@ def parse_json(data: bytes, where: str) -> Any:
         if place is not None:
             raise GraphError(f"{where}: {place}", "is not a finite number") from error
         what = f"is not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        if "UTF-8" in error.msg:
+            what = "is not text; a graph is a file in hipDNN's JSON"
         raise GraphError(where, what) from error
 
 

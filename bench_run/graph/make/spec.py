@@ -17,6 +17,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.usage import nearest
+
 import bench_run.graph.make.recipes.attention as attention
 import bench_run.graph.make.recipes.conv as conv
 import bench_run.graph.make.recipes.matmul as matmul
@@ -59,7 +61,8 @@ def find(name: str, where: str) -> Recipe:
     """The recipe of a name or alias. Raises `UsageError` with the known names."""
     known = ALIASES.get(name, name)
     if known not in OPS:
-        raise UsageError(f"{where}: no operation {name!r}; choose from {', '.join(OPS)}")
+        known_names = nearest(name, (*OPS, *ALIASES), "bench-run coverage")
+        raise UsageError(f"{where}: no operation {name!r}{known_names}")
     return OPS[known]
 
 
@@ -212,6 +215,9 @@ def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
         key, equals, value = word.partition("=")
         if not (key and equals and value):
             raise UsageError(f"{text}: {word!r} is not KEY=VALUE")
+        if value.endswith(","):
+            items = rest.replace(",", " ").strip()
+            raise UsageError(f"{text}: parameters are separated by spaces, not commas: {items}")
         if key in special:
             raise UsageError(f"{text}: {key} is given twice; separate several values by commas")
         special[key] = tuple(_written_out(value, f"{text}: {key}"))

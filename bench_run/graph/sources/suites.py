@@ -39,16 +39,21 @@ def own_graphs(argument: str) -> str:
     if not argument.startswith(PREFIX):
         return argument
     name = argument.removeprefix(PREFIX)
-    root = next((folder for folder in _FOLDERS if (folder / "suites").is_dir()), None)
-    known: dict[str, Path] = {}
-    if root is not None:
-        known = {path.name: path for path in root.iterdir() if any(path.glob("*.json"))}
-        # a suite file goes before a folder of its name
-        known |= {path.stem: path for path in (root / "suites").glob(f"*{SUFFIX}")}
+    known = suite_names()
     if name not in known:
         names = ", ".join(sorted(known)) or "none: they are not installed"
         raise GraphError(argument, f"no suite of this name; choose from {names}")
     return str(known[name])
+
+
+def suite_names() -> dict[str, Path]:
+    """The suites that come with this tool, with their files and folders."""
+    root = next((folder for folder in _FOLDERS if (folder / "suites").is_dir()), None)
+    if root is None:
+        return {}
+    known = {path.name: path for path in root.iterdir() if any(path.glob("*.json"))}
+    # a suite file goes before a folder of its name
+    return known | {path.stem: path for path in (root / "suites").glob(f"*{SUFFIX}")}
 
 
 def is_suite(data: bytes) -> bool:

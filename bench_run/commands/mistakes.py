@@ -1,0 +1,103 @@
+"""What a word of the command line was probably meant to be, where it is none of ours."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # importing typing would cost half the time of --help
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+FLAGS = {
+    "--repeat": "--rounds N repeats the measurement, --iters N its iterations",
+    "--repeats": "--rounds N repeats the measurement, --iters N its iterations",
+    "--repetitions": "--rounds N repeats the measurement, --iters N its iterations",
+    "--runs": "--rounds N repeats the measurement, --iters N its iterations",
+    "-n": "--iters N is the number of iterations",
+    "--dtype": "a graph has its type; --op 'relu: dtype=half' makes graphs of another one",
+    "--format": "--csv FILE, --markdown FILE and -o FILE write the results ('-' is stdout)",
+    "--html": "bench-compare FILE --html PAGE makes a page of a result document",
+    "--json": "-o FILE writes the result document, which is JSON",
+    "--batch": "--scale-batch N cuts the batch of every graph",
+    "--batch-size": "--scale-batch N cuts the batch of every graph",
+    "--gpu": "--device N chooses the GPU, --engine what runs on it",
+    "--backend": "--engine SPEC chooses what runs the graphs",
+    "--plugin": "--plugin-path DIR names a folder of plugins, --engine hipdnn:ID@PATH one",
+    "--timeout-s": "--timeout S",
+    "--compare": "bench-compare A.json B.json compares two runs",
+    "--profile": "--trace FILE writes a trace, --counters SET reads hardware counters",
+    "--list-ops": "bench-run coverage lists the operations",
+}
+"""Flags of other tools, and what does the same here."""
+
+WORDS = {
+    "list": "bench-run engines lists the engines, bench-run coverage the operations",
+    "ls": "bench-run engines lists the engines, bench-run coverage the operations",
+    "compare": "bench-compare A.json B.json compares two runs",
+    "diff": "bench-compare A.json B.json compares two runs",
+    "history": "bench-compare history DIR reports which build changed what",
+    "compose": "bench-compare compose PIPELINE DOC composes a network from its layers",
+    "version": "bench-run --version",
+    "info": "bench-run doctor says what this machine has",
+    "show": "bench-compare FILE shows a result document, bench-run describe a graph",
+    "ops": "bench-run coverage lists the operations",
+    "all": "--op all makes a graph of every operation; a folder runs all of its graphs",
+}
+"""Words of other tools in the place of a graph."""
+
+MODELS = {
+    (".onnx",): "is a model: bench-run import {0} -o net makes graphs of it",
+    (".pt", ".pth", ".pt2", ".safetensors", ".ckpt"): "is a file of PyTorch: bench-run import "
+    "--torch FILE.py:FUNCTION -o net makes graphs of a model",
+    (".py",): "is a program: bench-run import --torch {0}:FUNCTION -o net makes graphs of the "
+    "model that FUNCTION returns",
+}
+"""Suffixes of files that are no graphs, and what reads them."""
+TABLES = {
+    ".csv": "; --csv {0} writes a table",
+    ".md": "; --markdown {0} writes a table",
+    ".html": "; bench-compare FILE --html {0} makes a page",
+    ".txt": "",
+    ".yaml": "",
+    ".pdf": "",
+}
+"""Suffixes of files that are no result documents, and what writes them."""
+
+
+def mistaken_words(arguments: Mapping[str, Any]) -> str | None:
+    """A sentence about the first argument that cannot be what it stands for; None if there is none.
+    `arguments`: docopt's."""
+    output = arguments.get("--output")
+    suffix = os.path.splitext(output or "")[1]
+    if suffix in TABLES:
+        instead = TABLES[suffix].format(output)
+        return f"--output {output}: the result document is .json, .json.gz or .json.zst{instead}"
+    graphs: Sequence[str] = arguments.get("GRAPH") or ()
+    for word in graphs:
+        if (sentence := _mistaken(word, arguments.get("--op") or ())) is not None:
+            return f"{word}: {sentence}"
+    return None
+
+
+def _mistaken(word: str, ops: Sequence[str]) -> str | None:
+    suffix = os.path.splitext(word)[1]
+    for suffixes, sentence in MODELS.items():
+        if suffix in suffixes:
+            return sentence.format(word)
+    if os.path.lexists(word) or any(sign in word for sign in "*?[:"):
+        return None
+    if ops and "=" in word:
+        return f"an operation with its parameters is one word: --op '{' '.join((*ops, word))}'"
+    if word in WORDS:
+        return f"no such file or folder; {WORDS[word]}"
+    if not word.replace("_", "").replace("+", "").replace("-", "").isalnum():
+        return None
+    from bench_run.graph.make.spec import ALIASES, OPS
+    from bench_run.graph.sources.suites import suite_names
+
+    if word in suite_names():
+        return f"no such file or folder; the suite is suite:{word}"
+    if word.partition("+")[0] in {*OPS, *ALIASES}:
+        return f"no such file or folder; the operation is --op {word}"
+    return None
