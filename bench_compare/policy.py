@@ -160,7 +160,8 @@ def parse_limit(text: str, where: str) -> UnclearLimit:
     except ValueError:
         share = -1.0
     if not word.endswith("%") or not 0 <= share <= 1:
-        raise UsageError(f"{where}: {text!r} is no number of cases; write 3 or 10%")
+        expected = "expected a number of cases or a percentage, such as 3 or 10%"
+        raise UsageError(f"{where}: {expected}; got {text!r}")
     return UnclearLimit(share=share)
 
 

@@ -15,6 +15,8 @@ FLAGS = {
     "--repetitions": "--rounds N repeats the measurement, --iters N its iterations",
     "--runs": "--rounds N repeats the measurement, --iters N its iterations",
     "-n": "--iters N is the number of iterations",
+    "--iteration": "--iters N is the number of iterations",
+    "--iterations": "--iters N is the number of iterations",
     "--dtype": "a graph has its type; --op 'relu: dtype=half' makes graphs of another one",
     "--format": "--csv FILE, --markdown FILE and -o FILE write the results ('-' is stdout)",
     "--html": "bench-compare FILE --html PAGE makes a page of a result document",

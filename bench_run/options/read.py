@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.packing import read_regular
 from bench_schema.settings import Setting, rows_of
+from bench_schema.usage import nearest
 
 from bench_run.errors import UsageError
 from bench_run.settings import STDOUT, Options, TuneOptions
@@ -222,8 +223,9 @@ def config_values(path: str) -> dict[str, Any]:
             values["graphs"] = tuple(map(str, value if isinstance(value, list) else [value]))
             continue
         if flag not in rows:
-            known = ", ".join(sorted(["graphs", *(flag[2:] for flag in rows)]))
-            raise UsageError(f"--config: {path}: unknown key {key!r}; known keys are {known}")
+            known = ("graphs", *(flag[2:] for flag in rows))
+            meant = nearest(key, known, "bench-run help all")
+            raise UsageError(f"--config: {path}: unknown key {key!r}{meant}")
         row, where = rows[flag], f"{path}: {key}"
         if row.many:
             values[row.name] = read_values(row, where, _items(where, value))

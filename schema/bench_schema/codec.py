@@ -124,6 +124,8 @@ def parse(data: bytes, where: str) -> Any:
         if "infinity" in error.msg or b"NaN" in data or b"Infinity" in data:
             refuse_not_finite(data, where)
         place = f"line {error.lineno}, column {error.colno}"
+        if "UTF-8" in error.msg:
+            raise NotJsonError(where, "not JSON: it is not text") from None
         raise NotJsonError(where, f"not JSON: {error.msg.split(':')[0]} ({place})") from None
 
 

@@ -263,7 +263,7 @@ def test_a_calibration_is_written_by_an_aa_test_and_used(files, capsys):
         ("a.json b.json --save-calibration c.json", "--save-calibration comes with --aa"),
         ("a.json b.json --calibration none.json", "none.json: No such file"),
         ("a.json b.json --calibration a.json", "a.json: no calibration"),
-        ("a.json b.json --max-unclear many", "--max-unclear: 'many' is no number of cases"),
+        ("a.json b.json --max-unclear many", "--max-unclear: expected a number of cases or a"),
         (
             "a.json b.json --require-sensitivity 5",
             "--require-sensitivity: '5' has no unit; write 5%",

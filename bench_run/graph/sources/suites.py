@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.errors import PipelineError
 from bench_schema.pipeline import read_pipeline
+from bench_schema.usage import nearest
 
 from bench_run.errors import GraphError
 
@@ -41,8 +42,8 @@ def own_graphs(argument: str) -> str:
     name = argument.removeprefix(PREFIX)
     known = suite_names()
     if name not in known:
-        names = ", ".join(sorted(known)) or "none: they are not installed"
-        raise GraphError(argument, f"no suite of this name; choose from {names}")
+        meant = nearest(name, sorted(known)) if known else "; none is installed"
+        raise GraphError(argument, f"no suite of this name{meant}")
     return str(known[name])
 
 

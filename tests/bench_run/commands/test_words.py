@@ -52,7 +52,7 @@ MISTAKES = [
     (("g.json", "--AId", "1"), "there is no flag --AId any more; --a hipdnn:ID says the same"),
     (("g.json", "-z"), "no flag -z; see bench-run help all"),
     (("g.json", "--list"), "no flag --list; did you mean --list-engines?"),
-    (("suite:smok",), "suite:smok: no suite of this name; choose from activations, batchnorm"),
+    (("suite:smok",), "suite:smok: no suite of this name; did you mean smoke?"),
 ]
 
 
