@@ -53,25 +53,30 @@ def desk(tmp_path_factory):
     return folder
 
 
+def files(desk):
+    """All but the index that `history` keeps in a folder it is asked about."""
+    return sorted(path.name for path in desk.rglob("*") if path.name != "history.sqlite")
+
+
 def answered(tool, words):
     try:
         return import_module(f"{tool}.cli").main(words)
-    except SystemExit as exit:
-        return exit.code
+    except SystemExit as end:
+        return end.code
 
 
 @pytest.mark.parametrize(("typed", "answer"), TYPED, ids=[typed for typed, _ in TYPED])
 def test_a_mistake_is_one_line_that_says_what_is_wrong(desk, monkeypatch, capfd, typed, answer):
     monkeypatch.chdir(desk)
     command, *words = shlex.split(typed)
-    before = sorted(path.name for path in desk.rglob("*"))
+    before = files(desk)
     code = answered(command.replace("-", "_"), words)
     said = capfd.readouterr()
     lines = [line for line in said.err.splitlines() if line.startswith(f"{command}: ")]
     if os.environ.get("BENCH_UPDATE_MISTAKES"):
         update(typed, lines[-1] if lines else f"?? {code} {said.err[-300:]} {said.out[-300:]}")
     assert (1, [answer]) == (code, lines)
-    assert before == sorted(path.name for path in desk.rglob("*"))
+    assert before == files(desk)
 
 
 def update(typed, answer):

@@ -450,9 +450,7 @@ def read_onnx(path: str) -> Model:
     except Exception as error:  # foreign: protobuf and onnx raise many kinds
         said = str(error).strip().splitlines() or [type(error).__name__]
         if Path(path).suffix == ".json":
-            raise UsageError(
-                f"import: {path}: is JSON; run it as a graph: bench-run {path}"
-            ) from error
+            said = [f"it is JSON; a graph runs as it is: bench-run {path}"]
         raise UsageError(f"import: {path}: no ONNX model: {said[0]}") from error
     return _OnnxReader(onnx, model, weights).model(path)
 
