@@ -127,7 +127,8 @@ def parse(arguments: Mapping[str, Any]) -> ComposeOptions:
     outputs = outputs_of(arguments, OUTPUTS)
     if not arguments["PIPELINE"]:
         raise UsageError("no pipeline given: a suite file in .toml, see --help")
-    pipeline, *documents = (arguments["PIPELINE"], *arguments["DOC"])
+    pipeline: str = arguments["PIPELINE"]
+    documents: list[str] = arguments["DOC"]
     swapped = next((one for one in documents if one.endswith(".toml")), None)
     if swapped is not None and not pipeline.endswith(".toml"):
         raise UsageError(f"the pipeline comes first: bench-compare compose {swapped} {pipeline}")

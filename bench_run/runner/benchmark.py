@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench_schema.document import SCHEMA_VERSION, Document, EngineRecord, Run, Settings, Tool
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     from bench_run.runner.references import ReferenceStore
     from bench_run.runner.stopping import Rule
 
-VERSION = "0.1.0"
+try:
+    VERSION = version("dnn-bench")
+except PackageNotFoundError:  # run from a clone that is not installed
+    VERSION = "unknown"
 
 
 def run_benchmark(

@@ -79,5 +79,5 @@ def test_an_argument_without_the_prefix_is_a_path() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    with pytest.raises(GraphError, match="suite:smok: no suite.*did you mean smoke"):
+    with pytest.raises(GraphError, match=r"suite:smok: no suite.*did you mean smoke"):
         own_graphs("suite:smok")
