@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.readme_outputs import form, outputs, shown
 from tests.warm_commands import WarmCommands
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,6 +102,14 @@ def test_every_guide_is_printed_by_help(tool, page):
     help_of = import_module(f"{tool}.commands.help")
     assert page in help_of.GUIDES
     assert page in TEXT
+
+
+def test_the_outputs_of_the_readme_have_the_form_of_real_ones(tmp_path):
+    made = dict(outputs(tmp_path, "--rounds", "3", "--iters", "9", "--warmup", "1"))
+    page = shown(TEXT)
+    assert {name: form(text) for name, text in made.items()} == {
+        name: form(text) for name, text in page.items()
+    }
 
 
 def test_make_words_of_the_readme_are_targets_of_the_makefile():
