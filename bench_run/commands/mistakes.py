@@ -1,4 +1,4 @@
-"""What a word of the command line was probably meant to be, where it is none of ours."""
+"""Words of other tools on the command line, and what does the same here."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MODELS = {
     (".py",): "is a program: bench-run import --torch {0}:FUNCTION -o net makes graphs of the "
     "model that FUNCTION returns",
 }
-"""Suffixes of files that are no graphs, and what reads them."""
+"""Suffixes of files that are not graphs, and what reads them."""
 TABLES = {
     ".csv": "; --csv {0} writes a table",
     ".md": "; --markdown {0} writes a table",
@@ -64,7 +64,7 @@ TABLES = {
     ".yaml": "",
     ".pdf": "",
 }
-"""Suffixes of files that are no result documents, and what writes them."""
+"""Suffixes that a result document does not have, and what writes such files."""
 
 
 def mistaken_words(arguments: Mapping[str, Any]) -> str | None:

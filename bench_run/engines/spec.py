@@ -28,7 +28,7 @@ WORDS = {
     "miopen": "hipdnn:MIOPEN_ENGINE",
     "rocm": "hipdnn",
 }
-"""What engines are called elsewhere."""
+"""Names of engines in other tools, and their specifications here."""
 GRAMMAR = "name[:id][+option...][+knob:KEY=VALUE...][+device=N][+threads=N][@plugin path]"
 DEVICE = "device="
 THREADS = "threads="

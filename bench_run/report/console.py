@@ -105,7 +105,7 @@ def _below_names(rows: list[list[str]], headers: Sequence[str], align: Sequence[
 
 
 def _threads(document: Document) -> str:
-    """How many threads the only engine has, where that is a choice."""
+    """The number of threads of the only engine, if it runs on the CPU."""
     if document.engines[0].device != "cpu":
         return ""
     threads = document.run.settings.threads

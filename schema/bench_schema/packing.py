@@ -10,16 +10,15 @@ import io
 import os
 import re
 import stat
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from bench_schema.errors import UnreadableError, UnwritableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-
-Unpacked = TypeVar("Unpacked", bytes, bytearray)
 
 GZIP_LEVEL = 1
 ZSTD_LEVEL = 3
@@ -30,8 +29,6 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LIMIT_BYTES = 1 << 28
 """What a packed file may unpack to: documents of a thousand cases have a few ten million bytes, and
 a few hundred bytes of a hostile file may stand for more than a machine's memory."""
-STEP_BYTES = 2048
-"""Of packed data at a time: no more than 64 MiB can come out of them, 128 KiB from four bytes."""
 
 
 PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
@@ -70,52 +67,39 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         journal = f"{os.fspath(path)}.journal"  # a run that did not end has no document yet
         left = f"; an unfinished run left {journal}" if Path(journal).is_file() else ""
         raise UnreadableError(str(path), f"cannot be read: {error.strerror}{left}") from None
-    if data.startswith(GZIP_MAGIC):
-        return _gunzip(data, str(path))
-    if data.startswith(ZSTD_MAGIC):
-        return _unzstd(data, str(path))
-    return data
+    return _unpack(data, str(path)) if data.startswith((GZIP_MAGIC, ZSTD_MAGIC)) else data
 
 
-def _gunzip(data: bytes, where: str) -> bytes:
+def _unpack(data: bytes, where: str) -> bytes:
+    """The contents of gzip or Zstandard data, of one member or several."""
     import gzip
     import io
     import zlib
 
+    zstd, packed = zstd_module(), io.BytesIO(data)
+    is_gzip = data.startswith(GZIP_MAGIC)
+    kind = "gzip" if is_gzip else "Zstandard"
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            return _limited(file.read(LIMIT_BYTES + 1), where)
+        with gzip.GzipFile(fileobj=packed) if is_gzip else zstd.ZstdFile(packed) as file:
+            unpacked: bytes = file.read(LIMIT_BYTES + 1)
     except EOFError:
-        raise UnreadableError(where, "the gzip data ends too early: the file is cut off") from None
-    except (OSError, zlib.error) as error:
-        raise UnreadableError(where, f"the gzip data is damaged: {error}") from None
-
-
-def _unzstd(data: bytes, where: str) -> bytes:
-    import zstandard
-
-    found = bytearray()
-    frame, place = zstandard.ZstdDecompressor().decompressobj(), 0
-    try:
-        while place < len(data):
-            if frame.eof:
-                frame = zstandard.ZstdDecompressor().decompressobj()
-            step = data[place : place + STEP_BYTES]
-            found += frame.decompress(step)
-            _limited(found, where)
-            place += len(step) - len(frame.unused_data)
-    except zstandard.ZstdError as error:
-        raise UnreadableError(where, f"the Zstandard data is damaged: {error}") from None
-    if not frame.eof:
-        raise UnreadableError(where, "the Zstandard data ends too early: the file is cut off")
-    return bytes(found)
-
-
-def _limited(data: Unpacked, where: str) -> Unpacked:
-    if len(data) > LIMIT_BYTES:
+        ends = f"the {kind} data ends too early: the file is cut off"
+        raise UnreadableError(where, ends) from None
+    except (OSError, zlib.error, zstd.ZstdError) as error:
+        raise UnreadableError(where, f"the {kind} data is damaged: {error}") from None
+    if len(unpacked) > LIMIT_BYTES:
         limit = f"{LIMIT_BYTES >> 20} MiB"
         raise UnreadableError(where, f"unpacks to more than {limit}: this is no benchmark result")
-    return data
+    return unpacked
+
+
+def zstd_module() -> Any:
+    """Python's own module from 3.14 on, else its copy for older versions."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
@@ -146,10 +130,7 @@ def _packed(file: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
         with gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0) as stream:
             yield cast("BinaryIO", stream)
     elif suffix == ".zst":
-        import zstandard
-
-        compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
-        with compressor.stream_writer(file, closefd=False) as packer:
+        with zstd_module().ZstdFile(file, "wb", level=ZSTD_LEVEL) as packer:
             yield cast("BinaryIO", packer)
     else:
         yield file

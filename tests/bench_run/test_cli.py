@@ -66,7 +66,7 @@ BAD_WORDS = [
     (("no_such_file.json",), "no_such_file.json"),
     (("empty",), "empty"),
     (("g.json", "--engine", "warp"), "no engine 'warp'; choose from numpy, torch"),
-    (("g.json", "--iterations", "3"), "no flag --iterations; did you mean"),
+    (("g.json", "--iterations", "3"), "no flag --iterations; --iters N"),
     (("g.json", "--warmup"), "--warmup needs a value"),
     (("g.json", "--warmup", "many"), "--warmup: expected a whole number, got 'many'"),
     (("g.json", "-o", "no/such/folder/a.json", "-q"), "cannot"),

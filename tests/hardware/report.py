@@ -11,7 +11,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-import zstandard
+from bench_schema.packing import zstd_module
 
 REPORT = "hardware_report.tar.zst"
 DOCUMENTS = ("*.json", "*.json.gz", "*.json.zst", "*.journal")
@@ -33,7 +33,7 @@ def pack(folder, path):
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for file in files:
             archive.add(file, arcname=f"hardware_report/{file.name}")
-    Path(path).write_bytes(zstandard.compress(buffer.getvalue()))
+    Path(path).write_bytes(zstd_module().compress(buffer.getvalue()))
     return [file.name for file in files]
 
 

@@ -263,7 +263,7 @@ def _noun(unit: Unit) -> str:
 # interval sees none, however large.
 
 BLIND_RATIO = 1.5
-"""Where more than one case in ten could hide a slow-down by this factor, silence is no answer."""
+"""The slow-down that at most one case in ten may hide; with more of them there is no answer."""
 MOST_SHARE = 0.9
 SILENT = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 

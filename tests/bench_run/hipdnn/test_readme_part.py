@@ -1,4 +1,4 @@
-"""The README's commands for hipDNN, typed on the double."""
+"""The commands for hipDNN of the guide on engines, typed on the double."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from tests.hardware.commands import ROOT, Section, run
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-PART = TEXT[TEXT.index("### hipDNN\n") :]
-COMMANDS = re.findall(r"^\$ (.*)$", PART[: PART.index("\n## ")], re.MULTILINE)
+GUIDE = (ROOT / "bench_run" / "docs" / "engines.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^\$ (.*)$", GUIDE, re.MULTILINE)
 PRINTED = {
     "--oracle": "left on the table",
-    "--a": "speed-up",
+    "--a": "change: the time of B",
     "autotune": "autotune's winner claims: ",
     "doctor": "run once and wait",
     "sdpa": "1 cases: 1 completed, 1 validation passed",
@@ -29,7 +29,7 @@ def test_a_command_for_hipdnn_works(command, tmp_path, doubles):
     assert printed in done.stdout
 
 
-def test_the_readme_shows_commands_for_hipdnn():
+def test_the_guide_shows_commands_for_hipdnn():
     assert len(PRINTED) == len(COMMANDS)
 
 

@@ -59,6 +59,5 @@ def test_tables_and_csv_show_the_peak(bench_run_command, tmp_path):
     # The three buffers, and the sum before it is copied; the allocator's pages come and go.
     assert float(peak) == pytest.approx(16, abs=0.5)
     assert "buffer 12 MiB" in done.stdout
-    assert done.stdout.count(" peak ") >= 2
     (row,) = csv.DictReader((tmp_path / "c.csv").open())
     assert str(BUFFERS) == row["buffer_bytes"]
