@@ -7,6 +7,7 @@ import json
 import pytest
 from bench_schema.files import read
 from bench_schema.tuning import tuned_read
+from bench_schema.usage import guide
 
 pytestmark = pytest.mark.slow
 
@@ -308,11 +309,10 @@ def test_one_combination_for_all_graphs_is_the_best_in_total(known_run):
 
 
 @pytest.mark.slow
-def test_the_example_of_the_readme_tunes_the_smoke_suite_on_the_processor(known_run):
+def test_the_example_of_the_guide_tunes_the_smoke_suite_on_the_processor(known_run):
     pytest.importorskip("torch")
     words = "suite:smoke --space engine=numpy,torch --space layout=nchw,nhwc"
-    readme = (known_run.root / "README.md").read_text(encoding="utf-8")
-    assert f"bench-run tune {words}\n" in readme
+    assert f"bench-run tune {words}\n" in guide("bench_run", "tuning")
     done = known_run(
         "tune",
         *words.split(),
