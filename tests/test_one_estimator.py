@@ -221,5 +221,6 @@ def test_two_engines_of_a_document_have_one_ratio(a, b):
     table = oracle.oracle_table(found, [("numpy", "torch")])
     line = next(line for line in table.splitlines() if times_in(line))
     assert same(times_in(line), [time_of(a), time_of(b)])
-    saved = float(re.search(r"(-?[\d.]+) %", line)[1])
-    assert saved == pytest.approx(100 * (1 - ratio), abs=0.06, rel=1e-6)
+    if NOTHING not in line:
+        saved = float(re.search(r"(-?[\d.]+) %", line)[1])
+        assert saved == pytest.approx(100 * (1 - ratio), abs=0.06, rel=1e-6)

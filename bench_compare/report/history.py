@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.units import change_text, interval_text, value_text
+from bench_schema.units import NOTHING, change_text, interval_text, is_too_noisy, value_text
 
 from bench_compare.history.model import BAD_STATES
 from bench_compare.model import Conclusion
@@ -103,6 +103,8 @@ def size_text(event: EventInfo) -> str:
     """``+3.1% (+2.4% to +3.8%)``; empty where it is no time."""
     if event.ratio is None:
         return ""
+    if is_too_noisy(event.low, event.high):
+        return NOTHING
     return f"{change_text(event.ratio)} ({interval_text(event.low, event.high)})"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench_schema.estimate import case_time, change, main_series
+from bench_schema.units import NOTHING, is_too_noisy
 from tabulate import tabulate
 
 from bench_run.report.labels import UNGATED, UNGATED_MEANS, UNLIKE, UNLIKE_MEANS, are_unlike, marked
@@ -87,6 +88,8 @@ def left_text(default: Case, searched: Case, series: str) -> str:
         return "–"
     if ratio.low is None or ratio.high is None:
         return f"{_saved(ratio.value)} %"
+    if is_too_noisy(ratio.low, ratio.high):
+        return NOTHING
     return f"{_saved(ratio.value)} % ({_saved(ratio.low)} to {_saved(ratio.high)})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from bench_schema.units import NOTHING, is_too_noisy
 from tabulate import tabulate
 
 from bench_run.text import one_line, shorten, size_text, time_text
@@ -65,6 +66,8 @@ def gain_text(gain: Ratio | None) -> str:
         return "not known"
     if gain.low is None or gain.high is None:
         return f"{gain.estimate:.3f}×"
+    if is_too_noisy(gain.low, gain.high):
+        return NOTHING
     return f"{gain.estimate:.3f}× ({gain.low:.3f} to {gain.high:.3f})"
 
 
