@@ -323,7 +323,7 @@ class Sensitivity:
     p90_ratio: float | None
     """The same for nine of ten cases."""
     blind: bool
-    """Nothing was found, and nothing short of a large change could have been."""
+    """True if more than one case in ten could hide a slow-down of 50 %."""
     sentence: str
 
 

@@ -110,7 +110,7 @@ def _answer(command: str, words: Sequence[str]) -> int:
             return _complain(mistake)
     from bench_run.commands.mistakes import mistaken_words
 
-    if command == DEFAULT and (mistake := mistaken_words(arguments)) is not None:
+    if command != "import" and (mistake := mistaken_words(arguments)) is not None:
         return _complain(mistake)
     from bench_schema.errors import DocumentError
 

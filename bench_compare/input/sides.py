@@ -42,10 +42,11 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
     if by.split(":")[0] not in {name.split(":")[0] for name in GROUPINGS} or by == "tag":
         raise UsageError(f"--group-by: no grouping {by!r}; choose from {', '.join(GROUPINGS)}")
     if grouping.by is None and len(sources) == 2:
-        labels = [source.document.run.label or source.path for source in sources]
-        if None in (source.document.run.label for source in sources) or labels[0] == labels[1]:
-            labels = [source.path for source in sources]
-        sides = [_side(name, [source]) for name, source in zip(labels, sources, strict=True)]
+        named = {source.document.run.label for source in sources} - {None}
+        sides = [
+            _side((len(named) == 2 and source.document.run.label) or source.path, [source])
+            for source in sources
+        ]
         _refuse_on_two(sides)
     elif by == "unit":
         refuse_twice(sources)

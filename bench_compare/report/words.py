@@ -177,8 +177,10 @@ def sentence(text: str) -> str:
 
 
 def blind_sides(comparison: Comparison) -> set[str]:
-    """Labels of the sides of which nothing can be said."""
-    return {one.other_label for one in comparison.sensitivity if one.blind}
+    """Labels of the sides without an answer: no case is decided, and too many could hide a
+    slow-down."""
+    decided = {case.other_label for case in comparison.cases if case.verdict not in QUIET}
+    return {one.other_label for one in comparison.sensitivity if one.blind} - decided
 
 
 def headline_numbers(comparison: Comparison, scope: str = "all") -> list[SuiteNumber]:

@@ -73,7 +73,7 @@ def mistaken_words(arguments: Mapping[str, Any]) -> str | None:
     output = arguments.get("--output")
     suffix = os.path.splitext(output or "")[1]
     if suffix in TABLES:
-        instead = TABLES[suffix].format(output)
+        instead = TABLES[suffix].format(output) if "--csv" in arguments else ""
         return f"--output {output}: the result document is .json, .json.gz or .json.zst{instead}"
     graphs: Sequence[str] = arguments.get("GRAPH") or ()
     for word in graphs:
@@ -85,7 +85,7 @@ def mistaken_words(arguments: Mapping[str, Any]) -> str | None:
 def _mistaken(word: str, ops: Sequence[str]) -> str | None:
     suffix = os.path.splitext(word)[1]
     for suffixes, sentence in MODELS.items():
-        if suffix in suffixes:
+        if suffix in suffixes and not os.path.isdir(word):
             return sentence.format(word)
     if os.path.lexists(word) or any(sign in word for sign in "*?[:"):
         return None

@@ -263,7 +263,7 @@ def _noun(unit: Unit) -> str:
 # interval sees none, however large.
 
 BLIND_RATIO = 1.5
-"""The slow-down that at most one case in ten may hide; with more of them there is no answer."""
+"""The slow-down that one case in ten may hide; if more could, the comparison is undecided."""
 MOST_SHARE = 0.9
 SILENT = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 
@@ -281,8 +281,9 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
             seen = None if case.gate is None else seen_of(case.metrics, case.gate)
             sizes.append(math.inf if seen is None else seen)
             hidden.append(sizes[-1] if case.verdict in SILENT else 1.0)  # a verdict hides nothing
-        unseen = sum(size > BLIND_RATIO for size in hidden)
-        blind = unseen > (1 - MOST_SHARE) * len(of_side)
+        most = _reached(hidden, MOST_SHARE)
+        blind = most is None or most > BLIND_RATIO
+        unseen = sum(size > BLIND_RATIO for size in hidden) if blind else 0
         yield Sensitivity(
             other_label=label,
             metric=str(gate),
@@ -290,7 +291,7 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
             median_ratio=_reached(sizes, 0.5),
             p90_ratio=_reached(sizes, MOST_SHARE),
             blind=blind,
-            sentence=_sentence(of_side, unseen if blind else 0, _reached(hidden, MOST_SHARE)),
+            sentence=_sentence(of_side, unseen, most),
         )
 
 

@@ -1,11 +1,14 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
+from bench_compare.comparison.conclusion import conclude
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
+from bench_compare.report.words import blind_sides
 from tests.bench_compare.build import case, document, side
 from tests.benchmarks.compare_documents import simulated
 
@@ -121,3 +124,32 @@ def test_what_documents_could_have_shown_is_called_in_others_like_them(count, ef
 def drawn(random, count, effects, moves):
     base, other = (simulated(random, count, effects, m) for m in (np.zeros(len(moves)), moves))
     return side("a", *base), [side("b", *other)]
+
+
+def mixed(noisy, cases, factor=1.0):
+    """A comparison of which `noisy` cases scatter by half around one time, the others hardly."""
+    wild = sides(0.5, cases=noisy, seed=3)[0]  # the same samples on both sides
+    calm = sides(0.001, factor, cases=cases - noisy, seed=4)
+    both = []
+    for part, label in zip(calm, ("base", "other"), strict=True):
+        held = [
+            replace(one, id=f"{name}{one.id}", graph=replace(one.graph, name=f"{name}{one.id}"))
+            for name, each in (("wild", wild), ("calm", part))
+            for one in each.sources[0].document.cases
+        ]
+        both.append(side(label, document(held, run_id=label)))
+    found = compare(both[0], [both[1]], Policy())
+    return found, conclude(found).word
+
+
+def test_one_noisy_case_in_ten_leaves_the_answer():
+    assert ("PASS", "UNDECIDED") == (mixed(1, 10)[1], mixed(2, 10)[1])
+
+
+def test_a_page_keeps_its_number_where_other_cases_are_decided():
+    found, word = mixed(4, 10, factor=0.5)
+    assert (True, set(), "UNDECIDED") == (
+        found.sensitivity[0].blind,
+        blind_sides(found),
+        word,
+    )
