@@ -203,7 +203,7 @@ def test_a_number_that_no_double_holds_is_named(tmp_path, processes, number, fie
     with pytest.raises(DocumentError, match=rf"cases\[4\]\.rounds\[.\]\.{field}") as expected:
         files.read(path)
     with pytest.raises(DocumentError) as found:
-        large.read_large([path])
+        load.load([str(path)])
     assert str(expected.value) == str(found.value)
 
 
