@@ -1,29 +1,22 @@
-"""Text for people: numbers in the unit that fits (the only place where units change), and names out
-of files without the control characters that a terminal would obey."""
+"""Text for people: numbers in the unit that fits, and names out of files without the control
+characters that a terminal would obey."""
 
 from __future__ import annotations
 
-TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
-SIZE_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+from bench_schema import units
 
 
 def time_text(ns: float | None) -> str:
     """Nanoseconds with four significant digits in the unit that fits: ``12.35 µs``."""
-    if ns is None:
-        return "–"
-    factor, unit = next(((f, u) for f, u in TIME_UNITS if abs(ns) >= f), TIME_UNITS[-1])
-    return f"{significant(ns / factor)} {unit}"
+    return "–" if ns is None else units.time_text(ns)
 
 
-def size_text(size_bytes: int | None, digits: int = 4) -> str:
-    if size_bytes is None:
-        return "–"
-    factor, unit = next(((f, u) for f, u in SIZE_UNITS if size_bytes >= f), SIZE_UNITS[-1])
-    return f"{significant(size_bytes / factor, digits)} {unit}"
+def size_text(size_bytes: int | None) -> str:
+    return "–" if size_bytes is None else units.value_text(size_bytes, "bytes")
 
 
 def rate_text(value: float | None) -> str:
-    return "–" if value is None else significant(value, 3)
+    return "–" if value is None else units.significant(value, 3)
 
 
 NOISY = "noisy"
@@ -38,16 +31,6 @@ def percent_text(ratio: float | None) -> str:
     if ratio is None:
         return "–"
     return f"{100 * ratio:.1f}%" if ratio <= 1 else NOISY
-
-
-def significant(value: float, digits: int = 4) -> str:
-    """Four significant digits without an exponent for everyday sizes."""
-    if value == 0:
-        return "0"
-    text = f"{value:.{digits}g}"
-    if abs(value) < 1e-4:
-        return f"{value:.0e}"
-    return f"{value:.0f}" if "e" in text and abs(value) < 1e6 else text
 
 
 def shorten(text: str, width: int) -> str:

@@ -67,7 +67,11 @@ def read_devices(flag: str, value: str) -> tuple[int, ...] | None:
 
 def read_threads(flag: str, value: str) -> int | None:
     """``4``, or ``all`` as None."""
-    return None if value == "all" else read_whole(flag, value, 1, MOST_THREADS)
+    if value == "all":
+        return None
+    if not value.removeprefix("-").isdecimal():
+        raise UsageError(f"{flag}: expected a number of threads or all, got {value!r}")
+    return read_whole(flag, value, 1, MOST_THREADS)
 
 
 def read_number(flag: str, value: str) -> float:

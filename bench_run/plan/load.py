@@ -188,7 +188,7 @@ def _from_suite(path: Path) -> Iterator[LoadedGraph]:
     first = {layer.file or layer.op: layer for layer in reversed(suite.layers)}
     for key, count in occurring.items():
         layer = first[key]
-        notes = [f"occurs {count} times in {suite.name}"]
+        notes = [f"occurs {count} times in {suite.name}"] if count > 1 else []
         init = tuple(f"{name}={seen_from_here(text, path)}" for name, text in layer.init.items())
         if init:
             notes.append(f"filled as {layer.id} of {suite.name}: {' '.join(init)}")

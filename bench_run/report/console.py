@@ -126,7 +126,7 @@ def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str
 
 def peak_text(memory: Memory | None) -> str:
     """Most memory that the engine held over the case, on the device or in its process."""
-    return size_text(None if memory is None else memory.peak_bytes, 3)
+    return size_text(None if memory is None else memory.peak_bytes)
 
 
 def validation_text(validation: Validation | None, implausible: str | None = None) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.units import significant
 from tabulate import tabulate
 
 from bench_run.graph.layouts import is_packed, layout_name
 from bench_run.graph.operations import OPERATIONS, node_view
 from bench_run.graph.work import family, work
-from bench_run.text import shorten, significant, size_text
+from bench_run.text import shorten, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +117,7 @@ def node_facts(node: Node) -> Iterator[str]:
     for key, value in sorted(node.attributes.items()):
         neutral = isinstance(value, tuple) and set(value) == {_NEUTRAL.get(key)}
         if key != "operation" and value != defaults.get(key) and not neutral:
-            text = significant(value, 6) if isinstance(value, float) else str(value)
+            text = f"{value:g}" if isinstance(value, float) else str(value)
             yield f"{key} {'×'.join(map(str, value)) if isinstance(value, tuple) else text}"
 
 

@@ -117,10 +117,10 @@ class MemoryKills:
         facts = []
         held = re.search(r"anon-rss:(\d+)kB", log[-1]) if log else None
         if held is not None:
-            facts.append(f"it held {size_text(int(held[1]) * 1024, 3)}")
+            facts.append(f"it held {size_text(int(held[1]) * 1024)}")
         limit_bytes = _whole_number(self._limit)
         if limit_bytes is not None and limit_bytes < NO_LIMIT_BYTES:
-            facts.append(f"the limit of its control group is {size_text(limit_bytes, 3)}")
+            facts.append(f"the limit of its control group is {size_text(limit_bytes)}")
         if self._file.name == "vmstat" and held is None:
             facts.append("only the machine's kills are counted here, this is likely one of them")
         return f" ({'; '.join(facts)})" if facts else ""

@@ -32,7 +32,7 @@ def test_operations_stand_in_order_with_what_they_read_and_write() -> None:
 
 
 def test_work_is_flops_bytes_and_their_ratio() -> None:
-    assert "4.1 kFLOP, 2.25 KiB moved, 1.78 FLOP/byte" in words_of("matmul: m=8 n=8 k=32")
+    assert "4.10 kFLOP, 2.250 KiB moved, 1.78 FLOP/byte" in words_of("matmul: m=8 n=8 k=32")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_names_from_a_file_cannot_move_the_cursor() -> None:
 
 @pytest.mark.parametrize(
     ("flops", "text"),
-    [(None, "FLOP unknown"), (0, "0 FLOP"), (999, "999 FLOP"), (2_500_000, "2.5 MFLOP")],
+    [(None, "FLOP unknown"), (0, "0 FLOP"), (999, "999 FLOP"), (2_500_000, "2.50 MFLOP")],
 )
 def test_flops_are_shown_in_the_unit_that_fits(flops: int | None, text: str) -> None:
     assert flop_text(flops) == text
