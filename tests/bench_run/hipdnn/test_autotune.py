@@ -35,8 +35,8 @@ def test_the_tuners_winner_is_measured_with_its_claim_beside(tuned):
     case = tuned()
     assert ("completed", "passed") == (case.outcome.status, case.validation.status)
     assert ("FAST_ENGINE", "confirmed") == (case.plan["engine"], case.plan["attribution"])
-    assert "FAST_ENGINE, least 1 ms, mean 1 ms" == case.plan["autotune's winner claims"]
-    assert "SLOW_ENGINE, least 2 ms, mean 2 ms" == case.plan["autotune's others claim"]
+    assert "FAST_ENGINE, least 1.000 ms, mean 1.000 ms" == case.plan["autotune's winner claims"]
+    assert "SLOW_ENGINE, least 2.000 ms, mean 2.000 ms" == case.plan["autotune's others claim"]
     assert 1e6 == pytest.approx(case.summary["device_ns"].median, rel=0.02)
 
 
