@@ -60,7 +60,7 @@ def test_devices_measure_side_by_side_but_for_the_rounds_that_are_alone(twins, t
 
 
 def test_a_device_that_slows_beside_others_is_measured_alone(twins):
-    document = run("twin:slow", parallel="measure")
+    document = run("twin:slow", parallel="measure", iterations=300)
     times = [  # of what counts: a start beside others that end early is cut off as warm-up
         (math.exp(round_log(counting(each, "e2e_ns"))), companions_of(each))
         for case in document.cases
