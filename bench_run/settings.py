@@ -37,7 +37,13 @@ DIRECTIONS = ("fwd", "bwd", "both")
 class Options(RecordedSettings[NoReturn]):
     """Everything a run needs to know. Its defaults are those of the command line."""
 
-    graphs: tuple[str, ...] = setting(())
+    graphs: tuple[str, ...] = setting(
+        (),
+        flag="-g, --graph FILE",
+        section="Graphs",
+        help="the same as the argument FILE",
+        tune=True,
+    )
     config: str | None = setting(None)
     """The file that gave some of these settings."""
     hold_threads: bool = setting(False)
@@ -509,6 +515,38 @@ class TuneOptions:
     )
 
 
+@rows(frozen=True)
+class Spellings:
+    """Flags of dnn-benchmarking that say what others say here: `bench_run.options.read` turns them
+    into `engine`, `a` and `b`."""
+
+    engine_id: str | None = setting(
+        None,
+        flag="--engine-id ID",
+        section="hipDNN plugins",
+        help="an engine by its number or name: --engine hipdnn:ID",
+    )
+    a_id: str | None = setting(
+        None,
+        flag="--AId ID",
+        section="hipDNN plugins",
+        help="with --BId: compare two engines in one run, as --a hipdnn:ID@DIR does; --engine "
+        "names another library than hipdnn",
+    )
+    a_path: str | None = setting(
+        None,
+        flag="--APath DIR",
+        section="hipDNN plugins",
+        help="plugins of A, where they are not those of --plugin-path",
+    )
+    b_id: str | None = setting(
+        None, flag="--BId ID", section="hipDNN plugins", help="the second engine"
+    )
+    b_path: str | None = setting(
+        None, flag="--BPath DIR", section="hipDNN plugins", help="plugins of B"
+    )
+
+
 CONFIG = Setting(
     None,
     flag="--config FILE",
@@ -523,11 +561,3 @@ HELP = Setting(
 VERSION = Setting(False, flag="--version", section="The run", help="show the version")
 NO_SETTINGS = (CONFIG, HELP, VERSION)
 """Flags that set nothing."""
-
-REMOVED = {
-    "--AId": "--a hipdnn:ID",
-    "--BId": "--b hipdnn:ID",
-    "--APath": "--a hipdnn:ID@PATH",
-    "--BPath": "--b hipdnn:ID@PATH",
-}
-"""Flags of old, and what says the same."""

@@ -8,7 +8,7 @@ from bench_schema.usage import bad_flag, guide, nearest, unknown_flag
 
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT, CommandOutput
 from bench_run.commands.usage import FLAGS, all_topics, entries, topic
-from bench_run.settings import REMOVED, TOPICS
+from bench_run.settings import TOPICS
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
@@ -113,8 +113,6 @@ def _unknown(command: str, name: str, known: Collection[str]) -> str:
 
     if name in OF_OTHERS:
         return f"no flag {name}; {OF_OTHERS[name]}"
-    if name in REMOVED:
-        return f"there is no flag {name} any more; {REMOVED[name]} says the same"
     if name in FLAGS:
         return f"bench-run {command} has no flag {name}; see bench-run {command} --help"
     return unknown_flag(name, {*known, *ALIASES}, _help("all"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bench_schema.settings import Setting, rows_of
 
-from bench_run.settings import NO_SETTINGS, TOPICS, Options, TuneOptions
+from bench_run.settings import NO_SETTINGS, TOPICS, Options, Spellings, TuneOptions
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 INDENT = " " * 24
 WIDTH = 80
 SECTIONS = [title for titles in TOPICS.values() for title in titles]
+ROWS = {**rows_of(Options), **rows_of(Spellings)}
 FLAGS = {
     row.flag: row
     for row in sorted(
-        (row for row in (*rows_of(Options).values(), *NO_SETTINGS) if row.flag),
+        (row for row in (*ROWS.values(), *NO_SETTINGS) if row.flag),
         key=lambda row: (SECTIONS.index(row.section), not row.common),
     )
 }

@@ -2,10 +2,11 @@
 
 Everything after the first ``@`` is the path, so that a path may hold any character. The id ends at
 the first ``+`` and may hold colons: ``torch:cuda:1+compile``, ``cudnn:plan=eng5_k2=1``,
-``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``. The option ``device=N`` belongs to
-every engine: ``cudnn:all+device=1``; so does ``knob:KEY=VALUE``, a knob of this engine alone, to
-every engine that takes knobs: ``hipdnn:MIOPEN_ENGINE+knob:global.benchmarking=1``; and
-``threads=N`` to every engine on the processor.
+``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``. A number alone is an engine of hipDNN:
+``12`` is ``hipdnn:12``. The option ``device=N`` belongs to every engine: ``cudnn:all+device=1``; so
+does ``knob:KEY=VALUE``, a knob of this engine alone, to every engine that takes knobs:
+``hipdnn:MIOPEN_ENGINE+knob:global.benchmarking=1``; and ``threads=N`` to every engine on the
+processor.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 def parse_spec(text: str) -> EngineSpec:
     """Raises `UsageError` where the text is no spec or its name is no engine's."""
     head, has_path, path = text.partition("@")
+    if head.partition("+")[0].isdecimal():
+        head = f"hipdnn:{head}"
     chosen, *options = head.split("+")
     name, has_id, identifier = chosen.partition(":")
     if "," in name:

@@ -3,10 +3,10 @@
 from bench_schema.settings import as_dataclass
 
 from bench_run.options.read import checked, read_options, read_tune_options
-from bench_run.settings import STDOUT, Options, TuneOptions
+from bench_run.settings import STDOUT, Options, Spellings, TuneOptions
 
 __all__ = ["STDOUT", "Options", "TuneOptions", "checked", "read_options", "read_tune_options"]
 
-for rows in (Options, TuneOptions):
+for rows in (Options, Spellings, TuneOptions):
     as_dataclass(rows)
     rows.__module__ = __name__  # so that unpickling one imports this package first

@@ -7,6 +7,7 @@ so both accept and refuse the same words. Flags win over the file, the file over
 from __future__ import annotations
 
 import math
+import re
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from bench_schema.settings import Setting, rows_of
 from bench_schema.usage import nearest
 
 from bench_run.errors import UsageError
-from bench_run.settings import STDOUT, Options, TuneOptions
+from bench_run.settings import STDOUT, Options, Spellings, TuneOptions
 from bench_run.tensors.seeded.init_plan import parse_init
 
 if TYPE_CHECKING:
@@ -219,7 +220,8 @@ def config_values(path: str) -> dict[str, Any]:
         raise UsageError(f"--config: {path}: {error}") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"--config: {path}: not TOML: {error}") from None
-    rows = {row.flag: row for row in rows_of(Options).values() if row.flag}
+    known_rows = (*rows_of(Options).values(), *rows_of(Spellings).values())
+    rows = {row.flag: row for row in known_rows if row.flag}
     values: dict[str, Any] = {}
     for key, value in table.items():
         flag = "--" + key.replace("_", "-")
@@ -259,10 +261,47 @@ def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Options` that the configuration file or the command line sets."""
     path = arguments.get("--config")
     values = {} if path is None else config_values(path) | {"config": path}
-    values |= flag_values(arguments, Options)
+    given = flag_values(arguments, Options) | flag_values(arguments, Spellings)
     if arguments.get("GRAPH"):
-        values["graphs"] = tuple(arguments["GRAPH"])
+        given["graphs"] = (*given.get("graphs", ()), *arguments["GRAPH"])
+    values = in_our_words(values | given)
     return values | {"hold_threads": values.get("threads") is not None}
+
+
+def in_our_words(values: dict[str, Any]) -> dict[str, Any]:
+    """The values with those of `Spellings` as `engine`, or as `a` and `b`."""
+    spelled = {name: values[name] for name in rows_of(Spellings) if name in values}
+    if not spelled:
+        return values
+    values = {name: value for name, value in values.items() if name not in spelled}
+    named = values.pop("engine", ("hipdnn",))
+    flags = {name: rows_of(Spellings)[name].flag for name in spelled}
+    first = next(iter(flags.values()))
+    if len(named) > 1:
+        raise UsageError(f"{first} goes with one --engine, got {len(named)}: {' '.join(named)}")
+    if "engine_id" in spelled:
+        if len(spelled) > 1:
+            raise UsageError(f"--engine-id and {[*flags.values()][1]}: give one or the other")
+        return values | {"engine": (_with_id(named[0], "--engine-id", spelled["engine_id"]),)}
+    for side, flag in (("a", "--AId"), ("b", "--BId")):
+        if f"{side}_id" not in spelled:
+            raise UsageError(f"{first} goes with {flag} ID: A/B mode needs --AId and --BId")
+        if side in values:
+            raise UsageError(f"{flag} and --{side}: give one or the other")
+        text = _with_id(named[0], flag, spelled[f"{side}_id"])
+        path = spelled.get(f"{side}_path")
+        values[side] = text if path is None else f"{text.partition('@')[0]}@{path}"
+    return values
+
+
+def _with_id(engine: str, flag: str, identifier: str) -> str:
+    """The spec with this id: ``hipdnn+option@path`` and ``12`` make ``hipdnn:12+option@path``."""
+    if not re.fullmatch(r"-?[\w.=]+", identifier):
+        raise UsageError(f"{flag}: expected an engine's number or name, got {identifier!r}")
+    name = re.match(r"[A-Za-z_][\w-]*(?![\w:-])", engine)
+    if name is None:
+        raise UsageError(f"{flag} {identifier}: --engine {engine} has an id already; give one")
+    return f"{name[0]}:{identifier}{engine[name.end() :]}"
 
 
 def read_tune_options(arguments: Mapping[str, Any]) -> TuneOptions:

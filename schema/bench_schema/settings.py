@@ -205,7 +205,7 @@ class RecordedSettings(Generic[Unknown]):
     )
     warmup: int = setting(
         10,
-        flag="--warmup N",
+        flag="-w, --warmup N",
         section="Sampling",
         help="untimed iterations at the start of each round",
         least=0,
@@ -216,7 +216,7 @@ class RecordedSettings(Generic[Unknown]):
     )
     iterations: int = setting(
         100,
-        flag="--iters N",
+        flag="-i, --iters N",
         section="Sampling",
         help="timed iterations of a case, all rounds together",
         common=True,
@@ -305,7 +305,8 @@ class RecordedSettings(Generic[Unknown]):
         None,
         flag="--rtol X",
         section="Validation",
-        help="allowed relative error, for every output",
+        help="allowed relative error of every output (default: from an estimate of its rounding "
+        "error)",
         kind="number",
         common=True,
         tune=True,
@@ -316,7 +317,7 @@ class RecordedSettings(Generic[Unknown]):
         None,
         flag="--atol X",
         section="Validation",
-        help="allowed absolute error, for every output",
+        help="allowed absolute error of every output (default: from the same estimate)",
         kind="number",
         common=True,
         tune=True,

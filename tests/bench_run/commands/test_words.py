@@ -49,7 +49,6 @@ MISTAKES = [
     (("g.json", "--max", "3"), "--max is ambiguous: --max-time or --max-rounds"),
     (("g.json", "--iters", "3", "--iters", "4"), "--iters is given twice"),
     (("g.json", "--quiet=yes"), "--quiet takes no value"),
-    (("g.json", "--AId", "1"), "there is no flag --AId any more; --a hipdnn:ID says the same"),
     (("g.json", "-z"), "no flag -z; see bench-run help all"),
     (("g.json", "--list"), "no flag --list; did you mean --list-engines?"),
     (("suite:smok",), "suite:smok: no suite of this name; did you mean smoke?"),
