@@ -107,6 +107,7 @@ def _shown(options: Options, document: Document) -> Iterator[str]:
     from bench_run.plan.cases import oracle_pairs
     from bench_run.report.console import details, side_by_side, table
     from bench_run.report.formats import FORMATS
+    from bench_run.report.one_graph import is_one_graph, one_graph, one_pair
     from bench_run.report.oracle import oracle_table
 
     if options.quiet or STDOUT in (getattr(options, name) for name in ("output", *FORMATS)):
@@ -118,6 +119,9 @@ def _shown(options: Options, document: Document) -> Iterator[str]:
         yield oracle_table(document, oracle_pairs([engine.key for engine in document.engines]))
         return
     paired = options.a is not None and not any(case.variant for case in document.cases)
+    if is_one_graph(document, paired) and not options.verbose:
+        yield one_pair(document) if paired else one_graph(document)
+        return
     yield side_by_side(document) if paired else table(document)
 
 

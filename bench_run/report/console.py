@@ -10,7 +10,7 @@ import tabulate as tables
 from bench_schema.document import PAID_ONCE
 from bench_schema.estimate import case_time, change, main_series
 from bench_schema.names import cut, shortened
-from bench_schema.summary import rates
+from bench_schema.summary import init_total_ns, rates
 from bench_schema.units import change_text, is_too_noisy, margin_text
 from tabulate import tabulate
 
@@ -194,7 +194,7 @@ def details(document: Document) -> str:
                 for name, values in case.init.items()
             }
             parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
-            lines.append(_wrapped(f"init {time_text(sum(medians.values()))}: {parts}"))
+            lines.append(_wrapped(f"init {time_text(init_total_ns(case))}: {parts}"))
         if case.memory is not None:
             memory = case.memory
             sizes = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.document import PAID_ONCE, Summary
+from bench_schema.document import Summary
 from bench_schema.estimate import case_time, main_series
 from bench_schema.packing import csv_line
-from bench_schema.summary import rates
+from bench_schema.summary import init_total_ns, rates
 from tabulate import tabulate
 
 from bench_run.report.console import peak_text, validation_text
@@ -110,12 +110,7 @@ def cases_csv(document: Document) -> str:
             base["peak_bytes"] = case.memory.peak_bytes
             base["workspace_bytes"] = case.memory.workspace_bytes
             base["buffer_bytes"] = case.memory.buffer_bytes
-        if case.init:
-            # The median round's total, and what is paid once.
-            usual = [values.tolist() for name, values in case.init.items() if name not in PAID_ONCE]
-            totals = sorted(map(sum, zip(*usual, strict=True)))
-            once = sum(int(case.init[name][0]) for name in PAID_ONCE if name in case.init)
-            base["init_ns"] = (totals[len(totals) // 2] if totals else 0) + once
+        base["init_ns"] = init_total_ns(case)
         for name, summary in case.summary.items():
             row = base | {"series": name}
             row |= {f"pooled_{field}": value for field, value in asdict(summary).items()}

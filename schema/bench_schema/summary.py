@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_schema.document import Achieved, Summary
+from bench_schema.document import PAID_ONCE, Achieved, Summary
 from bench_schema.estimate import MIN_ROUNDS_FOR_T, binomial_rank, main_series, t_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from bench_schema.document import Cpu, Device, Samples, Work
+    from bench_schema.document import Case, Cpu, Device, Samples, Work
 
 
 SHARES = (0.05, 0.5, 0.90, 0.95, 0.99)
@@ -84,6 +84,17 @@ def achieved(
         return None
     tflops, gbps = rates(work, summary[series].median)
     return Achieved(series, tflops, gbps, _ceiling_share(work, tflops, gbps, device, data_type))
+
+
+def init_total_ns(case: Case, without: Collection[str] = ()) -> int | None:
+    """The initialisation phases and the first execution, of the median round, with what is paid
+    once; `without` some phases. None where no phase was measured."""
+    phases = {name: values.tolist() for name, values in case.init.items() if name not in without}
+    if not phases:
+        return None
+    once = sum(int(phases.pop(name)[0]) for name in PAID_ONCE if name in phases)
+    totals = sorted(map(sum, zip(*phases.values(), strict=False)))
+    return once + (totals[len(totals) // 2] if totals else 0)
 
 
 def rates(work: Work, time_ns: float) -> tuple[float | None, float | None]:

@@ -1,0 +1,184 @@
+"""The answer on stdout for one graph: all its statistics, and for one A/B pair both sides."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from bench_schema.estimate import case_time, change, main_series
+from bench_schema.names import cut
+from bench_schema.summary import init_total_ns, rates
+from bench_schema.units import is_too_noisy
+
+from bench_run.report.labels import UNLIKE_MEANS, are_unlike, footnotes, marked
+from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench_schema.document import Case, Document
+    from bench_schema.estimate import LogRatio
+
+WIDTH = 80
+RULE = "-" * WIDTH
+SERIES = {"device_ns": "device", "e2e_ns": "end to end"}
+ROWS = (
+    ("Median", "median"),
+    ("Mean", "mean"),
+    ("Std Dev", "std"),
+    ("Min", "min"),
+    ("Max", "max"),
+    ("P95", "p95"),
+    ("P99", "p99"),
+)
+"""Statistics of all samples of a series, and what the block calls them."""
+VALIDATION = {"passed": "PASSED", "failed": "FAILED", "not checked": "SKIPPED"}
+FACTOR = 2.0
+"""From which a change is a factor."""
+
+
+def is_one_graph(document: Document, paired: bool) -> bool:
+    """Whether all that was measured is one graph, on one engine or on a pair."""
+    return len(document.cases) == 1 + paired and all(
+        case.outcome.status == "completed" and case.implausible is None and not case.variant
+        for case in document.cases
+    )
+
+
+def one_graph(document: Document) -> str:
+    """The block of the only case of a document."""
+    (case,) = document.cases
+    names = [name for name in SERIES if name in case.summary]
+    lines = [*_head(document, [case]), *_effort(document), RULE]
+    lines += [f"{'Initialization':26}{time_text(init_total_ns(case, ('first_run_ns',))):>12}"]
+    lines += [f"{'Total with initialization':26}{time_text(init_total_ns(case)):>12}", ""]
+    lines += [f"{'':26}" + "".join(f"{SERIES[name]:>12}" for name in names)]
+    for title, field in ROWS:
+        values = (time_text(getattr(case.summary[name], field)) for name in names)
+        lines.append(f"{title:26}" + "".join(f"{value:>12}" for value in values))
+    return "\n".join(
+        [*lines, "", *_time(case), *_validation("Validation", case), *footnotes([case])]
+    )
+
+
+def one_pair(document: Document) -> str:
+    """The block of two cases of one graph, A and B."""
+    a, b = document.cases
+    if a.engine != document.engines[0].key:
+        a, b = b, a
+    name = main_series(a.summary)
+    name = name if name is not None and name in b.summary else "e2e_ns"
+    lines = [*_head(document, [a, b]), *_effort(document), RULE]
+    lines += [f"{'':26}{'A':>14}{'B':>14}"]
+    pairs = [("Initialization", *(init_total_ns(case, ("first_run_ns",)) for case in (a, b)))]
+    pairs += [("Total with initialization", init_total_ns(a), init_total_ns(b))]
+    for title, field in ROWS:
+        ends = (getattr(case.summary[name], field) for case in (a, b))
+        pairs.append((title, *ends))
+    for title, *values in pairs:
+        lines.append(f"{title:26}" + "".join(f"{time_text(value):>14}" for value in values))
+    lines += [RULE, f"Speedup:     {_speedup(a, b, name)}"]
+    lines += [*_validation("Accuracy comparison", b), *footnotes([a, b])]
+    return "\n".join(lines)
+
+
+def _head(document: Document, cases: Sequence[Case]) -> Iterator[str]:
+    """The graph, and the engine of each case."""
+    yield cut(one_line(cases[0].graph.name), WIDTH)
+    yield RULE
+    yield f"Graph:       {one_line(cases[0].graph.path)}"
+    engines = {engine.key: engine for engine in document.engines}
+    for title, case in zip(("Engine:",) if len(cases) == 1 else ("A:", "B:"), cases, strict=True):
+        engine = engines[case.engine]
+        on = f"{engine.key} on {one_line(engine.device_kind)}"
+        if engine.device == "cpu":
+            threads = document.run.settings.threads
+            on += f", {threads or 'all'} thread{'' if threads == 1 else 's'}"
+        yield f"{title:12} {on}"
+
+
+def _effort(document: Document) -> Iterator[str]:
+    """What was measured, of the case with most of it."""
+    case = max(document.cases, key=lambda case: len(case.rounds))
+    count = max((summary.count for summary in case.summary.values()), default=0)
+    rounds = f"{len(case.rounds)} round{'' if len(case.rounds) == 1 else 's'}"
+    yield f"Warmup:      {document.run.settings.warmup} iterations in each round"
+    yield f"Benchmark:   {count} iterations in {rounds}"
+
+
+def _time(case: Case) -> Iterator[str]:
+    time = case_time(case)
+    if time is None:
+        return
+    width = percent_text(time.half_width_ratio)
+    parts = [f"{marked(time_text(time.ns), case)} ± {width}"]
+    tflops, gbps = rates(case.work, time.ns)
+    if tflops is not None:
+        unit = "TFLOP/s" if tflops >= 1 else "GFLOP/s"
+        parts.append(f"{rate_text(tflops if tflops >= 1 else 1e3 * tflops)} {unit}")
+    if gbps is not None:
+        parts.append(f"{rate_text(gbps)} GB/s")
+    yield f"Time:        {', '.join(parts)}"
+    if (time.half_width_ratio or 0) > 1:
+        yield NOISY_MEANS
+
+
+def _validation(title: str, case: Case) -> Iterator[str]:
+    """Whether the outputs are right, by which allowance, or why nobody looked."""
+    check = case.validation
+    if check is None:
+        yield f"{title}: SKIPPED (no validation was asked for)"
+        return
+    head = f"{title}: {VALIDATION[check.status]}"
+    if check.status == "not checked":
+        reason = check.reason or "no reference"
+        yield f"{head} ({reason})"
+        return
+    allowed = {(output.rtol, output.atol) for output in check.outputs}
+    given = (
+        f" (rtol={min(allowed)[0]:.3g}, atol={min(allowed)[1]:.3g})" if len(allowed) == 1 else ""
+    )
+    yield f"{head} against {check.reference}{given}"
+    if check.status == "failed":
+        yield f"{case.id}: wrong: {check.reason}"
+
+
+def _speedup(a: Case, b: Case, series: str) -> str:
+    """In a sentence: what B's time is against that of A."""
+    if are_unlike(a, b):
+        return f"none: {UNLIKE_MEANS}"
+    found = change(a, b, series)
+    if found is None:
+        return "none: too few samples"
+    return speedup_text(found)
+
+
+def speedup_text(found: LogRatio) -> str:
+    """``B is 6.3 % faster (95 % CI 5.1 % to 7.5 %)``: by that share of A's time; from a factor of
+    two on ``×2.40``."""
+    ratio = math.exp(found.log)
+    if found.low is None or found.high is None:
+        return f"B {_side(ratio)} (too few rounds for an interval)"
+    low, high = math.exp(found.low), math.exp(found.high)
+    if is_too_noisy(low, high):
+        return "unknown: too noisy; close other programs, or measure more with --rounds 20"
+    if low <= 1 <= high:
+        return f"no difference shown (95 % CI: from {_side(low)} to {_side(high)})"
+    near, far = sorted((low, high), key=lambda end: abs(math.log(end)))
+    as_factor = max(ratio, 1 / ratio, far, 1 / far) >= FACTOR
+    ends = f"{_amount(near, as_factor)} to {_amount(far, as_factor)}"
+    side = "faster" if ratio < 1 else "slower"
+    return f"B is {_amount(ratio, as_factor)} {side} (95 % CI {ends})"
+
+
+def _side(ratio: float) -> str:
+    return (
+        f"{_amount(ratio, max(ratio, 1 / ratio) >= FACTOR)} {'faster' if ratio < 1 else 'slower'}"
+    )
+
+
+def _amount(ratio: float, as_factor: bool) -> str:
+    """A share of A's time, or how many times."""
+    if as_factor:
+        return f"×{max(ratio, 1 / ratio):.2f}"
+    return f"{abs(100 * (ratio - 1)):.1f} %"
