@@ -50,12 +50,11 @@ def one_graph(document: Document) -> str:
     (case,) = document.cases
     names = [name for name in SERIES if name in case.summary]
     lines = [*_head(document, [case]), *_effort(document), RULE]
-    lines += [f"{'Initialization':26}{time_text(init_total_ns(case, ('first_run_ns',))):>12}"]
-    lines += [f"{'Total with initialization':26}{time_text(init_total_ns(case)):>12}", ""]
-    lines += [f"{'':26}" + "".join(f"{SERIES[name]:>12}" for name in names)]
+    lines.append(_row("Initialization", [init_total_ns(case, ("first_run_ns",))]))
+    lines += [_row("Total with initialization", [init_total_ns(case)]), ""]
+    lines.append(f"{'':26}" + "".join(f"{SERIES[name]:>14}" for name in names))
     for title, field in ROWS:
-        values = (time_text(getattr(case.summary[name], field)) for name in names)
-        lines.append(f"{title:26}" + "".join(f"{value:>12}" for value in values))
+        lines.append(_row(title, [getattr(case.summary[name], field) for name in names]))
     return "\n".join(
         [*lines, "", *_time(case), *_validation("Validation", case), *footnotes([case])]
     )
@@ -70,16 +69,20 @@ def one_pair(document: Document) -> str:
     name = name if name is not None and name in b.summary else "e2e_ns"
     lines = [*_head(document, [a, b]), *_effort(document), RULE]
     lines += [f"{'':26}{'A':>14}{'B':>14}"]
-    pairs = [("Initialization", *(init_total_ns(case, ("first_run_ns",)) for case in (a, b)))]
-    pairs += [("Total with initialization", init_total_ns(a), init_total_ns(b))]
+    for title, without in (
+        ("Initialization", ("first_run_ns",)),
+        ("Total with initialization", ()),
+    ):
+        lines.append(_row(title, [init_total_ns(case, without) for case in (a, b)]))
     for title, field in ROWS:
-        ends = (getattr(case.summary[name], field) for case in (a, b))
-        pairs.append((title, *ends))
-    for title, *values in pairs:
-        lines.append(f"{title:26}" + "".join(f"{time_text(value):>14}" for value in values))
+        lines.append(_row(title, [getattr(case.summary[name], field) for case in (a, b)]))
     lines += [RULE, f"Speedup:     {_speedup(a, b, name)}"]
     lines += [*_validation("Accuracy comparison", b), *footnotes([a, b])]
     return "\n".join(lines)
+
+
+def _row(title: str, times_ns: Sequence[float | None]) -> str:
+    return f"{title:26}" + "".join(f"{time_text(ns):>14}" for ns in times_ns)
 
 
 def _head(document: Document, cases: Sequence[Case]) -> Iterator[str]:
