@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench_run.commands.coverage import cover, coverage_text
+from bench_run.commands.coverage import cover, coverage_text, rows_of_operations
 from bench_run.engines.cudnn.library import load, refusals
 from bench_run.engines.cudnn.lowering import Lowering
 from bench_run.engines.cudnn.rewrite import rewrite
@@ -52,7 +52,7 @@ def command_table(engine):
 
 def without_reasons(text):
     """Which graphs are refused; the words of a refusal may change."""
-    return re.sub(rf": ({'|'.join(NEEDS)}): .*", ": no", text)
+    return re.sub(rf": (cudnn: )?({'|'.join(NEEDS)}): .*", ": no", text)
 
 
 def lowered(cudnn, graph):
@@ -85,9 +85,10 @@ def cudnn_table():
     cudnn = load()
 
     def attempt(_, graph):
-        return _refusal(lambda graph: lowered(cudnn, graph), graph)
+        return {"cudnn": _refusal(lambda graph: lowered(cudnn, graph), graph)}
 
-    text = coverage_text(("cudnn",), tuple(cover(("cudnn",), attempt))) + "\n"
+    rows = rows_of_operations()
+    text = coverage_text([cover(row, ("cudnn",), attempt) for row in rows]) + "\n"
     return without_reasons(text)
 
 

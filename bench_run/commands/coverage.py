@@ -1,12 +1,12 @@
-"""`bench-run coverage`: which operations each engine supports, found by running each of them in its
-small default shapes and in all of its data types."""
+"""`bench-run coverage`: which operations or graphs each engine supports, found by running each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench_run.commands import CommandOutput
-from bench_run.commands.usage import SHARED, topic
+from bench_run.commands.usage import FLAGS, SHARED, repeatable, topic
+from bench_run.settings import TOPICS
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
@@ -17,21 +17,26 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.options import Options
 
-    Attempt = Callable[[str, Graph], str | None]
-    """Why an engine does not support a graph; None where it does."""
+    Attempt = Callable[[str, Graph], Mapping[str, str | None]]
+    """Why an engine, and each that it offers, does not support a graph; None where it does."""
 
+SECTIONS = (*TOPICS["input"], *TOPICS["engines"])
+ROWS = [row for row in FLAGS.values() if row.section in SECTIONS]
 USAGE = f"""Show which operations each engine supports. Every operation of --op is run
-once in small shapes, in all of its data types (default engines: numpy, and
-torch where it is installed). `bench-run --coverage` does the same.
+once in small shapes, in all of its data types; or each of the graphs that are
+named is (default engines: numpy, and torch where it is installed).
+`bench-run --coverage` does the same.
 
 Usage:
-  bench-run coverage [options] [--engine=SPEC]... [--knob=KV]...
-            [--plugin-path=DIR]...
+  bench-run coverage [options]
+           {repeatable(ROWS)} [GRAPH]...
 
 Examples:
   bench-run coverage
   bench-run coverage --engine cudnn
+  bench-run coverage graphs/ --engine hipdnn:all  # every plugin
 
+{topic("input")}
 {topic("engines")}
 Other options:
 {SHARED}"""
@@ -49,46 +54,71 @@ def coverage(options: Options) -> str:
     from bench_run.commands.supporting_engines import supporting_engines
     from bench_run.engines import PROCESSOR_ENGINES
 
+    asked = rows_of_graphs(options) if names_graphs(options) else rows_of_operations()
     with supporting_engines(options, PROCESSOR_ENGINES) as engines:
-        return coverage_text(engines.keys, tuple(cover(engines.keys, engines.run)))
+        return coverage_text([cover(row, engines.keys, engines.run) for row in asked])
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What became of an operation's graphs on one engine."""
-
-    tried: int
-    refusals: tuple[str, ...]
-
-    def text(self) -> str:
-        if not self.refusals:
-            return "yes"
-        supported = self.tried - len(self.refusals)
-        return f"{supported} of {self.tried}" if supported else "no"
+def names_graphs(options: Options) -> bool:
+    return bool(options.graphs or options.op or options.miopen_driver)
 
 
 @dataclass(frozen=True)
 class Row:
+    """What is run for a row of the table, and why an engine did not: by engine, by graph."""
+
     operation: str
     direction: str
-    data_types: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    graphs: tuple[Graph, ...]
+    found: tuple[Mapping[str, str | None], ...] = ()
+
+    def cell(self, engine: str) -> str:
+        supported = sum(one.get(engine, ABSENT) is None for one in self.found)
+        if supported == len(self.found):
+            return "yes"
+        return f"{supported} of {len(self.found)}" if supported else "no"
+
+    def refusals(self) -> Iterator[str]:
+        for graph, one in zip(self.graphs, self.found, strict=True):
+            yield from (
+                f"{graph.name}: {engine}: {reason.removeprefix(f'{engine}: ')}"
+                for engine, reason in one.items()
+                if reason is not None
+            )
+
+    def data_types(self) -> str:
+        from bench_run.graph.work import main_data_type
+
+        return " ".join(dict.fromkeys(map(main_data_type, self.graphs)))
 
 
-def cover(engines: Sequence[str], attempt: Attempt) -> Iterator[Row]:
+ABSENT = "absent"
+"""An engine of a library that the library does not offer for a graph."""
+
+
+def rows_of_operations() -> Iterator[Row]:
     """A row for each operation that an op spec can name, in every type that it has."""
     from bench_run.graph.make.spec import OPS
-    from bench_run.graph.work import main_data_type
 
-    for recipe in OPS.values():
-        graphs = small_graphs(recipe)
-        data_types = tuple(dict.fromkeys(main_data_type(graph) for graph in graphs))
-        cells = []
+    return (Row(one.name, one.direction, small_graphs(one)) for one in OPS.values())
+
+
+def rows_of_graphs(options: Options) -> Iterator[Row]:
+    """A row for each graph that was named."""
+    from bench_run.plan.load import gather
+
+    return (Row(one.graph.name, "", (one.graph,)) for one in gather(options).graphs)
+
+
+def cover(row: Row, engines: Sequence[str], attempt: Attempt) -> Row:
+    """The row with what each engine made of its graphs."""
+    found = []
+    for graph in row.graphs:
+        answers: dict[str, str | None] = {}
         for engine in engines:
-            reasons = ((graph.name, attempt(engine, graph)) for graph in graphs)
-            refusals = tuple(f"{name}: {why}" for name, why in reasons if why is not None)
-            cells.append(Cell(len(graphs), refusals))
-        yield Row(recipe.name, recipe.direction, data_types, tuple(cells))
+            answers |= attempt(engine, graph)
+        found.append(answers)
+    return replace(row, found=tuple(found))
 
 
 def small_graphs(recipe: Recipe) -> tuple[Graph, ...]:
@@ -99,27 +129,30 @@ def small_graphs(recipe: Recipe) -> tuple[Graph, ...]:
     return make_graphs(f"{name}: dtype={','.join(recipe.dtypes)}", "small")
 
 
-def coverage_text(engines: Sequence[str], rows: Sequence[Row]) -> str:
-    """The table, every refusal with its reason, and how many operations each engine supports."""
+def coverage_text(rows: Sequence[Row]) -> str:
+    """The table, every refusal with its reason, and how many rows each engine supports."""
     from tabulate import tabulate
 
+    engines = tuple(dict.fromkeys(key for row in rows for one in row.found for key in one))
+    directed = any(row.direction for row in rows)
+    what = "operations" if directed else "graphs"
+    lead = ("operation", "direction") if directed else ("graph",)
     table = tabulate(
         [
             (
-                row.operation,
-                row.direction,
-                *(cell.text() for cell in row.cells),
-                " ".join(row.data_types),
+                *(row.operation, row.direction)[: len(lead)],
+                *map(row.cell, engines),
+                row.data_types(),
             )
             for row in rows
         ],
-        ("operation", "direction", *engines, "data types"),
+        (*lead, *engines, "data types"),
         tablefmt="simple",
         disable_numparse=True,
     )
-    refusals = [f"{why}" for row in rows for cell in row.cells for why in cell.refusals]
+    refusals = [why for row in rows for why in row.refusals()]
     totals = [
-        f"{engine}: {sum(not row.cells[i].refusals for row in rows)} of {len(rows)} operations"
-        for i, engine in enumerate(engines)
+        f"{engine}: {sum(row.cell(engine) == 'yes' for row in rows)} of {len(rows)} {what}"
+        for engine in engines
     ]
     return "\n".join([table, "", *refusals, *([""] if refusals else []), *totals])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bench_run.engines import ENGINES, list_engines
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, WorkerError
-from bench_run.plan.engines import PlannedEngine, plan_engines
+from bench_run.plan.engines import EVERY, PlannedEngine, plan_engines
 from bench_run.runner.memory import case_need, free_memory, lack_of_memory
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Attempt
@@ -33,9 +33,23 @@ class SupportingEngines:
         """Why the engine does not support the graph; None where it does."""
         return self._ask(key, Attempt(graph))
 
-    def run(self, key: str, graph: Graph) -> str | None:
-        """The same after one execution on seeded inputs."""
-        return self._ask(key, Attempt(graph, Data(seed=0)))
+    def run(self, key: str, graph: Graph) -> dict[str, str | None]:
+        """The same after one execution on seeded inputs, by what a table calls the engine: its key,
+        or each engine that it offers where every one is asked for."""
+        engine, data = self._engines[key], Data(seed=0)
+        if engine.spec.id != EVERY:
+            return {key: self._ask(key, Attempt(graph, data))}
+        try:
+            variants = self._pool.variants(engine, graph)
+        except BenchRunError as error:
+            return {key: str(error)}
+        name = key.removesuffix(f":{EVERY}")
+        return {
+            ":".join([name, *variant.values()]) if variant else key: self._ask(
+                key, Attempt(graph, data, variant)
+            )
+            for variant in variants
+        }
 
     def _ask(self, key: str, request: Attempt) -> str | None:
         engine = self._engines[key]

@@ -161,7 +161,7 @@ def speedup_text(found: LogRatio) -> str:
     two on ``×2.40``."""
     ratio = math.exp(found.log)
     if found.low is None or found.high is None:
-        return f"B {_side(ratio)} (too few rounds for an interval)"
+        return f"B is {_side(ratio)} (too few rounds for an interval)"
     low, high = math.exp(found.low), math.exp(found.high)
     if is_too_noisy(low, high):
         return "unknown: too noisy; close other programs, or measure more with --rounds 20"

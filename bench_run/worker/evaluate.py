@@ -62,9 +62,11 @@ def _compute_chain(whole: ChainGraph, inputs: Storages) -> Arrays:
     return results
 
 
-def run_engine(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
+def run_engine(
+    engine: Engine, graph: Graph, inputs: Storages, variant: Mapping[str, str] | None = None
+) -> Storages:
     """What another engine computes: one run on poisoned outputs."""
-    plan = chain.plan(engine, chain.build(engine, graph, {}))
+    plan = chain.plan(engine, chain.build(engine, graph, variant or {}))
     try:
         plan.upload(inputs)
         plan.poison()
@@ -78,7 +80,8 @@ def run_engine(engine: Engine, graph: Graph, inputs: Storages) -> Storages:
 def attempt(engine: Engine, request: Attempt) -> None:
     """Prepare the graph and, with data, run it once. Raises what the engine raises."""
     if request.data is not None:
-        run_engine(engine, request.graph, inputs_of(request.graph, request.data))
+        inputs = inputs_of(request.graph, request.data)
+        run_engine(engine, request.graph, inputs, request.variant)
     else:
         chain.plan(engine, chain.build(engine, request.graph, {})).close()
 

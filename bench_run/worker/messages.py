@@ -8,7 +8,7 @@ or hung, and that is an outcome too (`parent/process.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from bench_schema.document import Case, Checks, Outcome, Validation
@@ -254,6 +254,7 @@ class Attempt(Request[None]):
 
     graph: Graph
     data: Data | None = None
+    variant: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

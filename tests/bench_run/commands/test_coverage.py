@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands.coverage import cover, coverage_text, small_graphs
+from bench_run.commands.coverage import cover, coverage_text, rows_of_operations, small_graphs
 from bench_run.graph.make.spec import OPS
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 
@@ -29,11 +29,26 @@ def test_the_operations_of_the_table_cover_every_pointwise_mode():
 
 
 def test_a_refusal_is_shown_with_its_reason_and_counted_out():
-    def attempt(_engine, graph):
-        return "no doubles" if graph.io_data_type == "double" else None
+    def attempt(engine, graph):
+        return {engine: "no doubles" if graph.io_data_type == "double" else None}
 
-    rows = [row for row in cover(("picky",), attempt) if row.operation == "relu"]
-    text = coverage_text(("picky",), rows)
+    (relu,) = (row for row in rows_of_operations() if row.operation == "relu")
+    text = coverage_text([cover(relu, ("picky",), attempt)])
     assert "3 of 4" in text
-    assert "relu_n2c3h4w5_double_nchw: no doubles" in text
+    assert "relu_n2c3h4w5_double_nchw: picky: no doubles" in text
     assert text.endswith("picky: 0 of 1 operations")
+
+
+def test_each_graph_that_is_named_is_a_row(bench_run_command, small_graph):
+    done = bench_run_command("coverage", "--engine", "numpy", small_graph)
+    assert done.returncode == 0
+    assert "small_add" in done.stdout
+    assert done.stdout.strip().endswith("numpy: 1 of 1 graphs")
+
+
+def test_every_engine_of_hipdnn_is_a_column(bench_run_command, small_graph, root):
+    env = {"PYTHONPATH": str(root / "tests" / "doubles")}
+    done = bench_run_command("coverage", "-e", "hipdnn:all", small_graph, env=env)
+    assert done.returncode == 0
+    assert "hipdnn:MIOPEN_ENGINE: 1 of 1 graphs" in done.stdout
+    assert "hipdnn:TEST_ENGINE: 1 of 1 graphs" in done.stdout

@@ -85,7 +85,8 @@ def slower(tmp_path_factory, doubles):
 
 def test_a_slower_build_is_shown_with_its_change_and_exit_code_0(slower):
     assert 0 == slower.code, slower.table
-    assert re.search(r"\+(9\.9|10\.[01])% +±\d\.\d% +passed", slower.table)
+    assert re.search(r"B is (9\.9|10\.[01]) % slower \(95 % CI", slower.table)
+    assert "Accuracy comparison: PASSED" in slower.table
 
 
 def test_the_document_tells_the_two_builds_apart(slower):
@@ -127,7 +128,7 @@ def test_one_document_compares_its_two_builds(slower, tmp_path, capsys):
 def test_one_wrong_element_of_b_is_exit_code_2_shown_and_still_timed(sides):
     code, table, document = sides(b={"wrong": True})
     assert 2 == code
-    assert "1 wrong" in table
+    assert "Accuracy comparison: FAILED" in table
     outputs = document.cases[1].validation.outputs
     assert (1, 32) == (outputs[0].mismatched, outputs[0].elements)
     assert all("device_ns" in case.summary for case in document.cases)
