@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from bench_run.commands.run import USAGE
@@ -74,3 +82,66 @@ def test_a_file_of_settings_may_use_these_flags_too(tmp_path):
     file.write_text('graph = ["a.json"]\nengine_id = 3\n')
     found = options("--config", str(file))
     assert (found.graphs, found.engine) == (("a.json",), ("hipdnn:3",))
+
+
+ROOT = Path(__file__).parents[1]
+ROWS = re.findall(
+    r"^\| (.+?) \| `(.+?)` \| (.*?) *\|$",
+    (ROOT / "tests" / "SEEDS.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+QUICK = ("--rounds", "1", "--iters", "4", "--warmup", "1")
+"""For commands that ask for no effort of their own."""
+
+
+@pytest.fixture(scope="module")
+def typed(warm_commands):
+    """Types a command in a folder, with hipDNN's double on the path."""
+
+    def run(folder, command):
+        program, *words = shlex.split(command)
+        if program == "bench-run" and not {"-i", "--iters", "coverage"} & {*words}:
+            words += QUICK
+        release = "newest" if "hipdnn:all" in words else "old"
+        paths = (ROOT, ROOT / "schema", ROOT / "tests" / "doubles")
+        env = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "HIPDNN_DOUBLE_PROFILE": release}
+        env = os.environ | env
+        if program == "bench-run":
+            return warm_commands.run(words, folder, env, 120)
+        command = [sys.executable, "-m", program.replace("-", "_"), *words]
+        return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, typed):
+    """What the rows of the table name."""
+    folder = tmp_path_factory.mktemp("seeds")
+    for plugin in ("pluginA", "pluginB"):
+        (folder / plugin).mkdir()
+        engines = {"engines": [{"name": "MIOPEN_ENGINE", "id": 12}]}
+        (folder / plugin / "libmiopen_plugin.so").write_text(json.dumps(engines))
+    ops = (
+        "conv_fwd: n=2 c=3 h=8 w=8 k=4 r=3 s=3",
+        "batchnorm_inference: n=2 c=3 h=4 w=4",
+        "relu: n=2 c=3 h=4 w=5",
+    )
+    words = [word for op in ops for word in ("--op", op)]
+    done = typed(folder, f"bench-run {shlex.join(words)} --save-graphs graphs --dry-run")
+    assert done.returncode == 0, done.stderr
+    (made,) = (folder / "graphs").glob("conv*.json")
+    made.rename(folder / "graphs" / "conv1_fwd.json")
+    graph = "graphs/conv1_fwd.json"
+    assert typed(folder, f"bench-run {graph} -q --write-golden golden").returncode == 0
+    for name in ("a.json", "b.json"):
+        assert typed(folder, f"bench-run {graph} -q -e numpy -o {name}").returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize(("wish", "command", "words"), ROWS, ids=[row[0] for row in ROWS])
+def test_a_wish_works_as_its_document_writes_it(typed, folder, wish, command, words):
+    done = typed(folder, command)
+    expected = (0, 1) if command.startswith("bench-compare") else (0,)
+    assert done.returncode in expected, done.stdout + done.stderr
+    assert words in done.stdout
