@@ -316,7 +316,8 @@ class Options(RecordedSettings[NoReturn]):
         None,
         flag="--counters SET",
         section="Separate passes, after the samples",
-        help="hardware counters",
+        help="hardware counters, by Nsight Compute, rocprofv3 or, on a processor, perf: basic, "
+        "memory or compute",
     )
     golden: str | None = setting(
         None,

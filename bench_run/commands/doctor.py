@@ -66,6 +66,7 @@ LIBRARIES = {
 """Module: its package, and how to get it with what for."""
 
 TOOLS = {
+    "perf": "counters on a processor: install linux-perf or linux-tools",
     "ncu": "hardware counters on NVIDIA: install Nsight Compute",
     "rocprofv3": "traces and counters on AMD: install rocprofiler-sdk",
     "nvidia-smi": "comes with NVIDIA's driver",

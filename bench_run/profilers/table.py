@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_run.engines import engine_module
-from bench_run.profilers import amd, ncu
+from bench_run.profilers import amd, ncu, perf
 from bench_run.profilers.base import Profiler
 
 if TYPE_CHECKING:
@@ -16,11 +16,15 @@ PROFILERS: Mapping[str, Profiler] = {
     for row in (
         Profiler(ncu.TOOL, ncu.why_not, ncu.count),
         Profiler(amd.TOOL, amd.why_not, amd.count, amd.trace),
+        Profiler(perf.TOOL, perf.why_not, perf.count),
     )
 }
 
 
-def profiler_of(engine: str) -> Profiler:
-    """The profiler that sees the kernels of an engine, by the engine's name."""
+def profiler_of(engine: str, device: str | None = None) -> Profiler:
+    """The profiler that sees the kernels of an engine, by the engine's name and the device that it
+    is on."""
+    if device == "cpu":
+        return PROFILERS[perf.TOOL]
     name = engine_module(engine).ABILITIES.profiler
     return PROFILERS[ncu.TOOL if name is None else name]

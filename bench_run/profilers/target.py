@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import BenchRunError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 WARMUP = 3
 
 
-def run_between_rests(plan: Plan, stream: Stream) -> None:
+def run_between_rests(plan: Plan, stream: Stream, _folder: Path) -> None:
     """For a profiler that sees all of its process: one run to load and warm up, then the
     iterations."""
     plan.poison()
@@ -30,7 +31,7 @@ def run_between_rests(plan: Plan, stream: Stream) -> None:
         plan.run()
 
 
-def run_between_marks(plan: Plan, stream: Stream) -> None:
+def run_between_marks(plan: Plan, stream: Stream, _folder: Path) -> None:
     """For Nsight Compute: one run, the only one between two marks."""
     from bench_run.streams.cuda_driver import driver
 
@@ -43,13 +44,27 @@ def run_between_marks(plan: Plan, stream: Stream) -> None:
     driver().call("cuProfilerStop")
 
 
-WAYS = {"rests": run_between_rests, "marks": run_between_marks}
+def run_between_orders(plan: Plan, stream: Stream, folder: Path) -> None:
+    """For `perf stat`: the iterations, between an order to count and one to stop."""
+    for _ in range(WARMUP):
+        plan.run()
+    stream.synchronize()
+    with (folder / "control").open("w") as orders, (folder / "answer").open() as answers:
+        for order in ("enable", "disable"):
+            print(order, file=orders, flush=True)
+            answers.readline()
+            for _ in range(ITERATIONS if order == "enable" else 0):
+                plan.run()
+            stream.synchronize()
+
+
+WAYS = {"rests": run_between_rests, "marks": run_between_marks, "pipes": run_between_orders}
 
 
 def main(way: str, path: str) -> int:
     try:
         with prepare(path) as (plan, stream):
-            WAYS[way](plan, stream)
+            WAYS[way](plan, stream, Path(path).parent)
     except BenchRunError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -205,6 +205,10 @@ def details(document: Document) -> str:
             parts = ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items())
             lines.append(f"memory: {parts}")
         lines += [f"{key}: {value}" for key, value in case.plan.items()]
+        for kernel in case.kernels:
+            counts = ", ".join(f"{key} {value:g}" for key, value in kernel.counters.items())
+            if counts:
+                lines.append(_wrapped(f"counters of {one_line(kernel.name)}: {counts}"))
         lines += _validation_lines(case.validation)
         if case.implausible is not None:
             lines.append(f"implausible: {case.implausible}")

@@ -99,11 +99,9 @@ def _count(
     progress: Progress,
 ) -> None:
     missing: dict[str, str | None] = {}
-    cases = [c for c in rounds.completed() if rounds.pool.facts(c.engine).device != "cpu"]
-    if not cases:
-        progress.say("--counters: no case ran on a GPU; there are no counters")
-    for case in cases:
-        profiler = profiler_of(case.engine.spec.name)
+    for case in rounds.completed():
+        device = rounds.pool.facts(case.engine).device
+        profiler = profiler_of(case.engine.spec.name, device)
         if profiler.tool not in missing:
             missing[profiler.tool] = reason = profiler.why_not()
             if reason is not None:

@@ -96,4 +96,4 @@ def test_a_third_partys_engine_without_records_has_no_abilities():
 def test_without_a_word_of_its_module_an_engine_is_profiled_by_nvidias_tool():
     expected = {"numpy": "ncu", "torch": "ncu", "cudnn": "ncu", "hipdnn": "rocprofv3"}
     assert expected == {name: profiler_of(name).tool for name in expected}
-    assert set(expected.values()) == set(PROFILERS)
+    assert {*expected.values(), profiler_of("numpy", "cpu").tool} == set(PROFILERS)
