@@ -23,6 +23,7 @@ from bench_run.tune.racing import (
     RaceSettings,
     choose_finalists,
     close,
+    leaders,
     run_all,
     run_energy_race,
     run_race,
@@ -211,6 +212,10 @@ class Races:
         rank_row = np.array([ranks[i] for i in entered], np.int64)
         always = entered.index(0) if 0 in entered else -1
         finalists, tied = choose_finalists(state, rank_row, always, margin, MOST_FINALISTS)
+        if len({options[i].case.engine.key for i in entered}) > 1:
+            best = leaders(state, [options[i].case.engine.key for i in entered])
+            fine = [row for row in best if entered[row] not in session.failed]
+            finalists = list(dict.fromkeys([*finalists, *fine]))
         names = [options[entered[row]].key or "the default" for row in finalists]
         self.talk.say(
             f"  {len(options)} candidates, {len(entered)} raced ({state.blocks} blocks, stopped "

@@ -422,6 +422,32 @@ def choose_finalists(
     return chosen, tied
 
 
+def leaders(state: RaceState, engines: Sequence[str]) -> list[int]:
+    """The fastest candidate of each engine, dropped or not, by the last heat that it was in.
+
+    `engines` has the engine of each candidate. The candidates of an engine share a process; one
+    that is slow for a reason of its own would drop all of them, so that the best of each engine is
+    measured in the fresh processes of the confirmation, too.
+    """
+    found: dict[str, tuple[int, float, int]] = {}
+    for candidate, engine in enumerate(engines):
+        blocks = np.flatnonzero(~np.isnan(state.logs[candidate]))
+        if blocks.size:
+            last = int(blocks[-1])
+            heat = state.logs[candidate, min(last, state.heat) : last + 1]
+            mine = (-last, float(heat.mean()), candidate)
+            found[engine] = min(mine, found.get(engine, mine))
+    return [candidate for _, _, candidate in found.values()]
+
+
+def raced_time(state: RaceState, candidate: int) -> float | None:
+    """Geometric mean of what it took in its blocks, nanoseconds where times were raced; None
+    without a block."""
+    logs = state.logs[candidate]
+    logs = logs[~np.isnan(logs)]
+    return math.exp(float(logs.mean())) if logs.size else None
+
+
 def intervals(state: RaceState, reference: int) -> list[tuple[float, float | None] | None]:
     """Of every candidate the mean log ratio to `reference` in the blocks of its last heat that both
     were in, and half the width of its 95 % interval; None where there is no such block."""

@@ -43,7 +43,7 @@ from bench_run.tune.choosing import (
     total_gain,
     totals,
 )
-from bench_run.tune.racing import intervals
+from bench_run.tune.racing import intervals, raced_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,7 +103,9 @@ def make_record(tuned: TuneResult) -> TunedRecord:
     if tuned.tuning.scope == "global":
         decisions = decide_whole(suite, decisions, tuned.tuning.margin_ratio)
     pairs = zip(tuned.raced, decisions, strict=True)
-    entries = tuple(_entry(each, decision, confirmed) for each, decision in pairs)
+    entries = tuple(
+        _entry(each, decision, confirmed, tuned.tuning.objective) for each, decision in pairs
+    )
     known = suite.measured({number: d.winner for number, d in enumerate(decisions)})
     names = [each.graph.id.name for i, each in enumerate(tuned.raced) if i not in known]
     notes = list(tuned.notes)
@@ -208,7 +210,9 @@ def with_reason(each: Raced, decision: Decision, finalists: Sequence[Finalist]) 
     return replace(decision, gain=gain, reason=reason)
 
 
-def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) -> TunedEntry:
+def _entry(
+    each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed], objective: str
+) -> TunedEntry:
     behind: dict[int, Ratio] = {}
     if each.state is not None and decision.winner in each.entered:
         against = intervals(each.state, each.entered.index(decision.winner))
@@ -219,7 +223,8 @@ def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) 
                 high = None if half is None else math.exp(mean + half)
                 behind[index] = Ratio(math.exp(mean), low, high)
     candidates = tuple(
-        _candidate(each, index, behind.get(index), confirmed) for index in range(len(each.options))
+        _candidate(each, index, behind.get(index), confirmed, objective)
+        for index in range(len(each.options))
     )
     points = [
         Point(c.index, confirmed[c.case].logs, c.error, c.workspace_bytes, c.energy_j)
@@ -245,15 +250,20 @@ def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) 
 
 
 def _candidate(
-    each: Raced, index: int, behind: Ratio | None, confirmed: Mapping[str, Confirmed]
+    each: Raced,
+    index: int,
+    behind: Ratio | None,
+    confirmed: Mapping[str, Confirmed],
+    objective: str,
 ) -> Candidate:
     option, fate = each.options[index], each.fates[index]
     row = each.entered.index(index) if index in each.entered else None
     stage: Stage = "built" if fate.built else "listed"
-    blocks = 0
+    blocks, time_ns = 0, None
     if row is not None and each.state is not None:
         stage = "screened" if each.state.stages[row] == "screen" else "raced"
         blocks = int((~np.isnan(each.state.logs[row])).sum())
+        time_ns = raced_time(each.state, row) if objective == "time" else None
     made = Candidate(
         index=index,
         variant=dict(option.variant),
@@ -265,6 +275,7 @@ def _candidate(
         reason=fate.reason,
         blocks=blocks,
         behind=behind,
+        time_ns=time_ns,
         error=fate.error,
         deterministic=fate.deterministic,
         workspace_bytes=fate.workspace_bytes,

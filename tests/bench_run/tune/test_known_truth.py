@@ -34,6 +34,12 @@ def test_the_claim_is_the_true_time(entry):
     assert candidate(entry, "near").time_ns == pytest.approx(10_010, rel=0.005)
 
 
+def test_every_candidate_that_ran_has_a_time(entry):
+    ran = [c for c in entry.candidates if c.stage in ("screened", "raced", "confirmed")]
+    assert len(ran) > 3
+    assert all(c.time_ns is not None for c in ran)
+
+
 def test_the_default_is_confirmed_beside_the_winner(entry):
     assert "confirmed" == entry.candidates[entry.default].stage
 

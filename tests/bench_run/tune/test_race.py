@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,9 @@ from bench_run.tune.racing import (
     choose_finalists,
     intervals,
     is_clear,
+    leaders,
     preferred,
+    raced_time,
     run_energy_race,
     run_race,
     screen,
@@ -93,6 +96,17 @@ def test_the_default_stays_however_slow():
     state = raced([0.5, 0.0, 0.001])
     finalists, _ = choose_finalists(state, np.array([0, 1, 2]), 0, MARGIN)
     assert 0 in finalists
+
+
+def test_the_best_of_each_engine_is_confirmed_however_slow_its_process_was():
+    state = raced([0.0, 0.002, 1.6, 1.8, 3.0])
+    assert state.alive == [0, 1]
+    assert sorted(leaders(state, ["a", "a", "b", "b", "c"])) == [0, 2, 4]
+
+
+def test_each_candidate_of_a_race_has_a_time():
+    times = [raced_time(raced([0.0, 0.7]), candidate) for candidate in (0, 1)]
+    assert times[1] / times[0] == pytest.approx(2.0, rel=0.05)
 
 
 def test_a_candidate_that_fails_is_out_and_the_race_goes_on():
