@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.units import change_text
 
 from bench_compare.history import series
 from bench_compare.history.attribution import build_infos
@@ -21,6 +22,7 @@ from bench_compare.history.model import (
 )
 from bench_compare.history.states import state_changes
 from bench_compare.history.steps.detect import Odd, detect, odd_heads
+from bench_compare.history.steps.hidden import Hidden, hidden
 from bench_compare.history.steps.segments import inflation
 from bench_compare.history.steps.track import p_value
 from bench_compare.metrics import METRICS
@@ -74,7 +76,8 @@ def analyse(
     reported = [replace(event, id=f"e{n}") for n, event in enumerate(newest, start=1)]
     rows = len(archive.series)
     odd = odd_heads(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
-    table = series.infos(context, [one.row for one in odd])
+    blind = hidden(findings.tracks[:rows], findings.steps, least)
+    table = series.infos(context, [*(one.row for one in odd), *(one.row for one in blind)])
     names = {series.identifier(row): one.name for row, one in enumerate(archive.series)}
     unused = [
         f"{placed.entry.where}: no event of the archive is there"
@@ -111,7 +114,7 @@ def analyse(
         noise=_noise(findings, rows),
         counts=series.counts(table),
         remarks=(*remarks, *unused, *_other_unit(archive), *unfinished),
-        problems=_problems(archive),
+        problems=(*_problems(archive), *_blind(blind, rows, archive)),
     )
 
 
@@ -167,6 +170,21 @@ def _noise(findings: Findings, rows: int) -> Noise:
         spread = math.sqrt(float(np.median(noise.variance[known])))
         sensitivity = math.exp(min((high + POWER_Z) * spread * math.sqrt(variance), 10.0))
     return Noise(correlation, noise.shared, noise.odd_share, sensitivity)
+
+
+def _blind(blind: Sequence[Hidden], rows: int, archive: Archive) -> Iterator[str]:
+    """Why there is no answer where noise may hide a step."""
+    if not blind:
+        return
+    worst = max(blind, key=lambda one: one.most)
+    documents = len({column.doc.id for column in archive.columns})
+    spread = 100 * math.expm1(min(worst.spread, 10.0))
+    yield (
+        f"{len(blind)} of {rows} case{'' if rows == 1 else 's'} may hide a step of up to "
+        f"{change_text(math.exp(min(worst.most, 10.0)))} ({archive.series[worst.row].name}): "
+        f"{documents} documents that differ by {spread:.2g} % exclude no less; "
+        "more documents of the newest build decide it"
+    )
 
 
 def _problems(archive: Archive) -> tuple[str, ...]:
