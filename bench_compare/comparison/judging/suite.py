@@ -280,8 +280,9 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
         for case in of_side:
             seen = None if case.gate is None else seen_of(case.metrics, case.gate)
             sizes.append(math.inf if seen is None else seen)
-            hidden.append(sizes[-1] if case.verdict in SILENT else 1.0)  # a verdict hides nothing
-        most = _reached(hidden, MOST_SHARE)
+            if case.verdict in SILENT:  # a verdict hides nothing, and opens no other case's eyes
+                hidden.append(sizes[-1])
+        most = _reached(hidden, MOST_SHARE) if hidden else 1.0
         blind = most is None or most > BLIND_RATIO
         unseen = sum(size > BLIND_RATIO for size in hidden) if blind else 0
         yield Sensitivity(
