@@ -1,0 +1,69 @@
+"""Bad news that is hidden among good news never passes: worlds of documents, drawn at random."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench_compare.comparison.compare import compare
+from bench_compare.comparison.conclusion import conclude
+from bench_compare.policy import Policy
+from tests.bench_compare.build import case, document, side
+from tests.support import examples
+
+DRAWS = examples(40)
+"""Of each world; more in a long run."""
+
+
+def rounds_of(random, factors, spread=0.004, level_ns=1e6, samples=9):
+    """Samples of a case, a row for each round."""
+    levels = level_ns * np.asarray(factors)[:, None]
+    levels = levels * np.exp(random.normal(0, spread, levels.shape))
+    return np.rint(levels * np.exp(random.normal(0, 0.003, (len(factors), samples)))).astype(int)
+
+
+def documents(random, name, factors, cases=8, spread=0.004):
+    """A document for each row of `factors` (documents × rounds), which are those of its first case;
+    all other cases stay as they are."""
+    return [
+        document(
+            [
+                case(f"g{n}", rounds_of(random, row if n == 0 else np.ones(len(row)), spread))
+                for n in range(cases)
+            ],
+            run_id=f"{name}{place}",
+        )
+        for place, row in enumerate(np.asarray(factors))
+    ]
+
+
+def answer(base, other):
+    return conclude(compare(side("base", *base), [side("other", *other)], Policy()))
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_one_document_of_several_that_is_slow_in_one_case_does_not_pass(count):
+    random = np.random.default_rng(count)
+    for _ in range(DRAWS):
+        factors = np.ones((count, 5))
+        factors[random.integers(count)] = np.exp(random.uniform(np.log(1.3), np.log(100)))
+        base = documents(random, "a", np.ones((count, 5)))
+        assert answer(base, documents(random, "b", factors)).word != "PASS"
+
+
+@pytest.mark.parametrize("slow", [1, 2, 3])
+def test_a_case_that_is_five_times_slower_in_some_of_five_rounds_does_not_pass(slow):
+    random = np.random.default_rng(slow)
+    for _ in range(DRAWS):
+        factors = np.ones((1, 5))
+        factors[0, random.choice(5, slow, replace=False)] = 5.0
+        base = documents(random, "a", np.ones((1, 5)))
+        assert answer(base, documents(random, "b", factors)).word != "PASS"
+
+
+def test_one_case_that_is_ten_times_faster_does_not_open_the_eyes_of_blind_ones():
+    random = np.random.default_rng(5)
+    for _ in range(DRAWS):
+        base = documents(random, "a", np.ones((1, 3)), spread=0.6)
+        other = documents(random, "b", np.full((1, 3), 0.1), spread=0.6)
+        assert answer(base, other).word != "PASS"
