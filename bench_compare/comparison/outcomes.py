@@ -387,11 +387,13 @@ def is_on_fresh_outputs(case: Case) -> bool:
     return case.validation is None or case.validation.iterations_poisoned != 0
 
 
-LOSSES_OF_ANY: Losses = ((is_sampled, "no time is measured"),)
+LOSSES_OF_ANY: Losses = (
+    (is_sampled, "no time is measured"),
+    (checked, "outputs are no longer checked"),
+)
 """What any completed case has, and the sentence where it is gone."""
 LOSSES: Losses = (
     *LOSSES_OF_ANY,
-    (checked, "outputs are no longer checked"),
     (is_on_fresh_outputs, "results of earlier iterations could pass for those of checked ones"),
     (is_deterministic, "iterations give different bytes, which they did not in base"),
     (is_on_device, "device time is no longer measured, only end-to-end time"),

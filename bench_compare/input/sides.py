@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from bench_schema.identity import case_key, without_device
 
 from bench_compare.errors import InputError, UsageError
@@ -112,9 +114,29 @@ def _refuse_on_two(sides: Sequence[Side]) -> None:
 
 
 def _runs(source: Source) -> set[str]:
-    """The run of a document, and those that were merged into it."""
+    """The run of a document, those that were merged into it, and its samples: a copy under another
+    id is the same run."""
     document = source.document
-    return {document.run.id, *(part.run.id for part in document.parts)}
+    return {document.run.id, *(part.run.id for part in document.parts), *_samples(source)}
+
+
+LEAST_VALUES = 20
+"""Different times, from which on no two runs take the same ones by chance."""
+LOOKED_AT = 8
+"""Cases that tell a copy."""
+
+
+def _samples(source: Source) -> Iterator[str]:
+    """A word for the samples of a document; none where there are too few."""
+    taken = [
+        samples.tobytes()
+        for case in source.document.cases[:LOOKED_AT]
+        for one in case.rounds
+        for samples in one.series.values()
+    ]
+    joined = b"".join(taken)
+    if np.unique(np.frombuffer(joined, np.int64)).size >= LEAST_VALUES:
+        yield f"samples {hashlib.sha256(joined).hexdigest()}"
 
 
 def _side(label: str, sources: Sequence[Source], engines: Iterable[str] | None = None) -> Side:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
 from bench_compare.comparison.conclusion import conclude
+from bench_compare.errors import InputError
+from bench_compare.input.sides import refuse_twice
+from bench_compare.model import Source
 from bench_compare.policy import Policy
-from tests.bench_compare.build import case, document, side
+from tests.bench_compare.build import case, document, engine, side, validation
 from tests.support import examples
 
 DRAWS = examples(40)
@@ -67,3 +72,30 @@ def test_one_case_that_is_ten_times_faster_does_not_open_the_eyes_of_blind_ones(
         base = documents(random, "a", np.ones((1, 3)), spread=0.6)
         other = documents(random, "b", np.full((1, 3), 0.1), spread=0.6)
         assert answer(base, other).word != "PASS"
+
+
+def test_a_copy_of_a_document_under_another_id_is_no_second_document():
+    random = np.random.default_rng(6)
+    (made,) = documents(random, "a", np.ones((1, 5)))
+    copy = replace(made, run=replace(made.run, id="another"))
+    sources = [Source(path, one, "bench") for path, one in (("a.json", made), ("b.json", copy))]
+    with pytest.raises(InputError, match=r"b.json: the same run as a.json"):
+        refuse_twice(sources)
+
+
+def test_checks_that_are_lost_together_with_a_renamed_engine_do_not_pass():
+    random = np.random.default_rng(7)
+    made = [
+        document(
+            [
+                case(f"g{n}", rounds_of(random, np.ones(5)), engine=key, validation=check)
+                for n in range(4)
+            ],
+            run_id=key,
+            engines=[engine(key)],
+        )
+        for key, check in (("numpy", validation()), ("torch:cpu", None))
+    ]
+    found = answer([made[0]], [made[1]])
+    assert found.word == "FAIL"
+    assert "4 lost" in found.sentence
