@@ -130,7 +130,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 
 def _answer(options: CompareOptions, width: int, terminal: bool) -> CommandResult:
     from bench_compare.input.load import load
-    from bench_compare.input.sides import group, pair
+    from bench_compare.input.sides import group, missing_on_units, pair
 
     if options.aa:
         return _aa_test(options)
@@ -160,7 +160,10 @@ def _answer(options: CompareOptions, width: int, terminal: bool) -> CommandResul
         run = ShownRun(source, replace(options.invocation, passed_over=tuple(remarks)))
         report, said = report_of(run, view), [*remarks, *run.problems]
         return write_reports(options.outputs, report, view, said, quiet=options.quiet)
-    return _compared(options, view, group(sources, options.grouping), remarks)
+    sides = group(sources, options.grouping)
+    if options.grouping.by == "unit":
+        remarks = [*remarks, *missing_on_units(sources)]
+    return _compared(options, view, sides, remarks)
 
 
 def _check_files(options: CompareOptions, policy: str | None) -> None:

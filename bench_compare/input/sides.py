@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.identity import case_key, without_device
+from bench_schema.identity import CaseKey, case_key, without_device
 
 from bench_compare.errors import InputError, UsageError
 from bench_compare.model import Side
@@ -218,15 +218,11 @@ NO_OVERLAP = (
 def sides_by_unit(sources: Sequence[Source]) -> list[Side]:
     """A side for each unit, with the cases that all units have. Raises `InputError` where they
     share none, or where there is one unit."""
-    parts: dict[Unit, list[Source]] = defaultdict(list)
-    for source in sources:
-        for unit, document in split_document(source.document).items():
-            parts[unit].append(replace(source, document=document))
+    parts = _by_unit(sources)
     names = unit_names(parts)
     if len(parts) < 2:
         raise InputError(f"everything ran on one unit, {next(iter(names.values()), 'unknown')}")
-    keys = [{case_key(c) for one in part for c in one.document.cases} for part in parts.values()]
-    shared = set.intersection(*keys)
+    shared = set.intersection(*map(set, map(_names_of, parts.values())))
     if not shared:
         raise InputError(NO_OVERLAP.format(len(parts), ", ".join(names.values())))
     sides = []
@@ -240,6 +236,35 @@ def sides_by_unit(sources: Sequence[Source]) -> list[Side]:
         of_unit = tuple(dict.fromkeys(engines))
         sides.append(Side(names[unit], tuple(kept), of_unit, is_unit=True))
     return sides
+
+
+def missing_on_units(sources: Sequence[Source]) -> list[str]:
+    """A sentence for each unit that did not run what others ran."""
+    parts = _by_unit(sources)
+    names, known = unit_names(parts), {unit: _names_of(part) for unit, part in parts.items()}
+    every = {key: name for found in known.values() for key, name in found.items()}
+    sentences = []
+    for unit, found in known.items():
+        missing = [name for key, name in every.items() if key not in found]
+        if missing:
+            more = "" if len(missing) == 1 else f" and {len(missing) - 1} more"
+            sentences.append(
+                f"unit {names[unit]} did not run {missing[0]}{more}, which others ran: not compared"
+            )
+    return sentences
+
+
+def _by_unit(sources: Sequence[Source]) -> dict[Unit, list[Source]]:
+    parts: dict[Unit, list[Source]] = defaultdict(list)
+    for source in sources:
+        for unit, document in split_document(source.document).items():
+            parts[unit].append(replace(source, document=document))
+    return parts
+
+
+def _names_of(part: Sequence[Source]) -> dict[CaseKey, str]:
+    """Names of the graphs of a unit, by what tells their cases from others."""
+    return {case_key(c): c.graph.name for one in part for c in one.document.cases}
 
 
 def unit_names(units: Iterable[Unit]) -> dict[Unit, str]:

@@ -264,6 +264,8 @@ def _noun(unit: Unit) -> str:
 
 BLIND_RATIO = 1.5
 """The slow-down that one case in ten may hide; if more could, the comparison is undecided."""
+BEYOND = 1.25
+"""What may be hidden beyond a large threshold, which hides as much by itself."""
 MOST_SHARE = 0.9
 SILENT = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 
@@ -276,15 +278,17 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
         of_side = [case for case in cases if case.other_label == label and case.gate is not None]
         if not of_side:
             continue
-        sizes, hidden = [], []
+        sizes, hidden, limit = [], [], BLIND_RATIO
         for case in of_side:
             seen = None if case.gate is None else seen_of(case.metrics, case.gate)
             sizes.append(math.inf if seen is None else seen)
+            if case.gate_metric is not None:
+                limit = max(limit, BEYOND * (1 + case.gate_metric.threshold_ratio))
             if case.verdict in SILENT:  # a verdict hides nothing, and opens no other case's eyes
                 hidden.append(sizes[-1])
         most = _reached(hidden, MOST_SHARE) if hidden else 1.0
-        blind = most is None or most > BLIND_RATIO
-        unseen = sum(size > BLIND_RATIO for size in hidden) if blind else 0
+        blind = most is None or most > limit
+        unseen = sum(size > limit for size in hidden) if blind else 0
         yield Sensitivity(
             other_label=label,
             metric=str(gate),
@@ -292,7 +296,7 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
             median_ratio=_reached(sizes, 0.5),
             p90_ratio=_reached(sizes, MOST_SHARE),
             blind=blind,
-            sentence=_sentence(of_side, unseen, most),
+            sentence=_sentence(of_side, unseen, most, limit),
         )
 
 
@@ -302,15 +306,17 @@ def _reached(sizes: Sequence[float], share: float) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _sentence(cases: Sequence[CaseComparison], unseen: int, most: float | None) -> str:
-    """`unseen`: cases that could hide a slow-down by `BLIND_RATIO`, where these are too many;
+def _sentence(
+    cases: Sequence[CaseComparison], unseen: int, most: float | None, limit: float
+) -> str:
+    """`unseen`: cases that could hide a slow-down by `limit`, where these are too many;
     `most`: the slow-down that nine of ten cases would have shown."""
     raw = sum(is_raw(case.metrics, case.gate) for case in cases if case.gate is not None)
     if 2 * raw > len(cases):
         return "summaries without samples do not tell which slow-downs would have been seen"
     if unseen:
         share = f" in {unseen} of {len(cases)} cases" if len(cases) > 1 else ""
-        size = share_text(BLIND_RATIO - 1)
+        size = share_text(limit - 1)
         return f"a slow-down of {size} could have passed unseen{share}"
     if most is None or most <= 1:
         return "every case shows a change"

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bench_schema.files import save
 
+from bench_compare.cli import main
 from bench_compare.comparison.compare import compare
 from bench_compare.comparison.conclusion import conclude
 from bench_compare.errors import InputError
 from bench_compare.input.sides import refuse_twice
 from bench_compare.model import Source
 from bench_compare.policy import Policy
-from tests.bench_compare.build import case, document, engine, side, validation
+from tests.bench_compare.build import case, document, engine, machine, side, validation
 from tests.support import examples
 
 DRAWS = examples(40)
@@ -99,3 +101,23 @@ def test_checks_that_are_lost_together_with_a_renamed_engine_do_not_pass():
     found = answer([made[0]], [made[1]])
     assert found.word == "FAIL"
     assert "4 lost" in found.sentence
+
+
+@pytest.mark.parametrize("threshold_ratio", [0.3, 0.45, 0.6])
+def test_a_large_threshold_on_a_quiet_machine_has_an_answer(threshold_ratio):
+    random = np.random.default_rng(8)
+    base, other = (documents(random, name, np.ones((1, 5))) for name in "ab")
+    policy = Policy(threshold_ratio=threshold_ratio)
+    found = conclude(compare(side("base", *base), [side("other", *other)], policy))
+    assert found.word == "PASS"
+
+
+def test_a_graph_that_one_gpu_did_not_run_is_said_and_does_not_pass(tmp_path, capsys):
+    random = np.random.default_rng(9)
+    for place, cases in enumerate((4, 3)):
+        (made,) = documents(random, f"u{place}", np.ones((1, 5)), cases=cases)
+        save(tmp_path / f"{place}.json", replace(made, machine=machine(f"host{place}")))
+    code = main([*(str(tmp_path / f"{n}.json") for n in (0, 1)), "--group-by", "unit"])
+    out, err = capsys.readouterr()
+    assert code == 1
+    assert "unit host1 did not run g3, which others ran: not compared" in out + err
