@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.streams import write_text
 
-from bench_run.text import one_line, visible
+from bench_run.text import number, one_line, visible
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,7 +38,7 @@ class Progress:
 
     def round(self, index: int, rounds: int, cases: int) -> None:
         if self._bar is None and not self._quiet:
-            write_text(sys.stderr, f"round {index + 1} of {rounds}: {cases} cases\n")
+            write_text(sys.stderr, f"round {index + 1} of {rounds}: {number(cases, 'case')}\n")
 
     def start_case(self, name: str, engine: str) -> None:
         if self._bar is not None:

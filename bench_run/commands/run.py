@@ -56,13 +56,15 @@ def case_list(options: Options) -> str:
 
     from bench_run.runner.places import check_run_places
     from bench_run.runner.planning import plan_closed
+    from bench_run.text import number
 
     check_run_places(replace(options, output=None))
     planned = plan_closed(options)
     notes = [f"note: {note}" for note in planned.gathered.notes]
     lines = [f"{case.id}  ({case.graph.id.path})" for case in planned.cases]
-    effort = f"{options.iterations} iterations in {options.rounds} rounds each"
-    return "\n".join([*notes, *lines, f"{len(lines)} cases, {effort}"])
+    rounds = number(options.rounds, "round")
+    effort = f"{number(options.iterations, 'iteration')} in {rounds} each"
+    return "\n".join([*notes, *lines, f"{number(len(lines), 'case')}, {effort}"])
 
 
 def _run(options: Options, command: Sequence[str]) -> Document:

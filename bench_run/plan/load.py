@@ -132,10 +132,11 @@ def gather(options: Options) -> Gathered:
         alone = _from_files(options.graphs)
         return replace(alone, graphs=(*alone.graphs, *chains))
     files = _from_files(options.graphs)
+    left_out: list[str] = []
     made = [
         make_graph(graph)
         for spec in options.op
-        for graph in make_graphs(spec, options.shapes, options.direction)
+        for graph in make_graphs(spec, options.shapes, options.direction, left_out)
     ]
     driven = _from_driver(options.miopen_driver)
     failures = (*files.failures, *driven.failures)
@@ -151,7 +152,7 @@ def gather(options: Options) -> Gathered:
         graphs = [_scale(loaded, options.scale_batch) for loaded in graphs]
     if options.sdpa_scale is not None:
         graphs = [with_sdpa_scale(loaded, options.sdpa_scale) for loaded in graphs]
-    notes = (*files.notes, *driven.notes, *saved)
+    notes = (*files.notes, *left_out, *driven.notes, *saved)
     return Gathered(tuple(graphs), failures, notes, files.keepers)
 
 
@@ -198,7 +199,9 @@ def _from_suite(path: Path) -> Iterator[LoadedGraph]:
 
 def _graphs_of(layer: Layer) -> Sequence[LoadedGraph]:
     if layer.op is not None:
-        return [make_graph(graph) for graph in make_graphs(layer.op)]
+        left_out: list[str] = []
+        first, *rest = make_graphs(layer.op, left_out=left_out)
+        return [make_graph(first, tuple(left_out)), *map(make_graph, rest)]
     report = load([str(layer.file)])
     if report.failures:
         raise report.failures[0].error

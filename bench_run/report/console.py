@@ -25,7 +25,15 @@ from bench_run.report.labels import (
     marked,
     plan_labels,
 )
-from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, size_text, time_text
+from bench_run.text import (
+    NOISY_MEANS,
+    number,
+    one_line,
+    percent_text,
+    rate_text,
+    size_text,
+    time_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,7 +175,7 @@ def totals(document: Document) -> str:
     if implausible:
         counts["implausible"] = implausible
     parts = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return f"{len(document.cases)} cases: {parts}" if parts else "no cases"
+    return f"{number(len(document.cases), 'case')}: {parts}" if parts else "no cases"
 
 
 STATISTICS = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad")

@@ -85,7 +85,7 @@ def test_the_exit_code_is_the_answer(files, words, expected, capsys):
         ("a.json b.json --color blue", "--color: 'blue'; choose from auto"),
         ("a.json b.json --metric time", "--metric: no metric 'time'; choose from"),
         ("a.json b.json --fail-on slow", "--fail-on: no verdict 'slow'"),
-        ("a.json b.json --threshold 5", "--threshold: '5' has no unit; write 5% or 0.05"),
+        ("a.json b.json --threshold 500", "--threshold: '500' is not between 0 and 100 %"),
         ("a.json b.json --policy p.toml", "p.toml: No such file"),
         ("a.json b.json --group-by colour", "--group-by: no grouping 'colour'"),
         ("a.json b.json --group-by engine", "only one engine, numpy"),
@@ -264,10 +264,6 @@ def test_a_calibration_is_written_by_an_aa_test_and_used(files, capsys):
         ("a.json b.json --calibration none.json", "none.json: No such file"),
         ("a.json b.json --calibration a.json", "a.json: no calibration"),
         ("a.json b.json --max-unclear many", "--max-unclear: expected a number of cases or a"),
-        (
-            "a.json b.json --require-sensitivity 5",
-            "--require-sensitivity: '5' has no unit; write 5%",
-        ),
         (
             "a.json b.json --csv o.txt --json ./o.txt",
             "--json ./o.txt: --csv o.txt would be written to",

@@ -182,25 +182,31 @@ class Spec:
 
 
 def make_graphs(
-    spec: str, shapes: str = "common", direction: str | None = None
+    spec: str,
+    shapes: str = "common",
+    direction: str | None = None,
+    left_out: list[str] | None = None,
 ) -> tuple[Graph, ...]:
     """Graphs of an op spec, in the order of its operations, shapes and values; names are unique.
 
     `shapes` names the classes of default shapes (``small``, ``common``, ``large``, ``skewed``,
     ``all``, or several apart by commas) for a spec that gives no shape of its own, `direction`
-    (``fwd``, ``bwd``, ``both``) is for one that names no direction. Raises
+    (``fwd``, ``bwd``, ``both``) is for one that names no direction. `left_out` gets a sentence for
+    each member of a family, or of all, that does not take the parameters. Raises
     `UsageError` for what the spec says wrong, `GraphError` for a graph that cannot be.
     """
     parsed = parse_spec(spec, direction)
     classes = _shape_classes(shapes, "shapes") if parsed.shapes is None else parsed.shapes
     made: dict[str, Graph] = {}
+    missing = [] if left_out is None else left_out
     for chain in parsed.chains:
-        for graph in _made(parsed, chain, classes):
+        for graph in _made(parsed, chain, classes, missing):
             made.setdefault(graph.name, check(graph, spec))
             if len(made) > MOST_GRAPHS:
                 raise UsageError(f"{spec}: more than {MOST_GRAPHS} graphs")
     if not made:
-        raise UsageError(f"{spec}: no operation supports this")
+        why = f": {missing[0]}" if missing else ""
+        raise UsageError(f"{spec}: no operation supports this{why}")
     return tuple(made.values())
 
 
@@ -300,7 +306,9 @@ def _shape_classes(text: str, where: str) -> tuple[str, ...]:
     return SHAPE_CLASSES if "all" in names else tuple(dict.fromkeys(names))
 
 
-def _made(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator[Graph]:
+def _made(
+    spec: Spec, chain: Chain, classes: tuple[str, ...], left_out: list[str]
+) -> Iterator[Graph]:
     """Graphs of one chain. A default shape that a value does not fit (a layout of four axes, a
     volume) is passed over, as long as another one fits."""
     misfit: UsageError | None = None
@@ -310,13 +318,17 @@ def _made(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator[Graph]
             graph = make_graph(chain, given)
         except UsageError as error:
             misfit = error
-            if _has_own_shape(spec, chain):
+            if _has_own_shape(spec, chain) and not spec.lenient:
                 raise
         else:
             none_fits = False
             yield graph
-    if misfit is not None and none_fits and not spec.lenient:
+    if not none_fits:
+        return
+    if misfit is not None and not spec.lenient:
         raise misfit
+    name = "+".join(recipe.name for recipe in chain)
+    left_out.append(f"{spec.text}: {name} is left out: {misfit or 'it has no such type'}")
 
 
 def _has_own_shape(spec: Spec, chain: Chain) -> bool:

@@ -22,12 +22,14 @@ from bench_compare.policy import (
 )
 
 
-@pytest.mark.parametrize(("text", "expected"), [("1%", 0.01), ("0.5 %", 0.005), ("0.02", 0.02)])
-def test_shares_are_written_with_or_without_a_percent_sign(text, expected):
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1%", 0.01), ("0.5 %", 0.005), ("0.02", 0.02), ("5", 0.05)]
+)
+def test_shares_are_written_with_or_without_a_percent_sign_and_5_is_5_percent(text, expected):
     assert parse_ratio(text, "--threshold") == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("text", ["", "x", "1", "5", "0", "-1%", "100%", "nan", "inf"])
+@pytest.mark.parametrize("text", ["", "x", "100", "0", "-1%", "100%", "nan", "inf"])
 def test_shares_that_are_none_are_refused_with_the_flag(text):
     with pytest.raises(UsageError, match="--threshold: "):
         parse_ratio(text, "--threshold")

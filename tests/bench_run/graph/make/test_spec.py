@@ -286,3 +286,16 @@ def test_no_text_crashes_the_reader_of_specs(text: str) -> None:
     except BenchRunError as error:
         outcome = len(str(error))
     assert outcome > 0
+
+
+def test_a_member_of_a_family_that_has_no_such_shape_is_named_and_left_out() -> None:
+    left_out: list[str] = []
+    made = make_graphs("family:arithmetic: dims=64x64", left_out=left_out)
+    assert len(made) == 7
+    (sentence,) = left_out
+    assert sentence.startswith("family:arithmetic: dims=64x64: convert is left out: ")
+
+
+def test_a_family_of_which_no_member_fits_says_why() -> None:
+    with pytest.raises(UsageError, match="no operation supports this: .*is left out"):
+        make_graphs("family:pooling: window=9x9x9")
