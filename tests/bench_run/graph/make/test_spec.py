@@ -297,5 +297,5 @@ def test_a_member_of_a_family_that_has_no_such_shape_is_named_and_left_out() -> 
 
 
 def test_a_family_of_which_no_member_fits_says_why() -> None:
-    with pytest.raises(UsageError, match="no operation supports this: .*is left out"):
+    with pytest.raises(UsageError, match=r"no operation supports this: .*is left out"):
         make_graphs("family:pooling: window=9x9x9")
