@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.units import NOTHING, change_text, interval_text, is_too_noisy, value_text
+from bench_schema.units import NOTHING, change_text, change_with_interval, is_too_noisy, value_text
 
 from bench_compare.history.model import BAD_STATES
 from bench_compare.model import Conclusion
@@ -105,7 +105,9 @@ def size_text(event: EventInfo) -> str:
         return ""
     if is_too_noisy(event.low, event.high):
         return NOTHING
-    return f"{change_text(event.ratio)} ({interval_text(event.low, event.high)})"
+    if event.low is None or event.high is None:
+        return change_text(event.ratio)
+    return change_with_interval(event.ratio, event.low, event.high)
 
 
 def change_of(change: LevelChange) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.names import safe
-from bench_schema.units import NOTHING, change_text, interval_text, is_too_noisy, value_text
+from bench_schema.units import NOTHING, change_text, change_with_interval, is_too_noisy, value_text
 
 from bench_compare.comparison.judging.results import is_provisional, verdict_of
 from bench_compare.comparison.judging.verdict import LEAST_UNITS
@@ -128,9 +128,10 @@ def suite_text(number: SuiteNumber) -> str:
         text += f" of {where}"
     if is_too_noisy(number.ci_low, number.ci_high):
         return f"{text}: {NOTHING}"
+    if number.ci_low is not None and number.ci_high is not None:
+        ends = (number.ci_low, number.ci_high)
+        return f"{text}: {change_with_interval(number.ratio, *ends, '95 % CI ')}"
     text += f": {change_text(number.ratio)}"
-    if number.ci_low is not None:
-        return f"{text} (95 % CI {interval_text(number.ci_low, number.ci_high)})"
     source = "summaries" if number.unit == "summary" else f"a single {number.unit} a side"
     return f"{text} (no interval from {source})"
 

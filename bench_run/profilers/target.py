@@ -51,7 +51,8 @@ def run_between_orders(plan: Plan, stream: Stream, folder: Path) -> None:
     stream.synchronize()
     with (folder / "control").open("w") as orders, (folder / "answer").open() as answers:
         for order in ("enable", "disable"):
-            print(order, file=orders, flush=True)
+            orders.write(f"{order}\n")
+            orders.flush()
             answers.readline()
             for _ in range(ITERATIONS if order == "enable" else 0):
                 plan.run()

@@ -141,6 +141,15 @@ def interval_text(low: float | None, high: float | None) -> str:
     return f"{show(low)} to {show(high)}"
 
 
+def change_with_interval(ratio: float, low: float, high: float, name: str = "") -> str:
+    """A change and the interval around it, all in one unit: ``+3.1% (+2.4% to +3.8%)``, or
+    ``×1.550 (×1.210 to ×2.31)`` where one of them is a factor of two. `name` stands before it."""
+    numbers = (ratio, low, high)
+    is_share = all(1 / PERCENT_BELOW < number < PERCENT_BELOW for number in numbers)
+    shown = [(change_text if is_share else factor_text)(number) for number in numbers]
+    return f"{shown[0]} ({name}{shown[1]} to {shown[2]})"
+
+
 def interval_words(low: float, high: float) -> str:
     """The same within a sentence."""
     if is_too_noisy(low, high):
