@@ -145,8 +145,8 @@ SUSPECT_RATIO = 1.2
 
 
 def is_suspect(case: CaseComparison) -> bool:
-    """Whether an unclear case looks slower by more than the threshold, and may be a fifth slower or
-    more: as a single bad document or round of several makes it."""
+    """Return True for an unclear case that looks slower by more than the threshold, and may be a
+    fifth slower or more: one bad document or round of several makes such a case."""
     metric = case.gate_metric
     if metric is None or metric.verdict is not Verdict.UNCLEAR or metric.ratio is None:
         return False

@@ -173,7 +173,7 @@ def _noise(findings: Findings, rows: int) -> Noise:
 
 
 def _blind(blind: Sequence[Hidden], rows: int, archive: Archive) -> Iterator[str]:
-    """Why there is no answer where noise may hide a step."""
+    """Yield the reason for UNDECIDED where noise may hide a step."""
     if not blind:
         return
     worst = max(blind, key=lambda one: one.most)

@@ -35,7 +35,7 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "basic": (*MEMORY, *COMPUTE),
 }
 ROW = "one iteration"
-"""What stands in the place of a kernel's name."""
+"""The text in the place of a kernel's name."""
 
 
 def why_not() -> str | None:

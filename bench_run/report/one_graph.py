@@ -38,7 +38,7 @@ FACTOR = 2.0
 
 
 def is_one_graph(document: Document, paired: bool) -> bool:
-    """Whether all that was measured is one graph, on one engine or on a pair."""
+    """Return True if the document has one graph only, on one engine or on a pair."""
     return len(document.cases) == 1 + paired and all(
         case.outcome.status == "completed" and case.implausible is None and not case.variant
         for case in document.cases
@@ -101,7 +101,7 @@ def _head(document: Document, cases: Sequence[Case]) -> Iterator[str]:
 
 
 def _effort(document: Document) -> Iterator[str]:
-    """What was measured, of the case with most of it."""
+    """Yield warm-up and iterations, of the case that has most."""
     case = max(document.cases, key=lambda case: len(case.rounds))
     count = max((summary.count for summary in case.summary.values()), default=0)
     rounds = f"{len(case.rounds)} round{'' if len(case.rounds) == 1 else 's'}"
@@ -127,7 +127,7 @@ def _time(case: Case) -> Iterator[str]:
 
 
 def _validation(title: str, case: Case) -> Iterator[str]:
-    """Whether the outputs are right, by which allowance, or why nobody looked."""
+    """Yield the result of the validation with its tolerances, or the reason for none."""
     check = case.validation
     if check is None:
         yield f"{title}: SKIPPED (no validation was asked for)"
@@ -147,7 +147,7 @@ def _validation(title: str, case: Case) -> Iterator[str]:
 
 
 def _speedup(a: Case, b: Case, series: str) -> str:
-    """In a sentence: what B's time is against that of A."""
+    """Return a sentence on the time of B against that of A."""
     if are_unlike(a, b):
         return f"none: {UNLIKE_MEANS}"
     found = change(a, b, series)

@@ -80,7 +80,7 @@ class Candidate:
     """Its time in that of the winner, in blocks that both were in; from the race. With another
     objective than time: what that is."""
     time_ns: float | None = None
-    """Of one that was confirmed: over its rounds (`bench_schema.estimate`). Of one that was raced:
+    """Time over the rounds of a confirmed candidate (`bench_schema.estimate`); of one that was raced,
     the mean of its blocks, without an interval."""
     time_low_ns: float | None = None
     time_high_ns: float | None = None

@@ -265,7 +265,7 @@ def _noun(unit: Unit) -> str:
 BLIND_RATIO = 1.5
 """The slow-down that one case in ten may hide; if more could, the comparison is undecided."""
 BEYOND = 1.25
-"""What may be hidden beyond a large threshold, which hides as much by itself."""
+"""The slow-down, over that of a large threshold, which one case in ten may hide."""
 MOST_SHARE = 0.9
 SILENT = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 

@@ -1,4 +1,4 @@
-"""What an archive cannot exclude: a step or a slope in the newest level that noise would hide.
+"""The largest step or slope in the newest level that an archive cannot exclude.
 
 A gate may only pass where it would have found the step it looks for. So for each place where the
 newest level could be split, and for a slope over all of it, this asks for the upper end of an
@@ -30,7 +30,7 @@ SURE = 0.999
 LEAST_SIDE = 2
 """Documents on either side of a step."""
 FEW = 8
-"""In so few documents nothing tells an odd one from a new level."""
+"""The number of documents below which an odd one looks like a new level."""
 
 
 @dataclass(frozen=True)
