@@ -80,8 +80,8 @@ class Candidate:
     """Its time in that of the winner, in blocks that both were in; from the race. With another
     objective than time: what that is."""
     time_ns: float | None = None
-    """Time over the rounds of a confirmed candidate (`bench_schema.estimate`); of one that was raced,
-    the mean of its blocks, without an interval."""
+    """Time over the rounds of a confirmed candidate (`bench_schema.estimate`); of one that was only
+    raced, the mean of its blocks, without an interval."""
     time_low_ns: float | None = None
     time_high_ns: float | None = None
     error: float | None = None
