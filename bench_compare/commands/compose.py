@@ -61,6 +61,7 @@ Whether it holds:
 
 Where to write ('-' is stdout, in place of the text):
   --markdown FILE       for a pull request
+  --csv FILE            one row a layer and way to run it: time, energy, error
   --json FILE           everything
   --html FILE           one page that opens offline: each step of a pass, the
                         choices of each layer, time against energy
@@ -73,7 +74,7 @@ The last line says PASS (exit code 0), FAIL (2: a measured chain lies outside of
 its prediction's interval) or UNDECIDED (1: rows are missing, documents are not
 of one device or one way of measuring, a file was passed over).
 """
-OUTPUTS = ("markdown", "json", "html")
+OUTPUTS = ("markdown", "csv", "json", "html")
 CHOICES = ("time", "energy", "edp")
 LIMITS = ("error", "worst-error")
 METRICS = ("device_ns", "e2e_ns")

@@ -26,6 +26,7 @@ from bench_compare.report.model import (
     Page,
     Payload,
     RatioCell,
+    Records,
     Report,
     ReportRow,
     Span,
@@ -163,7 +164,51 @@ def report_of(composition: Composition, conclusion: Conclusion) -> Report:
         body=partial(body_of, composition),
         payload=lambda: Payload({"kind": KIND, "version": VERSION, **asdict(composition)}),
         page=lambda: Page("compose", page_title(composition), page_data(composition)),
+        records=partial(records_of, composition),
     )
+
+
+CSV_HEAD = (
+    "layer",
+    "repeat",
+    "configuration",
+    "time_ns",
+    "time_low_ns",
+    "time_high_ns",
+    "energy_j",
+    "error",
+    "workspace_bytes",
+    "chosen",
+    "baseline",
+    "excluded",
+)
+
+
+def records_of(made: Composition) -> Records:
+    """Every measured way to run each layer, one row each; times are those of one execution."""
+
+    def groups(part: range) -> Iterator[tuple[Sequence[Any], Iterator[Sequence[Any]]]]:
+        for layer in made.layers[part.start : part.stop]:
+            yield (
+                (layer.layer, layer.repeat),
+                (
+                    (
+                        one.configuration,
+                        one.time.value,
+                        one.time.low,
+                        one.time.high,
+                        one.energy_j,
+                        one.error,
+                        one.workspace_bytes,
+                        int(one.is_chosen),
+                        int(one.is_baseline),
+                        one.excluded,
+                    )
+                    for one in layer.options
+                ),
+            )
+
+    return Records(CSV_HEAD, len(made.layers), groups)
 
 
 def body_of(made: Composition) -> Body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 import subprocess
@@ -83,6 +84,16 @@ def test_where_nothing_was_measured_in_joules_none_are_shown(folder, capsys):
     _, out, _ = told(capsys, "net.toml", "alone.json", "--json", "-")
     parts = json.loads(out)["chosen"]["parts"]
     assert {None} == {part["energy_j"] for part in parts}
+
+
+def test_the_table_of_each_layer_and_way_to_run_it_is_csv(folder, capsys):
+    worlds.save(folder, "alone.json", worlds.parts(TWO))
+    code, out, _ = told(capsys, "net.toml", "alone.json", "--csv", "-")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert code == 0
+    assert {row["layer"] for row in rows} == {"a", "b", "c"}
+    assert all(float(row["time_ns"]) > 0 for row in rows)
+    assert {"0", "1"} == {row["chosen"] for row in rows}
 
 
 @pytest.mark.parametrize(
