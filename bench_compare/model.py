@@ -86,6 +86,9 @@ NEWS: tuple[Verdict, ...] = (
 """Worst first; the order of sentences, tables, legends and summaries."""
 RANK = {verdict: place for place, verdict in enumerate(NEWS)}
 
+SUSPECT_RATIO = 1.2
+"""An unclear case that may be so much slower keeps a comparison from PASS."""
+
 SideName: TypeAlias = Literal["base", "other"]
 Scope: TypeAlias = Literal["all", "weighted", "family", "engine"]
 Unit: TypeAlias = Literal["pair", "document", "round", "iteration", "summary"]
@@ -255,6 +258,16 @@ class CaseComparison:
     """All that became of it, worst first; `verdict` is one of them or that of the gate metric."""
     notes: tuple[Note, ...] = ()
     detail: Detail | None = None
+
+    @property
+    def is_suspect(self) -> bool:
+        """True for an unclear case that looks slower by more than the threshold, and may be a fifth
+        slower or more: one bad document or round of several makes such a case."""
+        metric = self.gate_metric
+        if metric is None or metric.verdict is not Verdict.UNCLEAR or metric.ratio is None:
+            return False
+        may_be = metric.ci_high is None or metric.ci_high >= SUSPECT_RATIO
+        return may_be and metric.ratio > 1 + metric.threshold_ratio
 
     @property
     def reason(self) -> str:

@@ -130,7 +130,7 @@ def _doubts(comparison: Comparison) -> Iterator[str]:
             }
             if verdicts == {Verdict.UNCLEAR}:
                 yield f"{side.label}: {_all_unclear(measured)}" if many else _all_unclear(measured)
-            elif suspects := [case for case in measured if is_suspect(case)]:
+            elif suspects := [case for case in measured if case.is_suspect]:
                 text = (
                     f"{len(suspects)} of {len(measured)} cases may be slower "
                     f"({_largest(suspects, None)}), and no interval says so"
@@ -138,21 +138,6 @@ def _doubts(comparison: Comparison) -> Iterator[str]:
                 yield f"{side.label}: {text}" if many else text
     if passed_over:
         yield _first_of(passed_over)
-
-
-SUSPECT_RATIO = 1.2
-"""An unclear case that may be so much slower keeps a comparison from passing."""
-
-
-def is_suspect(case: CaseComparison) -> bool:
-    """Return True for an unclear case that looks slower by more than the threshold, and may be a
-    fifth slower or more: one bad document or round of several makes such a case."""
-    metric = case.gate_metric
-    if metric is None or metric.verdict is not Verdict.UNCLEAR or metric.ratio is None:
-        return False
-    if metric.ratio <= 1 + metric.threshold_ratio or not METRICS[metric.metric].speed:
-        return False
-    return metric.ci_high is None or metric.ci_high >= SUSPECT_RATIO
 
 
 def _first_of(sentences: Sequence[str]) -> str:

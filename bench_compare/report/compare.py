@@ -165,17 +165,17 @@ def body_of(comparison: Comparison, view: View) -> Body:
 def split_rows(
     comparison: Comparison, view: View
 ) -> tuple[list[CaseComparison], list[CaseComparison]]:
-    """The cases that the terminal shows, and the others: unasked those with news; where all that
-    was measured is unclear, these rows are the answer."""
+    """The cases that the terminal shows, and the others: unasked those with news, and suspects;
+    where all that was measured is unclear, these rows are the answer."""
     order = rows(comparison, view)
-    quiet = [case for case in order if case.verdict in QUIET]
+    quiet = [case for case in order if case.verdict in QUIET and not case.is_suspect]
     if view.all or not quiet:
         return list(order), []
-    shown = [case for case in order if case.verdict not in QUIET]
-    if not shown and not comparison.counts.get(Verdict.SAME):
+    shown = [case for case in order if case.verdict not in QUIET or case.is_suspect]
+    if not comparison.counts.get(Verdict.SAME) and all(case.verdict in QUIET for case in shown):
         shown = [case for case in order if case.verdict is Verdict.UNCLEAR][:MOST_UNCLEAR]
         kept = {case.id for case in shown}
-        quiet = [case for case in quiet if case.id not in kept]
+        quiet = [case for case in order if case.id not in kept]
     return shown, quiet
 
 

@@ -35,8 +35,13 @@ def gained(case: CaseComparison) -> float:
     return metric.other - metric.base
 
 
+def news_rank(case: CaseComparison) -> float:
+    """The place of a case among all news: a suspect stands right after those that are slower."""
+    return RANK[Verdict.SLOWER] + 0.5 if case.is_suspect else RANK[case.verdict]
+
+
 SORTS: dict[str, Callable[[CaseComparison], tuple[object, ...]]] = {
-    "news": lambda case: (RANK[case.verdict], -size_of(case), case.name),
+    "news": lambda case: (news_rank(case), -size_of(case), case.name),
     "ratio": lambda case: (-size_of(case), case.name),
     "difference": lambda case: (-gained(case), case.name),
     "name": lambda case: (case.name, case.engine),

@@ -121,3 +121,20 @@ def test_a_graph_that_one_gpu_did_not_run_is_said_and_does_not_pass(tmp_path, ca
     out, err = capsys.readouterr()
     assert code == 1
     assert "unit host1 did not run g3, which others ran: not compared" in out + err
+
+
+def test_the_row_of_a_suspect_case_is_shown_first(tmp_path, capsys):
+    random = np.random.default_rng(10)
+    factors = np.ones((3, 5))
+    factors[1] = 2.0
+    for name, rows in (("a", np.ones((3, 5))), ("b", factors)):
+        for place, made in enumerate(documents(random, name, rows)):
+            labelled = replace(made, run=replace(made.run, label=name))
+            save(tmp_path / f"{name}{place}.json", labelled)
+    code = main(["--group-by", "label", *(str(path) for path in sorted(tmp_path.iterdir()))])
+    out = capsys.readouterr().out
+    assert code == 1
+    assert "1 of 8 cases may be slower (+" in out
+    rows = [line.split() for line in out.splitlines()]
+    head = next(place for place, row in enumerate(rows) if row[:3] == ["case", "base", "other"])
+    assert rows[head + 1][:2] == ["unclear", "g0"]
