@@ -76,7 +76,7 @@ def analyse(
     reported = [replace(event, id=f"e{n}") for n, event in enumerate(newest, start=1)]
     rows = len(archive.series)
     odd = odd_heads(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
-    blind = hidden(findings.tracks[:rows], findings.steps, least)
+    blind = hidden(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
     table = series.infos(context, [*(one.row for one in odd), *(one.row for one in blind)])
     names = {series.identifier(row): one.name for row, one in enumerate(archive.series)}
     unused = [

@@ -11,7 +11,7 @@ from bench_schema.summary import init_total_ns, rates
 from bench_schema.units import is_too_noisy
 
 from bench_run.report.labels import UNLIKE_MEANS, are_unlike, footnotes, marked
-from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, time_text
+from bench_run.text import NOISY_MEANS, number, one_line, percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -104,17 +104,19 @@ def _effort(document: Document) -> Iterator[str]:
     """Yield warm-up and iterations, of the case that has most."""
     case = max(document.cases, key=lambda case: len(case.rounds))
     count = max((summary.count for summary in case.summary.values()), default=0)
-    rounds = f"{len(case.rounds)} round{'' if len(case.rounds) == 1 else 's'}"
-    yield f"Warmup:      {document.run.settings.warmup} iterations in each round"
-    yield f"Benchmark:   {count} iterations in {rounds}"
+    rounds = number(len(case.rounds), "round")
+    warmup = number(document.run.settings.warmup, "iteration")
+    yield f"Warmup:      {warmup} in each round"
+    yield f"Benchmark:   {number(count, 'iteration')} in {rounds}"
 
 
 def _time(case: Case) -> Iterator[str]:
     time = case_time(case)
     if time is None:
         return
-    width = percent_text(time.half_width_ratio)
-    parts = [f"{marked(time_text(time.ns), case)} ± {width}"]
+    parts = [marked(time_text(time.ns), case)]
+    if time.half_width_ratio is not None:
+        parts[0] += f" ± {percent_text(time.half_width_ratio)}"
     tflops, gbps = rates(case.work, time.ns)
     if tflops is not None:
         unit = "TFLOP/s" if tflops >= 1 else "GFLOP/s"

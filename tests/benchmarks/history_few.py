@@ -39,7 +39,7 @@ def said(logs) -> str:
         return "found"
     rows = found.tracks[: len(logs)]
     odd = odd_heads(rows, found.steps, len(builds) - 1, LEAST)
-    return "undecided" if odd or hidden(rows, found.steps, LEAST) else "passed"
+    return "undecided" if odd or hidden(rows, found.steps, len(builds) - 1, LEAST) else "passed"
 
 
 def stepped(random, before: int, after: int, factor: float, spread: float):

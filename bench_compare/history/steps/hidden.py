@@ -45,19 +45,20 @@ class Hidden:
 
 
 def hidden(
-    tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], least: float
+    tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], newest: int, least: float
 ) -> list[Hidden]:
-    """The series in which a step of `least`, or of `EXCLUDED` if that is more, may be unseen."""
+    """The series that may hide a step of `least`, or of `EXCLUDED` if that is more, in the build of
+    the number `newest`; of each the units of hardware that this build ran on."""
     limit, found = max(least, EXCLUDED), []
     for row, track in enumerate(tracks):
-        sizes = list(_sizes(track, [step.split for step in steps[row]]))
+        sizes = list(_sizes(track, [step.split for step in steps[row]], newest))
         most = max((size for size, _ in sizes), default=-math.inf)
         if most >= limit:
             found.append(Hidden(row, most, max(spread for _, spread in sizes)))
     return found
 
 
-def _sizes(track: Track, splits: Sequence[int]) -> Iterator[tuple[float, float]]:
+def _sizes(track: Track, splits: Sequence[int], newest: int) -> Iterator[tuple[float, float]]:
     """The upper end of each step and slope in the newest level, with the spread of a document."""
     values = track.values if len(track) >= FEW else track.raw
     first = splits[-1] if splits else 0
@@ -66,7 +67,10 @@ def _sizes(track: Track, splits: Sequence[int]) -> Iterator[tuple[float, float]]
         for part in _units(values, track.unit, begin, end):
             squares, free = squares + _squares(part), free + len(part) - 1
     parts = list(_units(values, track.unit, first, len(values)))
+    asked = np.isin(np.unique(track.unit[first:]), track.unit[track.build == newest])
     for number, part in enumerate(parts):
+        if not asked[number]:
+            continue
         rest = [other for place, other in enumerate(parts) if place != number]
         around = squares + sum(map(_squares, rest))
         left = free + sum(len(other) - 1 for other in rest)

@@ -53,3 +53,12 @@ def test_eight_documents_with_a_step_of_2_6_do_not_pass(tmp_path, capsys):
     assert "PASS" not in out
     assert "UNDECIDED: 1 of 1 case may hide a step of up to ×" in out
     assert "1 unclear" in out
+
+
+def test_a_noisy_case_that_is_gone_leaves_an_answer_of_the_others(tmp_path, capsys):
+    random = np.random.default_rng(4)
+    noisy = 1e5 * np.exp(random.normal(0, 0.3, 6))
+    levels = [[1e6, noisy[n] if n < 6 else None] for n in range(16)]
+    make.write(tmp_path, [make.one(n, t, random=random) for n, t in enumerate(levels)])
+    main(["history", str(tmp_path)])
+    assert "may hide" not in capsys.readouterr().out
