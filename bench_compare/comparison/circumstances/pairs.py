@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from bench_schema.identity import CaseIdentity, engine_name, identify
 
-from bench_compare.comparison.circumstances.settings import THREADS, knobs_compared
+from bench_compare.comparison.circumstances.settings import THREADS, joined, knobs_compared
 from bench_compare.model import SettingDifference
+from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,15 +23,20 @@ SHOWN = 4
 """Values of one side that are listed."""
 
 ENGINE_THREADS = "threads of the engine"
+DEVICE_TIMES = "device times"
 
-CIRCUMSTANCES: Mapping[str, tuple[Callable[[CaseIdentity], str], bool]] = {
-    ENGINE_THREADS: (lambda one: engine_name(one.engine).threads or "not set", True),
-    "variant": (lambda one: ", ".join(f"{a}={v}" for a, v in one.asked) or "none", False),
-    "device unit": (lambda one: one.unit, False),
-    "plan": (lambda one: "tuned" if one.is_tuned else "default", False),
+Told: TypeAlias = tuple[CaseIdentity, str]
+"""What a case is, but for its graph, and how its device times were taken."""
+
+CIRCUMSTANCES: Mapping[str, tuple[Callable[[Told], str], bool]] = {
+    DEVICE_TIMES: (lambda one: one[1], True),
+    ENGINE_THREADS: (lambda one: engine_name(one[0].engine).threads or "not set", True),
+    "variant": (lambda one: ", ".join(f"{a}={v}" for a, v in one[0].asked) or "none", False),
+    "device unit": (lambda one: one[0].unit, False),
+    "plan": (lambda one: "tuned" if one[0].is_tuned else "default", False),
 }
-"""Name of a difference → how a case tells it, and whether numbers mean the same thing only where
-it agrees."""
+"""Name of a difference → how a case tells it (empty: unknown, held against nobody), and whether
+numbers mean the same thing only where it agrees."""
 
 
 def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator[SettingDifference]:
@@ -53,7 +59,7 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
         if name in compared:
             continue
         told = [((read(x), read(y)), number) for (x, y), number in both.items()]
-        unlike = [(texts, number) for texts, number in told if texts[0] != texts[1]]
+        unlike = [(texts, number) for texts, number in told if all(texts) and texts[0] != texts[1]]
         if unlike:
             count = sum(number for _, number in unlike)
             cases = "" if count == total else f" ({count} of {total} cases)"
@@ -66,8 +72,9 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
             yield SettingDifference(name, first, second + cases, other.label, must_agree)
 
 
-def _last(side: CaseSide, engines: Sequence[Mapping[str, EngineRecord]]) -> CaseIdentity:
-    """Of the last document that holds the case, but for its graph."""
+def _last(side: CaseSide, engines: Sequence[Mapping[str, EngineRecord]]) -> Told:
+    """Of the last document that holds the case; times of all documents."""
     case = side.cases[-1]
     found = identify(case, engines[side.sources[-1]][case.engine])
-    return CaseIdentity("", "", "", *found[3:])
+    timings = joined(how for one in side.cases for how in facts(one.rounds).timings)
+    return CaseIdentity("", "", "", *found[3:]), timings

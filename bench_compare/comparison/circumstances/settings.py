@@ -12,7 +12,6 @@ from bench_schema.settings import rows_of
 
 from bench_compare.metrics import GATES
 from bench_compare.model import SettingDifference
-from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -50,13 +49,11 @@ def threads(document: Document) -> str | None:
 MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     **_settings("must"),
     "threads": threads,
-    "device times": lambda d: _joined(
-        frozenset().union(*{facts(case.rounds).timings for case in d.cases})
-    ),
 }
 """Where one of these differs, the numbers do not mean the same thing; nor do those of unlike kinds
-of device (`differences`). What a document does not tell (None: older versions) is not held against
-it. Data types are part of a graph's meaning, so `align` sees to them."""
+of device (`differences`), and device times that were taken in another way (`pairs`). What a
+document does not tell (None: older versions) is not held against it. Data types are part of a
+graph's meaning, so `align` sees to them."""
 
 
 def graphs_revision(document: Document) -> str:
@@ -107,7 +104,7 @@ def _table(values: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {value}" for key, value in sorted(values.items())) or "none"
 
 
-def _joined(values: Iterable[str | None]) -> str:
+def joined(values: Iterable[str | None]) -> str:
     """Distinct values; empty where none is known."""
     return " and ".join(sorted({value for value in values if value is not None}))
 
@@ -140,23 +137,23 @@ def differences(base: Side, other: Side) -> list[SettingDifference]:
     documents = [[source.document for source in side.sources] for side in (base, other)]
     for table, must in ((MUST_AGREE, True), (SHOULD_AGREE, False)):
         for name, read in table.items():
-            a, b = (_joined(read(document) for document in side) for side in documents)
+            a, b = (joined(read(document) for document in side) for side in documents)
             note(name, (a, b), must)
     engines = (_engines(base), _engines(other))
-    kinds = [_joined(e.device_kind for e in side) for side in engines]
+    kinds = [joined(e.device_kind for e in side) for side in engines]
     note("device kind", (kinds[0], kinds[1]), True)
     drivers = [
-        _joined([_text(device.driver) for d in side for device in d.machine.devices])
+        joined([_text(device.driver) for d in side for device in d.machine.devices])
         for side in documents
     ]
     note("driver", (drivers[0], drivers[1]), False)
     found += limits(base, other)
     for name, fact in ENGINE_FACTS.items():
-        a, b = (_joined(fact(engine) for engine in side) for side in engines)
+        a, b = (joined(fact(engine) for engine in side) for side in engines)
         note(name, (a, b), False)
     compared = knobs_compared(base, other)
     knobs = [
-        _joined(
+        joined(
             _table({name: value for name, value in engine.knobs.items() if name not in compared})
             for engine in side
         )
@@ -174,7 +171,7 @@ def limits(base: Side, other: Side) -> list[SettingDifference]:
         for name, read in DEVICE_LIMITS.items():
             unit = LIMIT_UNITS[name]
             a, b = (
-                _joined(None if (v := read(d)) is None else f"{v:g} {unit}" for d in side[kind])
+                joined(None if (v := read(d)) is None else f"{v:g} {unit}" for d in side[kind])
                 for side in devices
             )
             if a and b and a != b:
@@ -214,5 +211,5 @@ def mixed(side: Side) -> list[str]:
     for name, read in MUST_AGREE.items():
         values = {read(source.document) for source in side.sources} - {None}
         if len(values) > 1:
-            sentences.append(f"{side.label}: its documents mix {name} {_joined(values)}")
+            sentences.append(f"{side.label}: its documents mix {name} {joined(values)}")
     return sentences

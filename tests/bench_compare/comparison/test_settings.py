@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench_compare.comparison.circumstances.settings import differences
 from bench_compare.comparison.compare import compare
 from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Source
@@ -12,22 +11,39 @@ from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, engine, round_, side
 
 
-def timed(how):
-    one = replace(round_(0, {"device_ns": [10, 11]}), device_timing=how)
-    return document([case("g", [one])])
+def timed(*how, graph="g"):
+    """A document with a case for each way in which device times are taken."""
+    return document(
+        [
+            case(
+                f"{graph}{place}", [replace(round_(0, {"device_ns": [10, 11]}), device_timing=one)]
+            )
+            for place, one in enumerate(how)
+        ],
+        run_id=f"{graph}{how}",
+    )
 
 
 def names(base, other):
-    return {found.name for found in differences(side("a", base), side("b", other))}
+    found = compare(side("a", *base), [side("b", *other)], Policy())
+    return {one.name for one in found.differences}
 
 
 def test_times_behind_a_gate_and_without_one_are_unlike():
-    assert "device times" in names(timed("gated events"), timed("events"))
+    assert "device times" in names([timed("gated events")], [timed("events")])
 
 
 def test_times_taken_alike_or_in_an_unknown_way_are_not_held_against_each_other():
-    assert "device times" not in names(timed("gated events"), timed("gated events"))
-    assert "device times" not in names(timed("gated events"), timed(None))
+    assert "device times" not in names([timed("gated events")], [timed("gated events")])
+    assert "device times" not in names([timed("gated events")], [timed(None)])
+
+
+def test_cases_whose_device_times_were_taken_alike_may_stand_in_other_shards():
+    whole = timed("gated events", "events", "events")
+    first, *rest = (replace(whole, cases=(one,)) for one in whole.cases)
+    shards = [replace(one, run=replace(one.run, id=f"s{n}")) for n, one in enumerate(rest)]
+    assert "device times" not in names([whole], [first, *shards])
+    assert "device times" not in names([whole], shards)
 
 
 # --- engines of one run: what their specs give is the question ---
@@ -64,4 +80,4 @@ def test_knobs_in_the_specs_of_different_runs_are_listed():
         document([], run_id=run, engines=[engine(key, knobs=had)])
         for run, had in (("one", {"split": "2"}), ("two", {}))
     )
-    assert "knobs" in names(base, other)
+    assert "knobs" in names([base], [other])
