@@ -88,6 +88,9 @@ RANK = {verdict: place for place, verdict in enumerate(NEWS)}
 
 SUSPECT_RATIO = 1.2
 """An unclear case that may be so much slower keeps a comparison from PASS."""
+SUSPECT_OF_DOCUMENTS_RATIO = 1.15
+"""The same of several documents, whose mean hides more of what one of them shows: of five, one that
+is ×1.3 slower."""
 
 SideName: TypeAlias = Literal["base", "other"]
 Scope: TypeAlias = Literal["all", "weighted", "family", "engine"]
@@ -261,12 +264,13 @@ class CaseComparison:
 
     @property
     def is_suspect(self) -> bool:
-        """True for an unclear case that looks slower by more than the threshold, and may be a fifth
-        slower or more: one bad document or round of several makes such a case."""
+        """True for an unclear case that looks slower by more than the threshold, and may be much
+        slower: one bad document or round of several makes such a case."""
         metric = self.gate_metric
         if metric is None or metric.verdict is not Verdict.UNCLEAR or metric.ratio is None:
             return False
-        may_be = metric.ci_high is None or metric.ci_high >= SUSPECT_RATIO
+        least = SUSPECT_OF_DOCUMENTS_RATIO if metric.unit == "document" else SUSPECT_RATIO
+        may_be = metric.ci_high is None or metric.ci_high >= least
         return may_be and metric.ratio > 1 + metric.threshold_ratio
 
     @property
@@ -404,8 +408,6 @@ class Conclusion:
 class Invocation:
     """How a command was called, as far as its conclusion depends on it."""
 
-    words: tuple[str, ...] = ()
-    """Documents and flags that ask the same question again."""
     record: str | None = None
     """The file that holds the result as JSON."""
     passed_over: tuple[str, ...] = ()

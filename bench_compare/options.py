@@ -21,7 +21,7 @@ from bench_compare.policy import (
 from bench_compare.report.rows import SORTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_compare.input.sides import Grouping
 
@@ -110,25 +110,10 @@ def parse_options(arguments: Mapping[str, Any]) -> CompareOptions:
         plotlyjs=_choice(arguments, "--plotlyjs", PLOTLYJS),
         quiet=arguments["--quiet"],
         invocation=Invocation(
-            words=tuple(_words_again(arguments)),
             record=None if outputs.get("json") in (None, "-") else outputs["json"],
             allow_no_answer=arguments["--allow-no-answer"],
         ),
     )
-
-
-def _words_again(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Documents, and the flags that say what is held against what."""
-    yield from arguments["DOC"]
-    for flag in ("--a", "--b", "--label"):
-        for value in arguments[flag]:
-            yield from (flag, value)
-    for flag in ("--group-by", "--base", "--policy"):
-        if arguments[flag] is not None:
-            yield from (flag, arguments[flag])
-    for flag in ("--threshold", "--metric"):
-        for value in arguments[flag]:
-            yield from (flag, value)
 
 
 def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str, str]:

@@ -134,7 +134,8 @@ class Options(RecordedSettings[NoReturn]):
         None,
         flag="--rerun-from FILE",
         section="Graphs",
-        help="only the cases that a JSON report of bench-compare calls slower or unclear",
+        help="measure the run of a result document again; of a JSON report of bench-compare only "
+        "what it calls slower or unclear",
     )
     ray: str | None = setting(
         None,

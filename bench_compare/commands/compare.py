@@ -158,8 +158,10 @@ def _answer(options: CompareOptions, width: int, terminal: bool) -> CommandResul
         from bench_compare.report.single import ShownRun, report_of
 
         run = ShownRun(source, replace(options.invocation, passed_over=tuple(remarks)))
-        report, said = report_of(run, view), [*remarks, *run.problems]
-        return write_reports(options.outputs, report, view, said, quiet=options.quiet)
+        report = report_of(run, view)
+        return write_reports(
+            options.outputs, report, view, remarks, quiet=options.quiet, problems=run.problems
+        )
     sides = group(sources, options.grouping)
     if options.grouping.by == "unit":
         remarks = [*remarks, *missing_on_units(sources)]
@@ -227,9 +229,15 @@ def _compared(
         invocation=replace(options.invocation, passed_over=tuple(remarks)),
     )
     more += unused_allowances(comparison.cases, options.policy)
-    report, said = report_of(comparison, view), [*remarks, *more, *comparison.problems]
-    quiet = options.quiet
-    return write_reports(options.outputs, report, view, said, quiet=quiet, comparison=comparison)
+    return write_reports(
+        options.outputs,
+        report_of(comparison, view),
+        view,
+        [*remarks, *more],
+        quiet=options.quiet,
+        problems=comparison.problems,
+        comparison=comparison,
+    )
 
 
 def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:

@@ -27,10 +27,12 @@ def write_reports(
     remarks: Sequence[str],
     *,
     quiet: bool,
+    problems: Sequence[str] = (),
     comparison: Comparison | None = None,
 ) -> CommandResult:
     """Write every format asked for (its name and target); what goes to stdout is returned. A quiet
-    command says its conclusion, and nothing else."""
+    command says its conclusion, and nothing else. `problems`: what the text says already, and
+    another format does not show to a person."""
     from bench_compare.report import render
 
     document = None
@@ -41,7 +43,7 @@ def write_reports(
         else:
             write(Path(target), text)
     if document is not None:
-        text = document
+        text, remarks = document, (*remarks, *problems)
     elif quiet:
         from bench_compare.report.text import conclusion_text
 

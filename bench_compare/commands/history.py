@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,15 +163,6 @@ def read_history(options: HistoryOptions) -> tuple[History, list[str]]:
     entries = [] if options.events is None else read_entries(options.events)
     archive, remarks = read_archive(options)
     accepted, unplaced = place(entries, archive.builds)
-    words = list(options.archive)
-    for flag, value in (
-        ("--by", options.by),
-        ("--repo", options.repo),
-        ("--metric", options.metric),
-        ("--events", options.events),
-    ):
-        if value is not None and (flag, value) != ("--by", "started"):
-            words += [flag, str(value)]
     since = (0,) if options.since is None else builds_named(options.since, archive.builds)
     if since is None:
         raise UsageError(f"--since: no build or day {options.since!r} in the archive")
@@ -180,7 +170,6 @@ def read_history(options: HistoryOptions) -> tuple[History, list[str]]:
         threshold_ratio=options.threshold_ratio,
         since=since[0],
         suggestions=options.suggestions,
-        where=shlex.join(words),
     )
     history = analyse(archive, accepted, settings, (*unplaced,))
     return history, [*remarks, *history.remarks]

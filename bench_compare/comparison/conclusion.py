@@ -8,7 +8,6 @@ seen.
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -187,16 +186,9 @@ def _passed(comparison: Comparison) -> Iterator[str]:
             yield f"{counts[verdict]} {verdict}{largest}"
 
 
-# The command line that would decide.
-
-OUT_FLAGS = ("-o", "--output", "--out")
-DROPPED = ("--resume",)
-OPEN_FILE = "open.json"
-ENGINE_FLAGS = ("-e", "--engine", "--until", "--rounds", "--label")
-
-
 def _hint(comparison: Comparison) -> str | None:
-    """More of what was measured; None where that would not help, or nobody knows how."""
+    """The command line that measures more; None where that would not help, or
+    the command of the document is unknown."""
     unlike = comparison.counts.get(Verdict.INCOMPARABLE) or (
         comparison.policy.get("strict") == "yes"
         and any(d.must_agree for d in comparison.differences)
@@ -210,40 +202,16 @@ def _hint(comparison: Comparison) -> str | None:
     hosts = {s.document.machine.host for side in (base, other) for s in side.sources}
     alone = len(base.engines) == len(other.engines) == len(hosts) == 1
     if command and alone and base.engines != other.engines and not paths[0] & paths[1]:
-        words = without(without(command[1:], OUT_FLAGS), ENGINE_FLAGS)
         pair = ["--a", base.engines[0], "--b", other.engines[0], "--until", "decided"]
-        return shlex.join(["bench-run", *words, *pair, "-o", "ab.json"])
-    called = comparison.invocation
-    run = run_again(command, last.path, called.record or OPEN_FILE)
-    if run is None or called.record is not None:
-        return run
-    if not called.words:
-        return None
-    words = ["bench-compare", *called.words, "--quiet", "--json", OPEN_FILE]
-    return f"{shlex.join(words)}; {run}"
+        return shlex.join(["bench-run", "--rerun-from", last.path, *pair, "-o", "ab.json"])
+    return run_again(command, last.path, comparison.invocation.record)
 
 
-def run_again(command: Sequence[str], path: str, record: str) -> str | None:
-    """The run of a document again, of the cases that `record` holds open; None where its command is
-    not known."""
-    words = without(command[1:], OUT_FLAGS)
-    if not command or any(word.startswith("--rerun-from") for word in words):
+def run_again(command: Sequence[str], path: str, record: str | None = None) -> str | None:
+    """The run of a document again; where a JSON report was written, of the cases that it holds
+    open. None where its command is not known."""
+    if not command:
         return None
     target = Path(path)
     again = target.with_name(f"{target.name.split('.')[0]}-again.json")
-    return shlex.join(["bench-run", *words, "--rerun-from", record, "-o", str(again)])
-
-
-def without(words: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """The words without these flags and their values."""
-    attached = re.compile("|".join(f"{flag}=" if flag[1] == "-" else flag for flag in flags))
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-        elif word in flags:
-            skip = True
-        elif not (word in DROPPED or attached.match(word)):
-            kept.append(word)
-    return kept
+    return shlex.join(["bench-run", "--rerun-from", record or path, "-o", str(again)])

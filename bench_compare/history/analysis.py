@@ -49,7 +49,6 @@ class HistorySettings:
     since: int = 0
     """Build from which events are told and gate."""
     suggestions: int = 3
-    where: str = "."
     """The archive, as words of a command line."""
 
 
@@ -68,7 +67,7 @@ def analyse(
                 if placed.entry.covers(one.name):
                     pins.setdefault(row, []).append(column)
     findings = detect(archive.grid, least, pins)
-    context = Context(archive, findings, tuple(accepted), least, settings.since, settings.where)
+    context = Context(archive, findings, tuple(accepted), least, settings.since)
     events = [from_step(context, event) for event in findings.events]
     events += from_states(context, state_changes(archive))
     events.sort(key=lambda event: (-event.build, -abs(math.log(event.cost_ratio)), event.sentence))
@@ -125,7 +124,7 @@ def _suggestions(
     found: list[Suggestion] = []
     if odd:
         doc = context.archive.columns[odd[0].columns[-1]].doc
-        repeat = decide(doc, len(odd), max(one.needed for one in odd), context.where)
+        repeat = decide(doc, len(odd), max(one.needed for one in odd))
         found += [repeat] if repeat is not None else []
     for event in sorted(events, key=lambda one: (not one.gates, -one.cost_ratio)):
         if event.acknowledged is None and event.undone is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.comparison.conclusion import OPEN_FILE, run_again
+from bench_compare.comparison.conclusion import run_again
 from bench_compare.history.attribution import causes
 from bench_compare.history.model import (
     BAD_STATES,
@@ -49,12 +49,13 @@ def look(archive: Archive, before: int, after: int, names: Sequence[str]) -> Sug
 
 
 def narrow(
-    archive: Archive, earliest: int, latest: int, shift: float, spread: float, where: str
+    archive: Archive, earliest: int, latest: int, shift: float, spread: float
 ) -> Suggestion | None:
     """Which builds of a gap to measure again, and how often, so that its place is known."""
     builds = archive.builds[max(earliest - 1, 0) : latest + 1]
     number = documents_for(shift, spread)
-    command = repeat(builds[-1].documents[-1], where)
+    newest = builds[-1].documents[-1]
+    command = run_again(newest.command, newest.path)
     if len(builds) < 2 or command is None:
         return None
     names = f"{builds[0].name} to {builds[-1].name}"
@@ -72,9 +73,9 @@ def documents_for(shift: float, spread: float) -> int:
     return max(1, min(MOST_DOCUMENTS, math.ceil(2 * (PLACE_Z * spread / abs(shift)) ** 2)))
 
 
-def decide(doc: Doc, cases: int, needed: int, where: str) -> Suggestion | None:
+def decide(doc: Doc, cases: int, needed: int) -> Suggestion | None:
     """Repeats of the newest build."""
-    command = repeat(doc, where)
+    command = run_again(doc.command, doc.path)
     if command is None:
         return None
     reason = (
@@ -82,14 +83,6 @@ def decide(doc: Doc, cases: int, needed: int, where: str) -> Suggestion | None:
         f"measure it {needed} time{'' if needed == 1 else 's'} more"
     )
     return Suggestion(reason, command)
-
-
-def repeat(doc: Doc, where: str) -> str | None:
-    """The run again, of the cases that are open; None where its command is not known. `where`: what
-    the history was made of, as words of a command line."""
-    listing = f"bench-compare history {where} --quiet --json {OPEN_FILE}"
-    run = run_again(doc.command, doc.path, OPEN_FILE)
-    return None if run is None else f"{listing}; {run}"
 
 
 MOST_NAMES = 3
@@ -103,7 +96,6 @@ class Context:
     least: float
     """Smallest step of interest, a logarithm."""
     since: int
-    where: str
 
 
 def from_step(context: Context, event: Event) -> EventInfo:
@@ -242,9 +234,7 @@ def _suggestions(
     found = [look(context.archive, lead.before[-1], lead.after[0], names)]
     if event.latest > event.earliest and not event.slope:
         spread = math.sqrt(float(np.median(context.findings.tracks[lead.row].variance)))
-        more = narrow(
-            context.archive, event.earliest, event.latest, lead.shift, spread, context.where
-        )
+        more = narrow(context.archive, event.earliest, event.latest, lead.shift, spread)
         found = [more, *found] if more is not None else found
     return found
 

@@ -25,8 +25,9 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` where nothing can be run."""
     from bench_run.errors import IncompleteRunError
     from bench_run.options import read_options
+    from bench_run.plan.rerun import repeated
 
-    options = read_options(arguments)
+    options = read_options(repeated(arguments, USAGE))
     if options.dry_run:
         return CommandOutput(case_list(options))
     missing: list[str] = []

@@ -1,4 +1,4 @@
-"""Which cases a comparison left open: what ``--rerun-from`` measures again."""
+"""Measuring again with ``--rerun-from``: a run as it was, or what a comparison left open."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.errors import DocumentError
+from bench_schema.files import read
 from bench_schema.identity import CaseIdentity, PlacedCase, gather
-from bench_schema.packing import read_regular
+from bench_schema.journal import is_journal
+from bench_schema.packing import read_bytes
 
+from bench_run.commands import COMMANDS, DEFAULT
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,18 +36,102 @@ class Wanted:
     engines: tuple[str, ...]
 
 
-def read_wanted(path: str) -> Wanted:
-    """The slower and unclear cases of a comparison's JSON. Raises `UsageError`."""
+def repeated(given: Mapping[str, Any], usage: str) -> Mapping[str, Any]:
+    """docopt's dictionary, where what is not given is as in the command line of the document that
+    ``--rerun-from`` names, but for what that wrote and said. Raises `UsageError`."""
+    seen: set[str] = set()
+    first = given.get("--rerun-from")
+    if (
+        first is not None
+        and any(given.get(word) for word in GRAPH_WORDS)
+        and not _read_record(first)
+    ):
+        raise UsageError(
+            f"--rerun-from: {first}: a result document names its graphs; give no other"
+        )
+    while given.get("--rerun-from") is not None and not any(
+        given.get(word) for word in GRAPH_WORDS
+    ):
+        path = _document_of(given.get("--rerun-from"))
+        if path is None:
+            break
+        if path in seen:
+            raise UsageError(f"--rerun-from: {path}: a repeat of itself; name GRAPH")
+        seen.add(path)
+        before = _arguments_of(path, usage)
+        for together in TOGETHER:
+            if any(given[word] for word in together):
+                before |= dict.fromkeys(together)
+        first = before["--rerun-from"] or given.get("--rerun-from")  # which says what was measured
+        given = {name: given[name] or value for name, value in before.items()}
+        given |= {"--rerun-from": first}
+    return given
+
+
+def _document_of(path: str) -> str | None:
+    """The document to measure again; None for the report of a history, which has many."""
+    record = _read_record(path)
+    if record is None:
+        return path
+    others = record.get("others")
+    return others[-1]["documents"][-1]["path"] if others else None
+
+
+def _arguments_of(path: str, usage: str) -> dict[str, Any]:
+    """docopt's dictionary of the command line of a document."""
+    from docopt import DocoptExit, docopt
+
     try:
-        record = json.loads(read_regular(path))
-    except OSError as error:
-        raise UsageError(f"--rerun-from: {path}: {error.strerror}") from None
+        command = read(path).run.command
+    except DocumentError as error:
+        raise UsageError(f"--rerun-from: {error}") from None
+    words = command[2:] if command[1:2] == (DEFAULT,) else command[1:]
+    if command[:1] != ("bench-run",) or (words and words[0] in COMMANDS):
+        known = " ".join(command[:2]) or "another tool"
+        raise UsageError(f"--rerun-from: {path}: not a run of graphs, {known} wrote it; name GRAPH")
+    try:
+        return {**docopt(usage, argv=list(words), default_help=False), **dict.fromkeys(LEFT_OUT)}
+    except DocoptExit:
+        text = " ".join(words)
+        raise UsageError(f"--rerun-from: {path}: not a command line of today: {text}") from None
+
+
+GRAPH_WORDS = ("GRAPH", "--graph", "--op", "--miopen-driver")
+ENGINE_WORDS = ("--engine", "--engine-id", "--a", "--b", "--AId", "--APath", "--BId", "--BPath")
+TOGETHER = (ENGINE_WORDS, ("--rounds", "--until"))
+"""Flags of which a person gives all anew, or none."""
+LEFT_OUT = (
+    *("--output", "--csv", "--csv-samples", "--markdown", "--trace", "--save-graphs"),
+    *("--save-suite", "--write-golden", "--save-outputs", "--resume", "--force", "--dry-run"),
+    *("--quiet", "--verbose"),
+)
+
+
+def _read_record(path: str) -> dict[str, Any] | None:
+    """A JSON report of bench-compare; None for a result document. Raises `UsageError`."""
+    try:
+        data = read_bytes(path)
+        record = {"schema_version": None} if is_journal(data) else json.loads(data)
+    except DocumentError as error:
+        raise UsageError(f"--rerun-from: {error}") from None
     except ValueError as error:
         raise UsageError(f"--rerun-from: {path}: not JSON: {error}") from None
-    kind = record.get("kind") if isinstance(record, dict) else None
-    if kind not in READERS:
-        raise UsageError(f"--rerun-from: {path}: expected what bench-compare --json writes")
-    every = READERS[kind](record)
+    if isinstance(record, dict) and record.get("kind") in READERS:
+        return record
+    if isinstance(record, dict) and "schema_version" in record:
+        return None
+    raise UsageError(
+        f"--rerun-from: {path}: expected a result document, or what bench-compare --json writes"
+    )
+
+
+def read_wanted(path: str) -> Wanted | None:
+    """The slower and unclear cases of a comparison's JSON; None for a result document, all of whose
+    cases are wanted. Raises `UsageError`."""
+    record = _read_record(path)
+    if record is None:
+        return None
+    every = READERS[record["kind"]](record)
     sides = [(fingerprint, side) for fingerprint, side, is_open in every if is_open]
     if not sides:
         raise UsageError(f"--rerun-from: {path}: no case is {' or '.join(OPEN_VERDICTS)}")

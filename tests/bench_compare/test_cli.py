@@ -146,7 +146,17 @@ def test_strict_names_what_differs(files, capsys):
     other = document([case("g0", steady(random, 1e6))], run_id="x", settings={"cache": "cold"})
     save(files / "cold.json", other)
     assert main(["a.json", "cold.json", "--strict", "--allow", "*"]) == 1
-    assert "cache differs: hot against cold (cold.json)" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "cache differs: hot against cold (cold.json)" in out
+    assert not err
+
+
+def test_a_problem_is_said_once_on_stderr_where_stdout_holds_a_document(files, capsys):
+    random = np.random.default_rng(9)
+    save(files / "x.json", document([case("elsewhere", steady(random, 1e6))], run_id="x"))
+    assert main(["a.json", "x.json", "--json", "-"]) == 1
+    line = "bench-compare: nothing compared: the documents have no case in common\n"
+    assert capsys.readouterr().err == line
 
 
 def test_a_process_says_all_that_the_function_says(files, capsys):

@@ -161,19 +161,15 @@ def test_a_crash_fails_whatever_is_asked(word):
 COMMAND = ("bench-run", "graphs/", "--label", "after", "-o", "after.json")
 
 
-def test_the_hint_measures_the_open_cases_again():
-    found = invoked(held(noisy(1), noisy(2), command=COMMAND), words=("before.json", "after.json"))
-    assert conclude(found).hint == (
-        "bench-compare before.json after.json --quiet --json open.json; "
-        "bench-run graphs/ --label after --rerun-from open.json -o after0-again.json"
+def test_the_hint_measures_the_last_document_again():
+    assert conclude(held(noisy(1), noisy(2), command=COMMAND)).hint == (
+        "bench-run --rerun-from after0.json -o after0-again.json"
     )
 
 
 def test_the_hint_uses_the_record_that_was_written():
     found = invoked(held(noisy(1), noisy(2), command=COMMAND), record="diff.json")
-    assert conclude(found).hint == (
-        "bench-run graphs/ --label after --rerun-from diff.json -o after0-again.json"
-    )
+    assert conclude(found).hint == "bench-run --rerun-from diff.json -o after0-again.json"
 
 
 def test_two_engines_are_measured_in_turn_until_decided():
@@ -181,7 +177,7 @@ def test_two_engines_are_measured_in_turn_until_decided():
     other = [replace(one, engine="torch") for one in noisy(2)]
     compared = compare(base, [side("b", document(other, run_id="b", command=COMMAND))], Policy())
     assert conclude(compared).hint == (
-        "bench-run graphs/ --a numpy --b torch --until decided -o ab.json"
+        "bench-run --rerun-from b0.json --a numpy --b torch --until decided -o ab.json"
     )
 
 

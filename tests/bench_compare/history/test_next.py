@@ -12,21 +12,9 @@ import numpy as np
 import pytest
 from bench_schema import files
 
-from bench_compare.comparison.conclusion import OUT_FLAGS, without
 from bench_compare.history.events import documents_for
 from tests.bench_compare.history import make
 from tests.conftest import ROOT
-
-WORDS = [
-    (["graphs", "-o", "x.json", "-e", "numpy"], ["graphs", "-e", "numpy"]),
-    (["-ox.json", "graphs", "--resume"], ["graphs"]),
-    (["--output=x.json", "graphs"], ["graphs"]),
-]
-
-
-@pytest.mark.parametrize(("words", "kept"), WORDS)
-def test_the_old_output_is_not_written_again(words, kept):
-    assert kept == without(words, OUT_FLAGS)
 
 
 @pytest.mark.parametrize(("shift", "documents"), [(0.1, 1), (0.03, 2), (0.0, 9), (0.001, 9)])

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 
 import pytest
-from bench_schema.files import read
+from bench_schema.files import read, save
 
 import bench_run
+from bench_run.cli import main
 from bench_run.errors import UsageError
 from bench_run.plan.rerun import read_wanted
 
@@ -77,3 +80,71 @@ def test_a_case_of_another_engine_that_is_settled_is_not_open(compared):
     path.write_text(json.dumps(record))
     with pytest.raises(UsageError, match="none of its cases"):
         bench_run.run([], engine=["torch"], rerun_from=str(path), **QUICK)
+
+
+OPS = ("--op", "relu: n=1 c=4 h=8 w=8", "--op", "add: n=1 c=4 h=8 w=8", "-e", "numpy")
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """A folder that holds ``b.json``, a run of two operators by a command line."""
+    monkeypatch.chdir(tmp_path)
+    words = ("--rounds", "1", "--iters", "2", "--label", "b", "-o", "b.json", "--csv", "b.csv")
+    called(monkeypatch, *OPS, *words)
+    (tmp_path / "b.csv").unlink()
+    return tmp_path
+
+
+def called(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["bench-run", *words])
+    return main(words)
+
+
+def test_a_result_document_is_all_that_a_run_again_needs(measured, monkeypatch):
+    assert 0 == called(monkeypatch, "--rerun-from", "b.json", "-o", "again.json")
+    first, again = (read(measured / name) for name in ("b.json", "again.json"))
+    assert first.run.settings == again.run.settings
+    assert ("b", 2) == (again.run.label, len(again.cases))
+    assert first.run.id != again.run.id
+    assert not (measured / "b.csv").exists()
+
+
+def test_a_run_again_can_be_run_again_with_other_settings(measured, monkeypatch):
+    called(monkeypatch, "--rerun-from", "b.json", "-o", "again.json", "--rounds", "2")
+    assert 0 == called(monkeypatch, "--rerun-from", "again.json", "-o", "c.json", "--label", "c")
+    found = read(measured / "c.json")
+    assert ("c", 2, 2) == (found.run.label, found.run.settings.rounds, len(found.cases))
+
+
+def test_other_engines_take_the_place_of_all_that_a_document_had(measured, monkeypatch):
+    words = ("--a", "numpy", "--b", "numpy+threads=1", "-o", "ab.json")
+    assert 0 == called(monkeypatch, "--rerun-from", "b.json", *words)
+    found = {case.engine for case in read(measured / "ab.json").cases}
+    assert {"numpy", "numpy+threads=1"} == found
+
+
+def test_the_record_of_a_comparison_is_all_that_its_open_cases_need(measured, monkeypatch):
+    record = comparison(read(measured / "b.json"), ["same", "unclear"])
+    record["others"] = [{"documents": [{"path": "b.json"}]}]
+    (measured / "open.json").write_text(json.dumps(record))
+    assert 0 == called(monkeypatch, "--rerun-from", "open.json", "-o", "again.json")
+    (only,) = read(measured / "again.json").cases
+    assert only.graph.name.startswith("add")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("bench-run", "merge", "x.json"), "bench-run merge wrote it"),
+        ((), "another tool wrote it"),
+        (("bench-run", "--gone"), "not a command line of today: --gone"),
+        (("bench-run", "--rerun-from", "b.json"), "a repeat of itself"),
+    ],
+)
+def test_a_document_that_no_command_line_of_graphs_wrote_is_refused(
+    measured, monkeypatch, capsys, command, said
+):
+    made = read(measured / "b.json")
+    save(measured / "b.json", replace(made, run=replace(made.run, command=command)))
+    assert 1 == called(monkeypatch, "--rerun-from", "b.json", "-o", "again.json")
+    assert said in capsys.readouterr().err
