@@ -52,7 +52,7 @@ def repeated(given: Mapping[str, Any], usage: str) -> Mapping[str, Any]:
     while given.get("--rerun-from") is not None and not any(
         given.get(word) for word in GRAPH_WORDS
     ):
-        path = _document_of(given.get("--rerun-from"))
+        path = _document_of(given["--rerun-from"])
         if path is None:
             break
         if path in seen:
@@ -62,7 +62,7 @@ def repeated(given: Mapping[str, Any], usage: str) -> Mapping[str, Any]:
         for together in TOGETHER:
             if any(given[word] for word in together):
                 before |= dict.fromkeys(together)
-        first = before["--rerun-from"] or given.get("--rerun-from")  # which says what was measured
+        first = before["--rerun-from"] or given["--rerun-from"]  # which says what was measured
         given = {name: given[name] or value for name, value in before.items()}
         given |= {"--rerun-from": first}
     return given
