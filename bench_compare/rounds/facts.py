@@ -57,8 +57,7 @@ class Facts(NamedTuple):
     bound_ns: float = 0.0
     """The largest systematic error of `device_ns`."""
     throttled: tuple[str, ...] = ()
-    """Why the device did, before or after a round."""
-    throttled_after: tuple[str, ...] = ()
+    """Why the device did while a round was measured."""
     notes: tuple[str, ...] = ()
     disturbed: tuple[Disturber, ...] = ()
     mismatched: bool = False
@@ -97,15 +96,14 @@ def facts_of_cases(cases: Iterable[Sequence[Round]]) -> list[Facts]:
 
 def _sign(one: Round) -> Hashable:
     """Rounds with equal signs have equal facts."""
-    before, after, beside = one.telemetry_before, one.telemetry_after, one.surroundings
+    beside = one.surroundings
     return (
         one.host,
         one.device_uuid,
         one.device_timing,
         one.device_bound_ns,
         tuple([(name, samples.size > 0) for name, samples in one.series.items()]),
-        () if before is None else tuple(before.throttle),
-        () if after is None else tuple(after.throttle),
+        throttled(one),
         tuple(one.notes),
         None if beside is None or is_quiet(beside) else _disturber(one, beside),
         one.checks is not None and any(one.checks.mismatched),
@@ -113,8 +111,6 @@ def _sign(one: Round) -> Hashable:
 
 
 def of_round(one: Round) -> Facts:
-    before = () if one.telemetry_before is None else one.telemetry_before.throttle
-    after = () if one.telemetry_after is None else one.telemetry_after.throttle
     beside = one.surroundings
     return Facts(
         ((one.host, one.device_uuid),),
@@ -122,12 +118,21 @@ def of_round(one: Round) -> Facts:
         frozenset(one.series),
         frozenset(name for name, samples in one.series.items() if samples.size),
         one.device_bound_ns or 0.0,
-        (*before, *after),
-        tuple(after),
+        throttled(one),
         tuple(one.notes),
         () if beside is None or is_quiet(beside) else (_disturber(one, beside),),
         one.checks is not None and any(one.checks.mismatched),
     )
+
+
+def throttled(one: Round) -> tuple[str, ...]:
+    """Why the device was throttled. The driver's word alone, which may be of the case before, does
+    not count where the clock was measured on both sides of the round and nothing was noted."""
+    before, after = one.telemetry_before, one.telemetry_after
+    if after is None:
+        return ()
+    measured = before is not None and before.probed_clock_mhz and after.probed_clock_mhz
+    return () if measured and not one.notes else tuple(after.throttle)
 
 
 def joined(parts: Sequence[Facts]) -> Facts:
@@ -135,15 +140,14 @@ def joined(parts: Sequence[Facts]) -> Facts:
     if not parts:
         return Facts()
     columns = list(zip(*parts, strict=True))
-    places, timings, series, sampled, bounds, throttled, after, notes, disturbed, wrong = columns
+    places, timings, series, sampled, bounds, throttles, notes, disturbed, wrong = columns
     return Facts(
         _each_once(places),
         frozenset().union(*timings),
         frozenset().union(*series),
         frozenset().union(*sampled),
         max(bounds),
-        _each_once(throttled),
-        _each_once(after),
+        _each_once(throttles),
         tuple(chain.from_iterable(notes)),
         tuple(chain.from_iterable(disturbed)),
         any(wrong),

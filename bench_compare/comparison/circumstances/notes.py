@@ -125,6 +125,9 @@ def disturbed_warnings(sides: Iterable[Side]) -> list[str]:
 
 DRIFT_RATIO = 0.01
 DRIFT_SIGMAS = 4.0
+HALVES = float(np.sqrt(2 * np.pi))
+"""Standard deviation of the difference between the medians of two halves of n normal samples, over
+that of one sample, times √n."""
 OUTLIER_SHARE = 0.02
 MODE_SAMPLES = 128
 """Samples of a case that modes are looked for in."""
@@ -154,19 +157,24 @@ def cold_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, s
     rounds = samples.rounds
     cold = np.bincount(rounds.case[rounds.not_warm], minlength=height)
     total = np.bincount(rounds.case, minlength=height)
-    for row in np.flatnonzero(cold).tolist():
+    # Of short series that were warm all along one in ten looks cold: a round is no evidence.
+    for row in np.flatnonzero((cold > 0) & (2 * cold >= total)).tolist():
         yield row, "not warm", f"{cold[row]} of {total[row]} rounds never got warm"
 
 
 def drift_inside_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
-    """Second half of the rounds against the first, the same way in all of them."""
-    trend = _by_case(samples, samples.statistics.trend, height).values
+    """Second half of the rounds against the first, the same way in all of them, and more than the
+    scatter of their samples makes."""
+    found = samples.statistics
+    trend = _by_case(samples, found.trend, height).values
+    of_halves = HALVES * found.scatter / np.sqrt(np.maximum(found.kept, 1))
+    halves = _by_case(samples, of_halves, height).values
     mean, count = row_mean(trend), units(trend)
     with np.errstate(invalid="ignore"):
-        deviation = np.sqrt(row_mean((trend - mean[:, None]) ** 2))
-        error = deviation / np.sqrt(np.maximum(count - 1, 1))
-        steady = (count >= 3) & (np.abs(mean) > DRIFT_SIGMAS * error)
-        clear = (steady & (np.abs(mean) > DRIFT_RATIO)) | (np.abs(mean) > 5 * DRIFT_RATIO)
+        between = row_mean((trend - mean[:, None]) ** 2) / np.maximum(count - 1, 1)
+        inside = row_mean(halves**2) / np.maximum(count, 1)
+        error = np.sqrt(np.maximum(between, inside))
+        clear = (np.abs(mean) > DRIFT_RATIO) & (np.abs(mean) > DRIFT_SIGMAS * error)
     for row in np.flatnonzero(clear).tolist():
         yield row, "drift", f"drifts by {100 * np.expm1(mean[row]):+.1f} % inside a round"
 

@@ -116,7 +116,7 @@ def _columns(
             for case, some in zip(last, facts, strict=True)
         ],
         "throttled": [
-            list(dict.fromkeys(reason for one in some for reason in one.throttled_after))
+            list(dict.fromkeys(reason for one in some for reason in one.throttled))
             for some in facts
         ],
         "rounds": rounds,

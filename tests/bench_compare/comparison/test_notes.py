@@ -72,6 +72,32 @@ def test_a_missing_cut_is_computed():
     assert found.gate_metric.ratio == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.parametrize("samples", [10, 20, 100])
+@pytest.mark.parametrize("spread", [0.01, 0.05, 0.15])
+def test_mere_noise_neither_drifts_nor_stays_cold(samples, spread):
+    random = np.random.default_rng(3)
+
+    def quiet(name):
+        noise = np.abs(random.normal(0, spread, (200, 5, samples)))
+        times = np.rint(LEVEL_NS * np.exp(noise + random.normal(0, 0.004, (200, 5, 1))))
+        rows = [[round_(n, {"e2e_ns": one}, cut=None) for n, one in enumerate(c)] for c in times]
+        return side(name, document([case(f"g{n}", row) for n, row in enumerate(rows)]))
+
+    found = compare(quiet("a"), [quiet("b")], Policy())
+    kinds = [note.kind for one in found.cases for note in one.notes]
+    assert kinds.count("drift") + kinds.count("not warm") <= 16  # of 400 sides
+
+
+def test_a_driver_that_speaks_of_the_case_before_is_not_believed():
+    """The clock that a kernel counted was the same before and after."""
+    told = Telemetry(throttle=("sw power cap",), probed_clock_mhz=1980.0)
+    one = round_(0, {"e2e_ns": noisy()[0]})
+    rounds = [replace(one, index=n, telemetry_before=told, telemetry_after=told) for n in range(5)]
+    assert "throttled" not in notes(case("g", rounds))[1]
+    moved = [replace(one, notes=("the SM clock changed during the measurement",)) for one in rounds]
+    assert "sw power cap" in notes(case("g", moved))[1]["throttled"].text
+
+
 def test_throttling_and_changing_results_are_noted():
     hot = Telemetry(throttle=("thermal",))
     one = round_(0, {"e2e_ns": noisy()[0]})
