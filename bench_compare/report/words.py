@@ -18,6 +18,8 @@ from bench_compare.report.why import case_changes, kinds
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from bench_schema.document import Document
+
     from bench_compare.model import (
         BadNews,
         CaseComparison,
@@ -45,16 +47,27 @@ def _distinct(values: Iterable[str | None]) -> str:
     return ", ".join(dict.fromkeys(safe(value) for value in known))
 
 
+def _rounds(document: Document) -> str:
+    """Rounds that the cases of a document have, beside those that were asked for."""
+    asked = document.run.settings.rounds
+    ran = sorted({count for case in document.cases if (count := len(case.rounds))}) or [asked]
+    some = f"{ran[0]}" if len(ran) == 1 else f"{ran[0]} to {ran[-1]}"
+    of = "" if ran == [asked] else f" of {asked}"
+    return f"{some}{of} round{'' if ran == [asked] == [1] else 's'}"
+
+
 def side_facts(side: Side) -> dict[str, str]:
     """What a side is and where it ran, by the name of the fact; unknown facts are left out."""
     documents = [source.document for source in side.sources]
     engines = [e for d in documents for e in d.engines if e.key in side.engines]
     sampling, timing, libraries = [], [], []
-    for settings in (d.run.settings for d in documents):
-        rounds = "1 round" if settings.rounds == 1 else f"{settings.rounds} rounds"
+    for document in documents:
+        settings = document.run.settings
         if settings.iterations:  # unknown where another tool's document does not tell of them
             warmup = f"{settings.warmup} warm-up each"
-            sampling.append(f"{rounds}, {settings.iterations} iterations in all, {warmup}")
+            sampling.append(
+                f"{_rounds(document)}, {settings.iterations} iterations in all, {warmup}"
+            )
         kinds = (("", settings.timer), ("cache ", settings.cache), ("", settings.duty))
         known = [
             (lead, text) for lead, text in (*kinds, ("math ", settings.math)) if text != UNKNOWN
@@ -137,13 +150,21 @@ def suite_text(number: SuiteNumber) -> str:
 
 
 def movement_texts(comparison: Comparison) -> list[str]:
-    """What all cases did together, by the metric that decides, else by each."""
+    """Why most cases moved the same way, by the metric that decides, else by each; nothing where
+    they did not. The number that leads is that of `suite_text`."""
     gated = [m for m in comparison.movements if m.metric == comparison.gate]
-    many = many_others(comparison)
-    return [
-        safe(f"{m.other_label + ', ' if many else ''}{metric_title(m.metric)}: {m.reason}")
-        for m in gated or comparison.movements
-    ]
+    units = {side.label for side in comparison.others if side.is_unit}
+    lead = (
+        "{}: most cases moved together" if many_others(comparison) else "Most cases moved together"
+    )
+    found = []
+    for one in gated or comparison.movements:
+        why = one.reason.partition(": ")[2]
+        if one.other_label in units:
+            found.append(safe(sentence(why.rpartition("; ")[2])))
+        elif one.verdict not in (Verdict.SAME, Verdict.UNCLEAR):
+            found.append(safe(f"{lead.format(one.other_label)}: {why}"))
+    return found
 
 
 def unfinished(side: Side) -> list[str]:

@@ -14,6 +14,7 @@ from bench_compare.comparison.compare import compare
 from bench_compare.comparison.conclusion import conclude
 from bench_compare.model import Verdict, swapped
 from bench_compare.policy import Allowance, GraphRule, Policy
+from bench_compare.report import words
 from tests.bench_compare.build import (
     case,
     document,
@@ -162,6 +163,30 @@ def test_a_common_movement_is_part_of_every_ratio_and_a_row_of_its_own():
     (movement,) = found.movements
     assert (movement.verdict, movement.cases) == (Verdict.SLOWER, 40)
     assert found.cases[0].gate_metric.ratio == pytest.approx(1.05, abs=0.01)
+
+
+def test_one_number_leads_and_a_common_movement_has_no_second_one():
+    found = compare(suites("a", 0.0), [suites("b", 0.05)], Policy())
+    assert ["Most cases moved together: environment, or a change of the whole build"] == (
+        words.movement_texts(found)
+    )
+    still = compare(suites("a", 0.0), [suites("b", 0.0)], Policy())
+    assert [] == words.movement_texts(still)
+
+
+@pytest.mark.parametrize(
+    ("ran", "told"),
+    [
+        ([5, 5], "5 rounds, "),
+        ([2, 4], "2 to 4 of 5 rounds, "),
+        ([3, 3], "3 of 5 rounds, "),
+    ],
+)
+def test_a_side_tells_the_rounds_that_ran(ran, told):
+    random = np.random.default_rng(3)
+    cases = [case(f"g{n}", steady(random, MS)[:count]) for n, count in enumerate(ran)]
+    facts = words.side_facts(side("a", document(cases, settings={"rounds": 5})))
+    assert facts["sampling"].startswith(told)
 
 
 @pytest.mark.parametrize("fail_on", [{"slower"}, {"broken"}, set()])
