@@ -117,8 +117,14 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
         write(options.save, export(composed.network, composed.rows, options.save))
     view = View(width=width)
     report = report_of(composition, conclude(composition, remarks))
-    said = [*remarks, *composition.problems]
-    return write_reports(options.outputs, report, view, said, quiet=options.quiet)
+    return write_reports(
+        options.outputs,
+        report,
+        view,
+        remarks,
+        quiet=options.quiet,
+        problems=composition.problems,
+    )
 
 
 def parse(arguments: Mapping[str, Any]) -> ComposeOptions:

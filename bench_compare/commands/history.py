@@ -113,8 +113,14 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     if len(remarks) > MOST_REMARKS:
         remarks = [*remarks[:MOST_REMARKS], f"and {len(remarks) - MOST_REMARKS} more remarks"]
     conclusion = conclude(history, options.fail_on, allow_no_answer=options.allow_no_answer)
-    report, said = report_of(history, conclusion), [*remarks, *history.problems]
-    return write_reports(options.outputs, report, view, said, quiet=options.quiet)
+    return write_reports(
+        options.outputs,
+        report_of(history, conclusion),
+        view,
+        remarks,
+        quiet=options.quiet,
+        problems=history.problems,
+    )
 
 
 def parse(arguments: Mapping[str, Any]) -> HistoryOptions:

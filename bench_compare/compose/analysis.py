@@ -22,7 +22,15 @@ from bench_compare.compose.given import (
 from bench_compare.compose.model import FrontPoint, LayerChoice, OptionRow
 from bench_compare.compose.optimum import corners, least
 from bench_compare.compose.pieces import weight_conversions
-from bench_compare.compose.prediction import describe, evidence, pieces, ratios, time_of, widened
+from bench_compare.compose.prediction import (
+    beside,
+    describe,
+    evidence,
+    pieces,
+    ratios,
+    time_of,
+    widened,
+)
 from bench_compare.compose.rows import REWRITES, SERIES
 from bench_compare.compose.select import allowed, baseline_rows, defaults, rows_of
 from bench_compare.compose.space import make_space
@@ -127,10 +135,11 @@ class Composer:
         known = bool(np.isfinite(given.table.energies).any())
         idle = idle_power_w(given.inputs.sources) if known else None
         network, table = given.network, given.table
-        parity = 0 if self._is_choice else None
-        self._predicts = evidence(network, table, idle, parity)
-        self._chooses = evidence(network, table, idle, 1 if self._is_choice else None)
-        self._whole = evidence(network, table, idle, None)
+        self._whole = self._predicts = self._chooses = evidence(network, table, idle, None)
+        if self._is_choice:
+            self._chooses = evidence(network, table, idle, 1)
+            some = evidence(network, table, idle, 0)
+            self._predicts = beside(some, self._whole, self._baseline)
 
     def _candidates_of(self, number: int) -> list[TableRow]:
         """Rows that the layer may take: all with ``--choose``, else the one asked for."""
@@ -175,15 +184,17 @@ class Composer:
         half = None if term is None else term.half_width_log
         found, remarks = checks(self._whole, given.chains, half)
         name = f"chosen by {choose}" if choose else "asked for"
-        made, kind = self._widened(name, chosen, half)
-        baseline, _ = self._widened(given.baseline, self._baseline, half)
+        is_baseline = all(a is b for a, b in zip(chosen, self._baseline, strict=True))
+        predicts = self._whole if is_baseline else self._predicts
+        made, kind = self._widened(name, predicts, chosen, half)
+        baseline, _ = self._widened(given.baseline, self._whole, self._baseline, half)
         # Each engine's own choice throughout.
         others = []
         for engine in given.table.engines:
             own = defaults(given.table, given.network, engine, given.cache)
             whole = [row for row in own if row is not None]
             if len(whole) == len(own):
-                other = describe(engine, self._predicts, whole)
+                other = describe(engine, self._whole, whole)
                 others.append(replace(other, parts=(), once=()))
         problems = []
         if given.inputs.against and not found:
@@ -238,10 +249,10 @@ class Composer:
         return [rows[option] for rows, option in zip(space.options, best.choice, strict=False)]
 
     def _widened(
-        self, name: str, rows: Sequence[TableRow], half: float | None
+        self, name: str, found: PredictionRounds, rows: Sequence[TableRow], half: float | None
     ) -> tuple[Configuration, IntervalKind]:
-        made, kind = widened(describe(name, self._predicts, rows), half)
-        if kind == "rounds" and time_of(self._predicts, rows).unit == "documents":
+        made, kind = widened(describe(name, found, rows), half)
+        if kind == "rounds" and time_of(found, rows).unit == "documents":
             kind = "documents"
         return made, kind
 

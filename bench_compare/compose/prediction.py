@@ -282,6 +282,18 @@ def evidence(
     return PredictionRounds(network, table, times, energies, prices)
 
 
+def beside(
+    some: PredictionRounds, whole: PredictionRounds, rows: Sequence[TableRow]
+) -> PredictionRounds:
+    """`some` rounds, in units such that these rows take as long as in the `whole`: a configuration
+    that nobody chose has one time, whichever rounds predict."""
+    ratio = time_of(whole, rows).value / time_of(some, rows).value
+    if not 0 < ratio < math.inf:
+        return some
+    prices = replace(some.prices, times=some.prices.times * ratio)
+    return replace(some, times=some.times * ratio, prices=prices)
+
+
 def pieces(found: PredictionRounds, rows: Sequence[TableRow]) -> Pieces:
     costs = found.prices.times.tolist()
     return assemble(found.network, found.table, rows, costs, rows[0].cache)

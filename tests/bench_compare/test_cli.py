@@ -313,7 +313,7 @@ def test_columns_count_without_a_terminal(files, columns, widest, monkeypatch, c
     main(["a.json", "slow.json", "--all"])
     *lines, answer = capsys.readouterr().out.splitlines()
     assert answer.startswith("FAIL: 3 of 3 slower")  # one line, for programs
-    assert 0.75 * min(widest, 110) <= max(map(len, lines)) <= widest
+    assert 0.75 * min(widest, 100) <= max(map(len, lines)) <= widest
 
 
 def test_the_help_fits_into_80_columns(capsys):

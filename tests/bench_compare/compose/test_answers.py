@@ -41,6 +41,17 @@ def test_rounds_that_chose_do_not_predict(tmp_path):
     assert mean == pytest.approx(10_000, rel=0.015)
 
 
+def test_the_baseline_takes_as_long_whatever_is_chosen(tmp_path):
+    world = World({"a": {"e": 10_000, "e plan=1": 9_000}, "b": {"e": 5_000}})
+    made = noisy(world, np.random.default_rng(7))
+    asked = composed(world, tmp_path, made)
+    chosen = composed(world, tmp_path, made, choose="time")
+    assert chosen.chosen.choices != asked.chosen.choices
+    assert asked.baseline.time == chosen.baseline.time
+    gain = chosen.baseline.time.value / chosen.chosen.time.value
+    assert gain == pytest.approx(chosen.ratios.time.value, rel=1e-6)
+
+
 def test_a_single_round_chooses_and_predicts_and_says_so(tmp_path):
     found = composed(replace(TWO, states=(1.0,)), tmp_path, choose="time")
     assert found.interval == "none"
