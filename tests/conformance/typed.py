@@ -49,6 +49,7 @@ TYPED = {
     "half_to_float": partial(elementwise, "exp", ("half",), "float"),
     "bfloat16_and_half": partial(elementwise, "add", ("bfloat16", "half"), "float"),
     "compare_to_boolean": partial(elementwise, "cmp_gt", ("float", "float"), "boolean"),
+    "add_int64_wide": partial(elementwise, "add", ("int64", "int64"), "int64", "int64"),
     "compare_integers": partial(elementwise, "cmp_le", ("int32", "int32"), "boolean", "int32"),
     "boolean_and": partial(elementwise, "logical_and", ("boolean",) * 2, "boolean", "boolean"),
     "boolean_not": partial(elementwise, "logical_not", ("boolean",), "boolean", "boolean"),

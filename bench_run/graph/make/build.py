@@ -17,7 +17,13 @@ from bench_run.graph.operations import OPERATIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_COMPUTE = {"double": "double", "int8": "int32", "uint8": "int32", "int32": "int32"}
+_COMPUTE = {
+    "double": "double",
+    "int8": "int32",
+    "uint8": "int32",
+    "int32": "int32",
+    "int64": "int64",
+}
 """Type of the arithmetic by io type; float for all the others, as the providers require."""
 
 Dims = tuple[int, ...]

@@ -57,7 +57,7 @@ SHAPES = {
 }
 
 _FLOATS = ("float", "half", "bfloat16", "double")
-_NUMBERS = (*_FLOATS, "int32", "int8")
+_NUMBERS = (*_FLOATS, "int64", "int32", "int8")
 
 
 def _real(key: str, attribute_help: str, code: str, default: float | None = None) -> SpecParameter:
