@@ -13,7 +13,8 @@ import numpy as np
 from bench_schema.estimate import row_mean
 
 from bench_compare.statistics.arrays import Array, Ints, units
-from bench_compare.statistics.special import digamma, inverse_trigamma, trigamma
+from bench_compare.statistics.discovery import false_discovery
+from bench_compare.statistics.special import digamma, f_above, inverse_trigamma, trigamma
 
 FLOOR_SD = 0.002
 """Nothing is known better than this from one unit: 0.2 %, to be re-estimated from A/A runs."""
@@ -75,11 +76,8 @@ def prior(variance: Array, dof: Array, level: Array | None = None) -> tuple[floa
     half = dof / 2
     e = np.log(np.maximum(variance, LEAST_VARIANCE)) - digamma(half) + np.log(half)
     e = np.clip(e, *np.quantile(e, (0.05, 0.95)))
-    trend = np.full(len(e), e.mean())
-    lost = 1
-    if level is not None and (spread := level - level.mean()) @ spread > 0:
-        trend = trend + spread * (spread @ e) / (spread @ spread)
-        lost = 2
+    trend = np.full(len(e), e.mean()) if level is None else resistant_line(level, e)
+    lost = 1 if level is None else 2
     rest = float(((e - trend) ** 2).sum()) / (len(e) - lost)
     excess = 1.12 * rest - float(np.mean(trigamma(half)))
     if excess <= 0.02:
@@ -89,10 +87,33 @@ def prior(variance: Array, dof: Array, level: Array | None = None) -> tuple[floa
     return d0, np.exp(trend + correction)
 
 
+LEAST_SPAN = math.log(2)
+"""Levels closer than this have no trend that is worth a parameter."""
+
+
+def resistant_line(x: Array, y: Array) -> Array:
+    """The line through the medians of the outer thirds (Tukey 1977), level beyond them: one point
+    far away neither turns nor bends it. The mean where the thirds lie too close."""
+    order = np.argsort(x, kind="stable")
+    third = len(x) // 3
+    (x0, y0), (x1, y1) = (
+        (float(np.median(x[part])), float(np.median(y[part])))
+        for part in (order[:third], order[len(x) - third :])
+    )
+    slope = (y1 - y0) / (x1 - x0) if x1 - x0 >= LEAST_SPAN else 0.0
+    line = slope * np.clip(x, x0, x1)
+    return np.asarray(line + (y - line).mean())
+
+
+RESTLESS_Q = 0.1
+"""Share of the cases called restless that are so by chance."""
+
+
 def shrink(variance: Array, dof: Array, level: Array, alike: float = 0.0) -> tuple[Array, Array]:
     """Variances moved towards those of cases of similar length, with the degrees of freedom that
-    this adds; below `LEAST_POOLED` cases they stay as they are. Cases that move together (`alike`,
-    see `fits.Fit`) know less of the variance than their number says."""
+    this adds; below `LEAST_POOLED` cases they stay as they are, and so does that of a case which is
+    restless among quiet ones. Cases that move together (`alike`, see `fits.Fit`) know less of the
+    variance than their number says."""
     known = np.isfinite(variance) & (dof > 0) & np.isfinite(level)
     if known.sum() < LEAST_POOLED:
         return variance, dof
@@ -102,6 +123,11 @@ def shrink(variance: Array, dof: Array, level: Array, alike: float = 0.0) -> tup
     for number in np.unique(stratum):
         at = places[stratum == number]
         d0, s0 = prior(variance[at], dof[at], level[at])
+        chance = f_above(variance[at] / s0, dof[at], np.full(len(at), d0))
+        calm = false_discovery(chance) > RESTLESS_Q
+        if not calm.all() and calm.sum() >= LEAST_POOLED // 2:
+            at = at[calm]
+            d0, s0 = prior(variance[at], dof[at], level[at])
         result[at] = (d0 * s0 + dof[at] * variance[at]) / (d0 + dof[at])
         most = float(dof[at].mean()) * len(at) / (1 + (len(at) - 1) * alike)
         degrees[at] = np.maximum(dof[at], np.minimum(d0 + dof[at], most))

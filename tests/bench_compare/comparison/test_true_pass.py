@@ -159,3 +159,22 @@ def test_the_row_of_a_suspect_case_is_shown_first(tmp_path, capsys):
     rows = [line.split() for line in out.splitlines()]
     head = next(place for place, row in enumerate(rows) if row[:3] == ["case", "base", "other"])
     assert rows[head + 1][:2] == ["unclear", "g0"]
+
+
+def with_a_restless_case(random, name, spread):
+    cases = [
+        case(f"g{n}", rounds_of(random, np.ones(5), spread if n == 0 else 0.004)) for n in range(10)
+    ]
+    return document(cases, run_id=name)
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.05, 0.1, 0.3])
+def test_one_restless_case_among_nine_calm_ones_is_not_called(spread):
+    """Its variance is no more drawn to that of the others than theirs to it."""
+    random = np.random.default_rng(11)
+    draws = examples(100)
+    found = [
+        answer(*([with_a_restless_case(random, name, spread)] for name in "ab"))
+        for _ in range(draws)
+    ]
+    assert [one.word for one in found].count("FAIL") <= 0.03 * draws

@@ -34,6 +34,7 @@ from bench_compare.statistics.variances import (
     WithinRoundVariance,
     decade_strata,
     pooled_variance,
+    resistant_line,
     run_variance,
     shrink,
 )
@@ -406,3 +407,17 @@ def test_the_suites_interval_widens_with_the_modes_of_one_case():
     found = estimate(base, other, known=Elsewhere(inside=np.array([0.0, 0.0, 0.0, 4.0])))
     moved = suite(base, other, single_documents(5, 5), found)[0]
     assert moved.high - moved.shift > math.sqrt(2 * 4.0) / 4
+
+
+def test_one_case_far_away_neither_turns_nor_bends_the_trend_of_the_others():
+    x = np.log(np.geomspace(1e3, 1e5, 30))
+    y = 1.0 - 0.5 * x
+    assert resistant_line(x, y) == pytest.approx(y, abs=0.5)
+    y[-1] += 20.0
+    bent = resistant_line(x, y) - 20.0 / 30
+    assert bent == pytest.approx(1.0 - 0.5 * x, abs=0.5)
+
+
+def test_levels_that_are_alike_have_no_trend():
+    x, y = np.log([100.0, 101.0, 99.0, 100.5, 130.0]), np.array([0.0, 0.0, 0.0, 0.0, 5.0])
+    assert resistant_line(x, y).tolist() == [1.0] * 5
