@@ -286,7 +286,7 @@ def beside(
     some: PredictionRounds, whole: PredictionRounds, rows: Sequence[TableRow]
 ) -> PredictionRounds:
     """`some` rounds, in units such that these rows take as long as in the `whole`: a configuration
-    that nobody chose has one time, whichever rounds predict."""
+    that was not chosen has one time, whichever rounds predict."""
     ratio = time_of(whole, rows).value / time_of(some, rows).value
     if not 0 < ratio < math.inf:
         return some

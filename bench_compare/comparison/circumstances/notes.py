@@ -157,7 +157,7 @@ def cold_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, s
     rounds = samples.rounds
     cold = np.bincount(rounds.case[rounds.not_warm], minlength=height)
     total = np.bincount(rounds.case, minlength=height)
-    # Of short series that were warm all along one in ten looks cold: a round is no evidence.
+    # Of short series that were warm all along one in ten looks cold: one round is not enough.
     for row in np.flatnonzero((cold > 0) & (2 * cold >= total)).tolist():
         yield row, "not warm", f"{cold[row]} of {total[row]} rounds never got warm"
 
