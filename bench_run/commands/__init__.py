@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 COMMANDS = {
@@ -43,5 +42,5 @@ class CommandOutput:
 
 
 def command_line() -> tuple[str, ...]:
-    """How this process was called, program name shortened."""
-    return (os.path.basename(sys.argv[0]), *sys.argv[1:])
+    """How this process was called, as a person would type it."""
+    return ("bench-run", *sys.argv[1:])

@@ -82,12 +82,12 @@ def _arguments_of(path: str, usage: str) -> dict[str, Any]:
     from docopt import DocoptExit, docopt
 
     try:
-        command = read(path).run.command
+        run = read(path).run
     except DocumentError as error:
         raise UsageError(f"--rerun-from: {error}") from None
-    words = command[2:] if command[1:2] == (DEFAULT,) else command[1:]
-    if command[:1] != ("bench-run",) or (words and words[0] in COMMANDS):
-        known = " ".join(command[:2]) or "another tool"
+    words = run.command[2:] if run.command[1:2] == (DEFAULT,) else run.command[1:]
+    if not run.command or run.tool.name != "bench-run" or (words and words[0] in COMMANDS):
+        known = " ".join(run.command[:2]) or "another tool"
         raise UsageError(f"--rerun-from: {path}: not a run of graphs, {known} wrote it; name GRAPH")
     try:
         return {**docopt(usage, argv=list(words), default_help=False), **dict.fromkeys(LEFT_OUT)}
