@@ -39,22 +39,16 @@ class Wanted:
 def repeated(given: Mapping[str, Any], usage: str) -> Mapping[str, Any]:
     """docopt's dictionary, where what is not given is as in the command line of the document that
     ``--rerun-from`` names, but for what that wrote and said. Raises `UsageError`."""
+    source = given.get("--rerun-from")
+    if source is None:
+        return given
+    if any(given[word] for word in GRAPH_WORDS):
+        if _read_record(source) is None:
+            text = "a result document names its graphs; give no other"
+            raise UsageError(f"--rerun-from: {source}: {text}")
+        return given
     seen: set[str] = set()
-    first = given.get("--rerun-from")
-    if (
-        first is not None
-        and any(given.get(word) for word in GRAPH_WORDS)
-        and not _read_record(first)
-    ):
-        raise UsageError(
-            f"--rerun-from: {first}: a result document names its graphs; give no other"
-        )
-    while given.get("--rerun-from") is not None and not any(
-        given.get(word) for word in GRAPH_WORDS
-    ):
-        path = _document_of(given["--rerun-from"])
-        if path is None:
-            break
+    while source is not None and (path := _document_of(source)) is not None:
         if path in seen:
             raise UsageError(f"--rerun-from: {path}: a repeat of itself; name GRAPH")
         seen.add(path)
@@ -62,7 +56,8 @@ def repeated(given: Mapping[str, Any], usage: str) -> Mapping[str, Any]:
         for together in TOGETHER:
             if any(given[word] for word in together):
                 before |= dict.fromkeys(together)
-        first = before["--rerun-from"] or given["--rerun-from"]  # which says what was measured
+        source = before["--rerun-from"]
+        first = source or given["--rerun-from"]  # which says what was measured
         given = {name: given[name] or value for name, value in before.items()}
         given |= {"--rerun-from": first}
     return given

@@ -116,6 +116,16 @@ def test_a_run_again_can_be_run_again_with_other_settings(measured, monkeypatch)
     assert ("c", 2, 2) == (found.run.label, found.run.settings.rounds, len(found.cases))
 
 
+def test_a_run_by_a_configuration_file_is_run_again_by_it(measured, monkeypatch):
+    lines = [f"op = {list(OPS[1:4:2])}", 'engine = ["numpy"]', "rounds = 1", "iters = 2"]
+    (measured / "c.toml").write_text("\n".join(lines))
+    called(monkeypatch, "--config", "c.toml", "-o", "c.json")
+    assert 0 == called(monkeypatch, "--rerun-from", "c.json", "-o", "again.json")
+    first, again = (read(measured / name) for name in ("c.json", "again.json"))
+    assert first.run.settings == again.run.settings
+    assert 2 == len(again.cases)
+
+
 def test_other_engines_take_the_place_of_all_that_a_document_had(measured, monkeypatch):
     words = ("--a", "numpy", "--b", "numpy+threads=1", "-o", "ab.json")
     assert 0 == called(monkeypatch, "--rerun-from", "b.json", *words)
