@@ -269,7 +269,7 @@ def test_a_package_does_not_know_the_others(package, forbidden):
 @pytest.mark.parametrize(
     ("library", "allowed"),
     [
-        ("docopt", ("bench_run/cli.py", "bench_compare/cli.py")),
+        ("docopt", ("bench_run/cli.py", "bench_run/commands/again.py", "bench_compare/cli.py")),
         ("plotly", ("bench_compare/report/",)),
         ("argparse", ()),
         (

@@ -25,9 +25,12 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` where nothing can be run."""
     from bench_run.errors import IncompleteRunError
     from bench_run.options import read_options
-    from bench_run.plan.rerun import repeated
 
-    options = read_options(repeated(arguments, USAGE))
+    if arguments.get("--rerun-from"):
+        from bench_run.commands.again import repeated
+
+        arguments = repeated(arguments, USAGE)
+    options = read_options(arguments)
     if options.dry_run:
         return CommandOutput(case_list(options))
     missing: list[str] = []

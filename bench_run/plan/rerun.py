@@ -1,4 +1,4 @@
-"""Measuring again with ``--rerun-from``: a run as it was, or what a comparison left open."""
+"""The cases that ``--rerun-from`` measures again: those that a comparison left open."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.errors import DocumentError
-from bench_schema.files import read
 from bench_schema.identity import CaseIdentity, PlacedCase, gather
 from bench_schema.journal import is_journal
 from bench_schema.packing import read_bytes
 
-from bench_run.commands import COMMANDS, DEFAULT
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,73 +34,7 @@ class Wanted:
     engines: tuple[str, ...]
 
 
-def repeated(given: Mapping[str, Any], usage: str) -> Mapping[str, Any]:
-    """docopt's dictionary, where what is not given is as in the command line of the document that
-    ``--rerun-from`` names, but for what that wrote and said. Raises `UsageError`."""
-    source = given.get("--rerun-from")
-    if source is None:
-        return given
-    if any(given[word] for word in GRAPH_WORDS):
-        if _read_record(source) is None:
-            text = "a result document names its graphs; give no other"
-            raise UsageError(f"--rerun-from: {source}: {text}")
-        return given
-    seen: set[str] = set()
-    while source is not None and (path := _document_of(source)) is not None:
-        if path in seen:
-            raise UsageError(f"--rerun-from: {path}: a repeat of itself; name GRAPH")
-        seen.add(path)
-        before = _arguments_of(path, usage)
-        for together in TOGETHER:
-            if any(given[word] for word in together):
-                before |= dict.fromkeys(together)
-        source = before["--rerun-from"]
-        first = source or given["--rerun-from"]  # which says what was measured
-        given = {name: given[name] or value for name, value in before.items()}
-        given |= {"--rerun-from": first}
-    return given
-
-
-def _document_of(path: str) -> str | None:
-    """The document to measure again; None for the report of a history, which has many."""
-    record = _read_record(path)
-    if record is None:
-        return path
-    others = record.get("others")
-    return others[-1]["documents"][-1]["path"] if others else None
-
-
-def _arguments_of(path: str, usage: str) -> dict[str, Any]:
-    """docopt's dictionary of the command line of a document."""
-    from docopt import DocoptExit, docopt
-
-    try:
-        run = read(path).run
-    except DocumentError as error:
-        raise UsageError(f"--rerun-from: {error}") from None
-    words = run.command[2:] if run.command[1:2] == (DEFAULT,) else run.command[1:]
-    if not run.command or run.tool.name != "bench-run" or (words and words[0] in COMMANDS):
-        known = " ".join(run.command[:2]) or "another tool"
-        raise UsageError(f"--rerun-from: {path}: not a run of graphs, {known} wrote it; name GRAPH")
-    try:
-        return {**docopt(usage, argv=list(words), default_help=False), **dict.fromkeys(LEFT_OUT)}
-    except DocoptExit:
-        text = " ".join(words)
-        raise UsageError(f"--rerun-from: {path}: not a command line of today: {text}") from None
-
-
-GRAPH_WORDS = ("GRAPH", "--graph", "--op", "--miopen-driver")
-ENGINE_WORDS = ("--engine", "--engine-id", "--a", "--b", "--AId", "--APath", "--BId", "--BPath")
-TOGETHER = (ENGINE_WORDS, ("--rounds", "--until"))
-"""Flags of which a person gives all anew, or none."""
-LEFT_OUT = (
-    *("--output", "--csv", "--csv-samples", "--markdown", "--trace", "--save-graphs"),
-    *("--save-suite", "--write-golden", "--save-outputs", "--resume", "--force", "--dry-run"),
-    *("--quiet", "--verbose"),
-)
-
-
-def _read_record(path: str) -> dict[str, Any] | None:
+def read_record(path: str) -> dict[str, Any] | None:
     """A JSON report of bench-compare; None for a result document. Raises `UsageError`."""
     try:
         data = read_bytes(path)
@@ -123,7 +55,7 @@ def _read_record(path: str) -> dict[str, Any] | None:
 def read_wanted(path: str) -> Wanted | None:
     """The slower and unclear cases of a comparison's JSON; None for a result document, all of whose
     cases are wanted. Raises `UsageError`."""
-    record = _read_record(path)
+    record = read_record(path)
     if record is None:
         return None
     every = READERS[record["kind"]](record)
