@@ -42,5 +42,5 @@ class CommandOutput:
 
 
 def command_line() -> tuple[str, ...]:
-    """How this process was called, as a person would type it."""
+    """Return the words of this process, as they are typed in a shell."""
     return ("bench-run", *sys.argv[1:])

@@ -26,7 +26,7 @@ ENGINE_THREADS = "threads of the engine"
 DEVICE_TIMES = "device times"
 
 Told: TypeAlias = tuple[CaseIdentity, str]
-"""What a case is, but for its graph, and how its device times were taken."""
+"""Identity of a case without its graph, and how its device times were taken."""
 
 CIRCUMSTANCES: Mapping[str, tuple[Callable[[Told], str], bool]] = {
     DEVICE_TIMES: (lambda one: one[1], True),
@@ -35,7 +35,7 @@ CIRCUMSTANCES: Mapping[str, tuple[Callable[[Told], str], bool]] = {
     "device unit": (lambda one: one[0].unit, False),
     "plan": (lambda one: "tuned" if one[0].is_tuned else "default", False),
 }
-"""Name of a difference → how a case tells it (empty: unknown, held against nobody), and whether
+"""Name of a difference → how a case tells it (empty: unknown, which is no difference), and whether
 numbers mean the same thing only where it agrees."""
 
 
@@ -73,7 +73,7 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
 
 
 def _last(side: CaseSide, engines: Sequence[Mapping[str, EngineRecord]]) -> Told:
-    """Of the last document that holds the case; times of all documents."""
+    """Read the identity in the last document that holds the case, the timing in all of them."""
     case = side.cases[-1]
     found = identify(case, engines[side.sources[-1]][case.engine])
     timings = joined(how for one in side.cases for how in facts(one.rounds).timings)
