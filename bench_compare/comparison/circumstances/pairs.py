@@ -35,7 +35,7 @@ CIRCUMSTANCES: Mapping[str, tuple[Callable[[Told], str], bool]] = {
     "device unit": (lambda one: one[0].unit, False),
     "plan": (lambda one: "tuned" if one[0].is_tuned else "default", False),
 }
-"""Name of a difference → how a case tells it (empty: unknown, which is no difference), and whether
+"""Name of a difference → how a case tells it (empty: unknown, never a difference), and whether
 numbers mean the same thing only where it agrees."""
 
 
