@@ -210,7 +210,7 @@ def _hint(comparison: Comparison) -> str | None:
 def run_again(command: Sequence[str], path: str, record: str | None = None) -> str | None:
     """The run of a document again; where a JSON report was written, of the cases that it holds
     open. None where its command is not known."""
-    if not command:
+    if not command or command[1:2] == ("tune",):  # which `bench-run --rerun-from` does not repeat
         return None
     target = Path(path)
     again = target.with_name(f"{target.name.split('.')[0]}-again.json")

@@ -49,7 +49,6 @@ class HistorySettings:
     since: int = 0
     """Build from which events are told and gate."""
     suggestions: int = 3
-    """The archive, as words of a command line."""
 
 
 def analyse(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.identity import CaseKey, case_key, without_device
+from bench_schema.identity import REPEATS, CaseKey, case_key, without_device
 
 from bench_compare.errors import InputError, UsageError
 from bench_compare.model import Side
@@ -154,7 +154,7 @@ def _by_name(sources: Sequence[Source], by: str) -> list[Side]:
         elif by == "machine":
             name = source.document.machine.host
         elif by == "label":
-            name = source.path if run.label is None else run.label
+            name = _original(source, sources).path if run.label is None else run.label
         else:
             key = by.partition(":")[2]
             if key not in run.tags:
@@ -165,6 +165,15 @@ def _by_name(sources: Sequence[Source], by: str) -> list[Side]:
     sides = [_side(name, members) for name, members in groups.items()]
     _refuse_on_two(sides)
     return sides
+
+
+def _original(source: Source, sources: Sequence[Source]) -> Source:
+    """The document that this one repeats (``bench-run --rerun-from``), among those that are given;
+    itself where it repeats none."""
+    others = {one.document.run.id: one for one in sources if one.document.run.label is None}
+    while (first := others.pop(source.document.run.tags.get(REPEATS, ""), None)) is not None:
+        source = first
+    return source
 
 
 def _renamed(sides: list[Side], labels: tuple[str, ...]) -> list[Side]:

@@ -105,6 +105,8 @@ def resistant_line(x: Array, y: Array) -> Array:
     return np.asarray(line + (y - line).mean())
 
 
+LEAST_CALM = LEAST_POOLED // 2
+"""Cases that tell what is calm."""
 RESTLESS_Q = 0.1
 """Share of the cases called restless that are so by chance."""
 
@@ -123,9 +125,11 @@ def shrink(variance: Array, dof: Array, level: Array, alike: float = 0.0) -> tup
     for number in np.unique(stratum):
         at = places[stratum == number]
         d0, s0 = prior(variance[at], dof[at], level[at])
-        chance = f_above(variance[at] / s0, dof[at], np.full(len(at), d0))
-        calm = false_discovery(chance) > RESTLESS_Q
-        if not calm.all() and calm.sum() >= LEAST_POOLED // 2:
+        while True:  # those that stand out hide others
+            chance = f_above(variance[at] / s0, dof[at], np.full(len(at), d0))
+            calm = false_discovery(chance) > RESTLESS_Q
+            if calm.all() or calm.sum() < LEAST_CALM:
+                break
             at = at[calm]
             d0, s0 = prior(variance[at], dof[at], level[at])
         result[at] = (d0 * s0 + dof[at] * variance[at]) / (d0 + dof[at])

@@ -25,6 +25,9 @@ Variant: TypeAlias = tuple[tuple[str, str], ...]
 TUNED_NOTE = "tuned: "
 """A case's note on the winner of a record begins so: its variant was chosen, not asked for."""
 
+REPEATS = "repeats"
+"""Tag with the id of the run that a run was to measure again."""
+
 DEVICE, THREADS = "+device=", "+threads="
 _OPTION = re.compile(r"\+(device|threads)=(\d+)(?=\+|$)")
 _REWRITTEN = re.compile(r"#(?:dtype|layout|fusion)=[^#]*$")

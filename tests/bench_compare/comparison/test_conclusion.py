@@ -167,6 +167,11 @@ def test_the_hint_measures_the_last_document_again():
     )
 
 
+def test_a_document_of_a_tuning_has_no_command_that_measures_it_again():
+    found = held(noisy(1), noisy(2), command=("bench-run", "tune", "graphs/"))
+    assert conclude(found).hint is None
+
+
 def test_the_hint_uses_the_record_that_was_written():
     found = invoked(held(noisy(1), noisy(2), command=COMMAND), record="diff.json")
     assert conclude(found).hint == "bench-run --rerun-from diff.json -o after0-again.json"

@@ -161,20 +161,38 @@ def test_the_row_of_a_suspect_case_is_shown_first(tmp_path, capsys):
     assert rows[head + 1][:2] == ["unclear", "g0"]
 
 
-def with_a_restless_case(random, name, spread):
-    cases = [
-        case(f"g{n}", rounds_of(random, np.ones(5), spread if n == 0 else 0.004)) for n in range(10)
+def with_restless_cases(random, name, spread, restless=1, cases=10):
+    made = [
+        case(f"g{n}", rounds_of(random, np.ones(5), spread if n < restless else 0.004))
+        for n in range(cases)
     ]
-    return document(cases, run_id=name)
+    return document(made, run_id=name)
 
 
 @pytest.mark.parametrize("spread", [0.02, 0.05, 0.1, 0.3])
-def test_one_restless_case_among_nine_calm_ones_is_not_called(spread):
-    """Its variance is no more drawn to that of the others than theirs to it."""
+@pytest.mark.parametrize(("restless", "cases"), [(1, 10), (3, 40)])
+def test_restless_cases_among_calm_ones_are_not_called(spread, restless, cases):
+    """Their variances are no more drawn to those of the others than theirs to them; of several that
+    stand out the largest do not hide the rest."""
     random = np.random.default_rng(11)
     draws = examples(100)
     found = [
-        answer(*([with_a_restless_case(random, name, spread)] for name in "ab"))
+        answer(*([with_restless_cases(random, name, spread, restless, cases)] for name in "ab"))
         for _ in range(draws)
     ]
     assert [one.word for one in found].count("FAIL") <= 0.03 * draws
+
+
+def test_a_repeat_stands_on_the_side_of_what_it_repeats():
+    random = np.random.default_rng(12)
+    (base,), (other,) = (documents(random, name, np.ones((1, 5))) for name in "ab")
+    (again,), (once_more,) = (documents(random, name, np.ones((1, 5))) for name in "cd")
+    repeats = [(again, other), (once_more, again)]
+    again, once_more = (
+        replace(one, run=replace(one.run, tags={"repeats": first.run.id})) for one, first in repeats
+    )
+    made = [base, other, again, once_more]
+    sources = [Source(f"{place}.json", one, "bench") for place, one in enumerate(made)]
+    first, others = group(sources, Grouping())
+    assert ("0.json", ["1.json"]) == (first.label, [side.label for side in others])
+    assert ["1.json", "2.json", "3.json"] == [source.path for source in others[0].sources]

@@ -116,6 +116,26 @@ def test_a_run_again_can_be_run_again_with_other_settings(measured, monkeypatch)
     assert ("c", 2, 2) == (found.run.label, found.run.settings.rounds, len(found.cases))
 
 
+def test_a_repeat_names_the_run_that_it_repeats_and_keeps_its_tags(measured, monkeypatch):
+    called(monkeypatch, *OPS, "--rounds", "1", "--iters", "2", "--tag", "build=7", "-o", "t.json")
+    called(monkeypatch, "--rerun-from", "t.json", "-o", "again.json")
+    first, again = (read(measured / name).run for name in ("t.json", "again.json"))
+    assert {"build": "7", "repeats": first.id} == dict(again.tags)
+    called(monkeypatch, "--rerun-from", "again.json", "-o", "c.json")
+    assert {"build": "7", "repeats": again.id} == dict(read(measured / "c.json").run.tags)
+    called(monkeypatch, "--rerun-from", "t.json", "-o", "other.json", "--label", "other")
+    assert {"build": "7"} == dict(read(measured / "other.json").run.tags)
+
+
+def test_a_document_that_was_merged_of_shards_is_run_again_as_a_whole(measured, monkeypatch):
+    for share in ("1", "2"):
+        words = ("--shard", f"{share}/2", "--rounds", "1", "--iters", "2", "-o", f"s{share}.json")
+        called(monkeypatch, *OPS, *words)
+    called(monkeypatch, "merge", "s1.json", "s2.json", "-o", "m.json")
+    assert 0 == called(monkeypatch, "--rerun-from", "m.json", "-o", "again.json")
+    assert 2 == len(read(measured / "again.json").cases)
+
+
 def test_a_run_by_a_configuration_file_is_run_again_by_it(measured, monkeypatch):
     lines = [f"op = {list(OPS[1:4:2])}", 'engine = ["numpy"]', "rounds = 1", "iters = 2"]
     (measured / "c.toml").write_text("\n".join(lines))
