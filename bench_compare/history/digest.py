@@ -20,7 +20,7 @@ from bench_compare.comparison.circumstances.settings import (
     LIMIT_UNITS,
     MUST_AGREE,
     SHOULD_AGREE,
-    joined,
+    device_times,
 )
 from bench_compare.comparison.judging import observations
 from bench_compare.comparison.outcomes import checked, complaint, wrong
@@ -210,7 +210,7 @@ def _facts(document: Document) -> Iterator[tuple[str, str]]:
         text = read(document)
         if text and name not in LEFT_OUT:
             yield name, text
-    if times := joined(how for case in document.cases for how in facts(case.rounds).timings):
+    if times := device_times(document.cases):
         yield "device times", times
     machine = document.machine
     # Of the host's processor time while rounds were measured, that of others' processes.

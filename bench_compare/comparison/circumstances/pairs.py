@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bench_schema.identity import CaseIdentity, engine_name, identify
 
-from bench_compare.comparison.circumstances.settings import THREADS, joined, knobs_compared
+from bench_compare.comparison.circumstances.settings import (
+    THREADS,
+    device_times,
+    knobs_compared,
+)
 from bench_compare.model import SettingDifference
-from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,5 +79,4 @@ def _last(side: CaseSide, engines: Sequence[Mapping[str, EngineRecord]]) -> Told
     """Read the identity in the last document that holds the case, the timing in all of them."""
     case = side.cases[-1]
     found = identify(case, engines[side.sources[-1]][case.engine])
-    timings = joined(how for one in side.cases for how in facts(one.rounds).timings)
-    return CaseIdentity("", "", "", *found[3:]), timings
+    return CaseIdentity("", "", "", *found[3:]), device_times(side.cases)

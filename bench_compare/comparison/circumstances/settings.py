@@ -12,11 +12,12 @@ from bench_schema.settings import rows_of
 
 from bench_compare.metrics import GATES
 from bench_compare.model import SettingDifference
+from bench_compare.rounds.lazy import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from bench_schema.document import Device, Document, EngineRecord
+    from bench_schema.document import Case, Device, Document, EngineRecord
     from bench_schema.settings import Setting
 
     from bench_compare.model import Side
@@ -104,9 +105,14 @@ def _table(values: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {value}" for key, value in sorted(values.items())) or "none"
 
 
-def joined(values: Iterable[str | None]) -> str:
+def _joined(values: Iterable[str | None]) -> str:
     """Distinct values; empty where none is known."""
     return " and ".join(sorted({value for value in values if value is not None}))
+
+
+def device_times(cases: Iterable[Case]) -> str:
+    """Ways in which the device times of cases were taken; empty where none is known."""
+    return _joined(how for case in cases for how in facts(case.rounds).timings)
 
 
 def _engines(side: Side) -> list[EngineRecord]:
@@ -137,23 +143,23 @@ def differences(base: Side, other: Side) -> list[SettingDifference]:
     documents = [[source.document for source in side.sources] for side in (base, other)]
     for table, must in ((MUST_AGREE, True), (SHOULD_AGREE, False)):
         for name, read in table.items():
-            a, b = (joined(read(document) for document in side) for side in documents)
+            a, b = (_joined(read(document) for document in side) for side in documents)
             note(name, (a, b), must)
     engines = (_engines(base), _engines(other))
-    kinds = [joined(e.device_kind for e in side) for side in engines]
+    kinds = [_joined(e.device_kind for e in side) for side in engines]
     note("device kind", (kinds[0], kinds[1]), True)
     drivers = [
-        joined([_text(device.driver) for d in side for device in d.machine.devices])
+        _joined([_text(device.driver) for d in side for device in d.machine.devices])
         for side in documents
     ]
     note("driver", (drivers[0], drivers[1]), False)
     found += limits(base, other)
     for name, fact in ENGINE_FACTS.items():
-        a, b = (joined(fact(engine) for engine in side) for side in engines)
+        a, b = (_joined(fact(engine) for engine in side) for side in engines)
         note(name, (a, b), False)
     compared = knobs_compared(base, other)
     knobs = [
-        joined(
+        _joined(
             _table({name: value for name, value in engine.knobs.items() if name not in compared})
             for engine in side
         )
@@ -171,7 +177,7 @@ def limits(base: Side, other: Side) -> list[SettingDifference]:
         for name, read in DEVICE_LIMITS.items():
             unit = LIMIT_UNITS[name]
             a, b = (
-                joined(None if (v := read(d)) is None else f"{v:g} {unit}" for d in side[kind])
+                _joined(None if (v := read(d)) is None else f"{v:g} {unit}" for d in side[kind])
                 for side in devices
             )
             if a and b and a != b:
@@ -211,5 +217,5 @@ def mixed(side: Side) -> list[str]:
     for name, read in MUST_AGREE.items():
         values = {read(source.document) for source in side.sources} - {None}
         if len(values) > 1:
-            sentences.append(f"{side.label}: its documents mix {name} {joined(values)}")
+            sentences.append(f"{side.label}: its documents mix {name} {_joined(values)}")
     return sentences
