@@ -1,12 +1,15 @@
-"""Whether each timed iteration wrote its outputs: canaries at a few places of them.
+"""What is written right before an iteration, so that neither an old result nor a kept one passes.
 
 An engine whose launch fails silently leaves the right answer of the run before standing, and is
-very fast. So a few elements of the outputs are overwritten before an iteration and looked at after
-it, outside of the timed region. A canary is the complement of the element's own bytes in the first
-run, so that no right result can be one. Only a few cache lines are touched.
+very fast. So a canary, a few random bytes, takes the place of elements of each output before an
+iteration, and is looked for after it. A place that the engine leaves alone by right (rows of
+padding, say) still held the poison after the first run; it is not watched.
 
-A place that the engine leaves alone by right (rows of padding, say) still held the poison after
-the first run; it is not watched.
+And one element of an input takes another value, so that no two samples run on the same contents:
+an engine that knows its inputs again has to compute each time.
+
+Both are done outside of the timed region, where nothing of the engine is called any more before
+the run itself.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.layout import plain_array, poison_byte
 
 if TYPE_CHECKING:
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_run.engines.base import LocateOutputs, Plan
+    from bench_run.engines.base import LocateInputs, LocateOutputs, Plan
     from bench_run.graph.model import Graph, Tensor
     from bench_run.streams.base import DeviceWatch, Stream
     from bench_run.tensors.layout import Storage, Storages
@@ -34,34 +38,14 @@ if TYPE_CHECKING:
     Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 PLACES = 32
-"""Elements watched in each output."""
+"""Canaries to choose from in each output."""
+CANARY_BYTES = 8
+"""By chance a result has these bytes once in 10^19."""
 LONG_NS = 500_000
 """From here on 0.3 µs are below a thousandth."""
 WATCHED_SHARE = 0.7
 """So many iterations on canaries as samples, times this: of 100, 70 find a tenth of lazy ones with
 probability 1 - 0.9**70 = 0.9994."""
-AGAIN_SHARE = 0.3
-"""So many samples of short iterations on the host are preceded by one more run."""
-NARROW_SHARE = 0.25
-"""In 8-bit types a nondeterministic result may happen to be a canary: so many are needed."""
-
-
-@dataclass(frozen=True)
-class Watched:
-    """Places of one output. `offsets` and `canaries` have the shape (places × bytes of an
-    element,), element by element."""
-
-    uid: int
-    offsets: npt.NDArray[np.int64]
-    canaries: Bytes
-    element_bytes: int
-
-    def untouched(self, seen: Bytes) -> bool:
-        """Whether the places, as they are after a run, say that it wrote nothing there."""
-        survived = np.all((seen == self.canaries).reshape(-1, self.element_bytes), axis=1)
-        if self.element_bytes > 1:
-            return bool(survived.any())
-        return bool(np.mean(survived) > NARROW_SHARE)
 
 
 class Canaries(Protocol):
@@ -81,13 +65,16 @@ class Canaries(Protocol):
         """An iteration takes about so long, from end to end."""
 
     def before(self) -> None:
-        """A sample comes next."""
+        """A sample comes next, and the caches are brought into their state before it."""
+
+    def touch(self) -> None:
+        """The next thing is the sample."""
 
     def after(self) -> None:
         """A sample was taken."""
 
-    def overwrite(self) -> None:
-        """The next run finds canaries, and nobody looks what became of them."""
+    def restore(self) -> None:
+        """The inputs are as they were."""
 
     def drain(self) -> None:
         """The device is idle: take over what it saw."""
@@ -109,83 +96,63 @@ class NoCanaries:
     def before(self) -> None:
         return None
 
-    after = overwrite = drain = close = before
+    touch = after = restore = drain = close = before
 
 
-@dataclass
-class HostCanaries:
-    """In outputs that lie in the host's memory, for every sample.
+class HostCanaries(NoCanaries):
+    """In the host's memory: one canary in each output, and one new value in an input."""
 
-    Reaching for them takes a microsecond or two each and fills the processor's own caches with code
-    and data of ours, which made a chain of eleven layers of 155 µs in all 13 % longer. So where
-    iterations are short one on canaries comes before each sample, untimed, and another one or two
-    without: these leave the caches as a sample expects them, and no rhythm of an engine escapes.
-    Where other layers run before each sample (`runs_before`) they do so before these runs too, and
-    a part of the samples does without.
-    """
+    def __init__(
+        self,
+        locate_outputs: LocateOutputs | None,
+        offsets: dict[int, list[int]],
+        inputs: dict[int, Bytes],
+        widths: dict[int, int],
+        draw: Random,
+    ) -> None:
+        """`offsets`: where canaries may lie in an output, in bytes. `inputs`: memory whose elements
+        of `widths` bytes take other values of the same memory. All by uid."""
+        self.watching, self.looked, self.untouched = bool(offsets), 0, 0
+        self._locate, self._offsets, self._draw = locate_outputs, offsets, draw
+        self._inputs = [(inputs[uid].data, widths[uid]) for uid in inputs]
+        self._placed: dict[int, tuple[int, bytes]] = {}
+        self._changed: tuple[memoryview, int, bytes] | None = None
 
-    locate_outputs: LocateOutputs
-    run: Callable[[], None]
-    stream: Stream
-    runs_before: Callable[[], bool] | None
-    watched: tuple[Watched, ...]
-    draw: Random
-    watching: bool = True
-    looked: int = 0
-    untouched: int = 0
-    queue_share: float = 1.0
-    beside: bool = False
+    def touch(self) -> None:
+        draw = self._draw
+        if self._locate is not None and self._offsets:
+            places = self._locate(upcoming=True)
+            for uid, offsets in self._offsets.items():
+                at, canary = draw.choice(offsets), draw.randbytes(CANARY_BYTES)
+                self._placed[uid] = at, canary
+                _bytes(places[uid]).data[at : at + CANARY_BYTES] = canary
+        if self._inputs:
+            self.restore()
+            memory, width = draw.choice(self._inputs)
+            to, source = (draw.randrange(len(memory) // width) * width for _ in range(2))
+            self._changed = memory, to, bytes(memory[to : to + width])
+            memory[to : to + width] = memory[source : source + width]
 
-    def choose(self, estimate_ns: int) -> None:
-        self.beside = estimate_ns < LONG_NS * max(1, len(self.watched))
-
-    def before(self) -> None:
-        if not self.beside:
-            self.overwrite()
-        elif self.runs_before is None or not self.runs_before():
-            self._watch(self.run)
-            if self.draw.random() < AGAIN_SHARE:
-                self.run()
-        elif self.draw.random() < WATCHED_SHARE:
-            self._watch(self._in_pass)
-
-    def _watch(self, run: Callable[[], None]) -> None:
-        """An iteration on canaries and one without."""
-        self.overwrite()
-        run()
-        self.stream.synchronize()  # an engine on the host may work in threads of its own
-        self._look()
-        run()
-        self.stream.synchronize()
-
-    def _in_pass(self) -> None:
-        self.stream.flush()
-        self.run()
+    def restore(self) -> None:
+        if self._changed is not None:
+            memory, to, value = self._changed
+            memory[to : to + len(value)] = value
+            self._changed = None
 
     def after(self) -> None:
-        if not self.beside:
-            self._look()
-
-    def overwrite(self) -> None:
-        places = self.locate_outputs(upcoming=True)
-        for each in self.watched:
-            _bytes(places[each.uid])[each.offsets] = each.canaries
-
-    def _look(self) -> None:
-        places = self.locate_outputs(upcoming=False)
-        seen = [(each, _bytes(places[each.uid])[each.offsets]) for each in self.watched]
+        if self._locate is None or not self._placed:
+            return
+        places = self._locate(upcoming=False)
         self.looked += 1
-        self.untouched += any(each.untouched(values) for each, values in seen)
-
-    def drain(self) -> None:
-        return None
-
-    def close(self) -> None:
-        return None
+        self.untouched += any(
+            _bytes(places[uid]).data[at : at + CANARY_BYTES] == canary
+            for uid, (at, canary) in self._placed.items()
+        )
+        self._placed.clear()
 
 
 @dataclass
-class DeviceCanaries:
+class DeviceCanaries(NoCanaries):
     """In the largest output of a plan in a device's memory. The device keeps what it saw, so that
     nothing waits for the host while a gate is closed.
 
@@ -199,7 +166,8 @@ class DeviceCanaries:
     locate_outputs: LocateOutputs
     run: Callable[[], None]
     mark: Callable[[], object]
-    watched: Watched
+    uid: int
+    canary: Bytes
     watch: DeviceWatch
     draw: Random
     watching: bool = True
@@ -208,7 +176,7 @@ class DeviceCanaries:
     beside: bool = False
 
     @property
-    def queue_share(self) -> float:
+    def queue_share(self) -> float:  # type: ignore[override]
         """A third of the runs are samples; or two launches come to three at least."""
         return 1 / 3 if self.beside else 3 / 5
 
@@ -217,9 +185,9 @@ class DeviceCanaries:
 
     def before(self) -> None:
         if not self.beside:
-            self.overwrite()
+            self._overwrite()
         elif self.draw.random() < WATCHED_SHARE:
-            self.overwrite()
+            self._overwrite()
             self.run()
             self._look()
             self.mark()
@@ -230,21 +198,22 @@ class DeviceCanaries:
         if not self.beside:
             self._look()
 
-    def overwrite(self) -> None:
+    def _overwrite(self) -> None:
         self.watch.put_out(self._address(upcoming=True))
 
     def _look(self) -> None:
         self.watch.look(self._address(upcoming=False))
 
     def _address(self, *, upcoming: bool) -> int:
-        found = self.locate_outputs(upcoming=upcoming)[self.watched.uid]
+        found = self.locate_outputs(upcoming=upcoming)[self.uid]
         assert isinstance(found, int)
         return found
 
     def drain(self) -> None:
         for seen in self.watch.drain():
             self.looked += 1
-            self.untouched += self.watched.untouched(seen)
+            survived = (seen == self.canary).reshape(-1, CANARY_BYTES)
+            self.untouched += bool(survived.all(axis=1).any())
 
     def close(self) -> None:
         self.watch.close()
@@ -254,44 +223,67 @@ def _bytes(place: Storage | int) -> Bytes:
     return plain_array(place).view(np.uint8)
 
 
-def watch_outputs(graph: Graph, outputs: Storages, name: str) -> tuple[Watched, ...]:
-    """Places of every output, drawn at random by `name`. `outputs`: those of a run on poison."""
-    draw = np.random.default_rng(zlib.crc32(name.encode()))
-    found = (_watch(tensor, outputs[tensor.uid], draw) for tensor in graph.outputs)
-    return tuple(watched for watched in found if watched is not None)
-
-
-def _watch(tensor: Tensor, storage: Any, draw: np.random.Generator) -> Watched | None:
-    if tensor.elements == 0:
-        return None
+def find_places(tensor: Tensor, storage: Any, draw: np.random.Generator) -> list[int]:
+    """Where canaries may lie in an output, in bytes from its begin. `storage`: that of a run on
+    poison."""
     raw = np.ascontiguousarray(storage).view(np.uint8).reshape(-1)
     width = raw.size // tensor.span
-    index = [draw.integers(0, size, PLACES) for size in tensor.dims]
-    place = sum((i * s for i, s in zip(index, tensor.strides, strict=True)), np.zeros(1, np.int64))
-    rows = np.unique(place)[:, None] * width + np.arange(width)
-    rows = rows[~np.all(raw[rows] == poison_byte(tensor.data_type), axis=1)]
-    if not len(rows):
-        return None
-    offsets = rows.reshape(-1)
-    return Watched(tensor.uid, offsets, ~raw[offsets], width)
+    count = -(-CANARY_BYTES // width)
+    inner = [d for d, stride in zip(tensor.dims, tensor.strides, strict=True) if stride == 1 < d]
+    if tensor.elements == 0 or tensor.span < count or max(inner, default=1) < count:
+        return []
+    index = [
+        draw.integers(0, size - (count - 1) * (stride == 1 < size), PLACES)
+        for size, stride in zip(tensor.dims, tensor.strides, strict=True)
+    ]
+    first = sum((i * s for i, s in zip(index, tensor.strides, strict=True)), np.zeros(1, np.int64))
+    places = np.unique(first) * width
+    rows = raw[places[:, None] + np.arange(CANARY_BYTES)].reshape(len(places), -1, width)
+    is_written = ~np.any(np.all(rows == poison_byte(tensor.data_type), axis=2), axis=1)
+    return [int(at) for at in places[is_written]]
 
 
-def canaries_of(plan: Plan, stream: Stream, graph: Graph, outputs: Storages, name: str) -> Canaries:
-    """Canaries in the plan's outputs, where the plan says where these lie."""
-    watched = watch_outputs(graph, outputs, name)
-    locate, abilities = plan.abilities.locate_outputs, stream.abilities
-    if not watched or locate is None:
+def canaries_of(
+    plan: Plan, stream: Stream, graph: Graph, outputs: Storages, name: str, *, may_change: bool
+) -> Canaries:
+    """Canaries in the plan's outputs, where the plan says where these lie. `outputs`: those of a
+    run on poison; `name` is what places are drawn by. `may_change`: inputs too, on the host."""
+    number = zlib.crc32(name.encode())
+    draw, locate = np.random.default_rng(number), plan.abilities.locate_outputs
+    places = {} if locate is None else locate(upcoming=True)
+    found = {
+        tensor.uid: offsets
+        for tensor in graph.outputs
+        if tensor.uid in places
+        if (offsets := find_places(tensor, outputs[tensor.uid], draw))
+    }
+    locate_inputs = plan.abilities.locate_inputs if may_change else None
+    inputs = {} if locate_inputs is None else _host_inputs(graph, locate_inputs)
+    on_host = all(not isinstance(place, int) for place in places.values())
+    if on_host and (found or inputs):
+        widths = {t.uid: DTYPES[t.data_type].bytes for t in graph.inputs}
+        return HostCanaries(locate, found, inputs, widths, Random(name))  # noqa: S311
+    watch = stream.abilities.watch
+    if on_host or not found or watch is None or locate is None:
         return NoCanaries()
-    places = locate(upcoming=True)
-    if not places:
+    uid = max(found, key=lambda each: graph.by_uid[each].elements)
+    canary = draw.integers(0, 256, CANARY_BYTES, np.uint8)
+    watched = np.add.outer(np.array(found[uid]), np.arange(CANARY_BYTES)).reshape(-1)
+    full = np.tile(canary, len(found[uid]))
+    made = watch(watched, full)
+    if made is None:
         return NoCanaries()
-    draw = Random(name)  # noqa: S311
-    if not isinstance(next(iter(places.values())), int):
-        return HostCanaries(locate, plan.run, stream, abilities.runs_before, watched, draw)
-    if abilities.watch is None:
-        return NoCanaries()
-    largest = max(watched, key=lambda each: graph.by_uid[each.uid].elements)
-    watch = abilities.watch(largest.offsets, largest.canaries)
-    if watch is None:
-        return NoCanaries()
-    return DeviceCanaries(locate, plan.run, stream.mark, largest, watch, draw)
+    return DeviceCanaries(locate, plan.run, stream.mark, uid, full, made, Random(name))  # noqa: S311
+
+
+def _host_inputs(graph: Graph, locate: LocateInputs) -> dict[int, Bytes]:
+    """Memory of the inputs whose elements can take each other's values."""
+    places = locate()
+    return {
+        tensor.uid: _bytes(place)
+        for tensor in graph.inputs
+        if isinstance(place := places.get(tensor.uid), np.ndarray)
+        and DTYPES[tensor.data_type].kind == "float"
+        and DTYPES[tensor.data_type].bits >= 8
+        and tensor.elements > 1
+    }

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bench_schema.settings import RecordedSettings, rows_of
 
@@ -26,8 +26,28 @@ if TYPE_CHECKING:
 NONE = NoCanaries()
 
 Clock = Callable[[], int]
-Check = Callable[[int], bool]
-"""Called after sample i outside of the timed region; True when it disturbed the caches."""
+Hook = Callable[[], object]
+RunLikeSample = Callable[[Hook, Hook], int]
+"""One execution exactly as samples are taken, and how many nanoseconds it took. The first hook is
+called before the caches are brought into their state, the second right before the run."""
+
+
+class Check(Protocol):
+    """What is done beside the samples, outside of what they time."""
+
+    def after_sample(self, index: int, run: RunLikeSample) -> bool:
+        """After sample number `index`, where another one comes; True where it disturbed the
+        caches."""
+
+    def after_last(self, index: int, run: RunLikeSample) -> None:
+        """After the last one, number `index`."""
+
+    def before_block(self) -> None:
+        """A block of samples by the device's clock comes next."""
+
+    def after_block(self) -> None:
+        """It is done."""
+
 
 MOST_SAMPLES = rows_of(RecordedSettings)["iterations"].most
 """In a pass, whatever its times say: a sample takes 40 bytes of this process."""
@@ -103,7 +123,9 @@ def measure(
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
             estimate_ns = min(warmup) if warmup else 0
-            series["device_ns"] = on_device(plan, stream, budget, estimate_ns, canaries, clock)
+            series["device_ns"] = on_device(
+                plan, stream, budget, estimate_ns, canaries, clock, check
+            )
         series["e2e_ns"], stopped_by = end_to_end(plan, stream, budget, check, clock, canaries)
     return Measured({"e2e_ns": warmup}, series, stopped_by)
 
@@ -120,20 +142,48 @@ def end_to_end(
     samples: list[int] = []
     if budget.iterations == 0:
         return samples, "iterations"
-    synchronize, flush, keep = stream.synchronize, stream.flush, samples.append
-    executions, limit_ns = budget.executions, _limit_ns(budget)
+    synchronize, keep = stream.synchronize, samples.append
     count, began = 0, clock()
-    turns, runs = range(executions), _runs(plan)
+    sample = _sampler(plan, stream, budget.executions, clock)
+    while True:
+        keep(sample(canaries.before, canaries.touch))
+        canaries.after()
+        count += 1
+        stopped_by = _why_over(budget, count, clock() - began)
+        if stopped_by is None and check is not None and check.after_sample(count - 1, sample):
+            plan.run()  # brings the caches back to what the next sample expects
+            synchronize()
+            stopped_by = _why_over(budget, count, clock() - began)
+        if stopped_by is not None:
+            canaries.drain()
+            if check is not None:
+                check.after_last(count - 1, sample)
+            return samples, stopped_by
+
+
+def _why_over(budget: SamplingBudget, count: int, lasted_ns: int) -> str | None:
+    """The rule that ends a pass after so many samples; None: another one follows."""
+    if count >= budget.iterations and lasted_ns >= budget.min_time_ns:
+        return "iterations" if count == budget.iterations else "min time"
+    if lasted_ns >= _limit_ns(budget):
+        return "max time"
+    return "most samples" if count >= MOST_SAMPLES else None
+
+
+def _sampler(plan: Plan, stream: Stream, executions: int, clock: Clock) -> RunLikeSample:
+    synchronize, flush = stream.synchronize, stream.flush
+    turns, parts = range(executions), _runs(plan)
     # Right after something pushed everything out of the processor's caches: the timing loop once
     # without work. Else its own code, fetched from afar, is a microsecond of each sample.
     is_cold = stream.clock == "host" and flushes_caches(stream)
     rehearsal = ((None, ()),) if is_cold else ()
-    only = runs[0] if executions == len(runs) == 1 else None
-    passes = (*rehearsal, (only, runs))
-    while True:
-        canaries.before()
+    passes = (*rehearsal, (parts[0] if executions == len(parts) == 1 else None, parts))
+
+    def run_like_sample(before: Hook, touch: Hook) -> int:
+        before()
         flush()
         synchronize()
+        touch()
         for only, runs in passes:
             begin = clock()
             if only is not None:
@@ -144,20 +194,9 @@ def end_to_end(
                         run()
             synchronize()
             end = clock()
-        canaries.after()
-        keep((end - begin) // executions)
-        count += 1
-        disturbed = check is not None and check(count - 1)
-        lasted_ns = clock() - began
-        if count >= budget.iterations and lasted_ns >= budget.min_time_ns:
-            canaries.drain()
-            return samples, "iterations" if count == budget.iterations else "min time"
-        if lasted_ns >= limit_ns or count >= MOST_SAMPLES:
-            canaries.drain()
-            return samples, "max time" if lasted_ns >= limit_ns else "most samples"
-        if disturbed:
-            plan.run()  # brings the caches back to what the next sample expects
-            synchronize()
+        return (end - begin) // executions
+
+    return run_like_sample
 
 
 def _limit_ns(budget: SamplingBudget) -> float:
@@ -180,6 +219,7 @@ def on_device(
     estimate_ns: int,
     canaries: Canaries = NONE,
     clock: Clock = read_clock,
+    check: Check | None = None,
 ) -> list[int]:
     """Samples by the device's own clock, in blocks enqueued behind a closed gate.
 
@@ -199,7 +239,7 @@ def on_device(
         if each_ns > 0:
             left_ns = limit_ns - (clock() - began)
             count = max(1, int(min(count, left_ns / each_ns)))
-        marks, block_ns = _gated_block(plan, stream, budget.executions, count, canaries), 0
+        marks, block_ns = _gated_block(plan, stream, budget.executions, count, canaries, check), 0
         if forced_gates(stream) != forced:
             samples, began, forced = [], clock(), forced_gates(stream)
             block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
@@ -228,10 +268,18 @@ def on_device(
 
 
 def _gated_block(
-    plan: Plan, stream: Stream, executions: int, count: int, canaries: Canaries
+    plan: Plan,
+    stream: Stream,
+    executions: int,
+    count: int,
+    canaries: Canaries,
+    check: Check | None,
 ) -> list[tuple[object, object]]:
     """The marks around so many samples, which were enqueued behind one gate; they are done."""
     marks = []
+    if check is not None:
+        check.before_block()
+        stream.synchronize()  # a gate closes on an idle stream
     with stream.gate():
         for _ in range(count):
             canaries.before()
@@ -243,6 +291,8 @@ def _gated_block(
             canaries.after()
     stream.synchronize()
     canaries.drain()
+    if check is not None:
+        check.after_block()
     return marks
 
 

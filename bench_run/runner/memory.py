@@ -22,7 +22,8 @@ from bench_run.machine.memory import free_host_bytes
 from bench_run.machine.telemetry import free_memory_bytes
 from bench_run.streams.host import last_level_cache_bytes
 from bench_run.tensors.layout import memory_order
-from bench_run.validate.settings import CHANGED_SHARES, KEPT_BYTES
+from bench_run.tensors.rotation import most_sets
+from bench_run.validate.settings import KEPT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,8 +88,6 @@ def _is_in_order(tensor: Tensor) -> bool:
 KEPT_AT_A_TIME = 48 << 20
 """Outputs that a worker keeps while samples are taken, beside those of the first and the last: what
 is copied in the time for that (`worker/outputs.py`)."""
-OTHER_INPUTS_BYTES = 64 << 20
-"""Inputs are drawn once more where they are no larger."""
 USUAL = Scratch(outputs=2.0)
 """Of an engine that says nothing of its own, on a processor, in float32."""
 DEVICE_COPIES = 2
@@ -130,19 +129,18 @@ def _buffers(graph: Graph, cache: str, *, on_host: bool) -> int:
 
 
 def _while_checked(graph: Graph, here: int, beside: int) -> int:
-    """In the worker: buffers and the results that an engine allocates beside them, outputs of the
-    first run, of timed ones, of one more, of one on other inputs and of those on inputs that are
-    changed in part; and what is expected, in the memory's order."""
+    """In the worker: buffers and the results that an engine allocates beside them, the sets of
+    inputs, outputs of the first run and of iterations among the samples; and what is expected on
+    the usual inputs and on one other set, in the memory's order."""
     inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
-    again = 2 * inputs if inputs <= OTHER_INPUTS_BYTES else inputs
-    kept = 2 * outputs + min(KEPT_AT_A_TIME, KEPT_BYTES, 2 * outputs)
-    expected = sum(
+    sets = (1 + most_sets(graph)) * inputs
+    kept = 3 * outputs + min(KEPT_AT_A_TIME, KEPT_BYTES, 2 * outputs)
+    expected = 2 * sum(
         (1 if _is_in_order(t) else 2) * t.elements * (8 if DTYPES[t.data_type].bits >= 32 else 4)
         for t in graph.outputs
     )
     results = outputs if here else 0
-    in_part = len(CHANGED_SHARES) * outputs + inputs // 2  # and what the change overwrites
-    held = here - beside + results + again + 2 * outputs + kept + in_part
+    held = here - beside + results + sets + outputs + kept
     return held + max(beside - results, expected)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from bench_run.files import replacing
@@ -38,28 +38,38 @@ class Remembered:
         """Tolerances, and so results, differ with the arithmetic that is allowed."""
         path = Path(folder) / f"remembered-{math}"
         try:
-            allowed, results = pickle.loads(path.read_bytes())  # noqa: S301 - written below
-        except (OSError, EOFError, pickle.UnpicklingError):
+            found = msgspec.msgpack.decode(path.read_bytes(), type=_Kept)
+        except (OSError, msgspec.DecodeError):
             return cls(path)
-        return cls(path, allowed, results, len(results))
+        return cls(path, found.tolerances, found.results, len(found.results))
 
     def save(self) -> None:
         """Does nothing where nothing is new; what cannot be written is found out again."""
-        if len(self.results) == self.saved:
+        if len(self.results) == self.saved or self.tolerances is None:
             return
         with suppress(OSError), replacing(self.path) as part:
-            part.write_bytes(pickle.dumps((self.tolerances, self.results)))
+            part.write_bytes(msgspec.msgpack.encode(_Kept(self.tolerances, self.results)))
+
+
+class _Kept(msgspec.Struct):
+    """In the file."""
+
+    tolerances: dict[int, Tolerance]
+    results: dict[str, CheckResult]
 
 
 def make_checker(
-    graph: Graph, inputs: Callable[[], Storages], settings: ValidationSettings
+    graph: Graph, inputs: Callable[[], Storages], settings: ValidationSettings, place: int = 0
 ) -> tuple[OutputChecker, Remembered] | None:
-    """The checker of a graph's outputs, and what it remembers; None where nothing is expected.
-    `inputs` are asked for where tolerances are to be worked out."""
+    """The checker of a graph's outputs for set number `place` of its inputs, and what it remembers;
+    None where nothing is expected. `inputs` are asked for where tolerances are to be worked out."""
     if settings.expected is None:
         return None
-    known = Remembered.read(settings.expected, settings.math)
-    expected = load_expected(settings.expected)
+    folder = settings.expected if place == 0 else f"{settings.expected}/{place}"
+    if not Path(folder).is_dir():
+        return None
+    known = Remembered.read(folder, settings.math)
+    expected = load_expected(folder)
     if known.tolerances is None:
         known.tolerances = _tolerances(graph, inputs(), settings, expected)
     mismatches = settings.mismatches

@@ -42,7 +42,7 @@ class CheckResult:
     max_abs: Real
     checksum: str
     outputs: tuple[OutputValidation, ...]
-    accepted_with: Mapping[int, str] = field(default_factory=dict)
+    accepted_with: dict[int, str] = field(default_factory=dict)
     """By uid of a wrong output the first flag with which it would be right, if there is one."""
 
 

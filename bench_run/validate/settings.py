@@ -12,9 +12,6 @@ GOLDEN = "golden"
 """The reference by stored tensors."""
 KEPT_BYTES = 256 << 20
 """Once so much is kept of timed iterations, only the last one is kept besides."""
-CHANGED_SHARES = 1 / 4, 1 / 32
-"""Of each input, in runs whose outputs are kept as well: much, so that outputs change beyond their
-tolerance, and little, so that an answer which is known again by a few elements is found."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,8 @@ class ValidationSettings:
 
     reference: str
     expected: str | None
-    """Folder with one ``UID.npy`` for each output; None: outputs are not checked."""
+    """Folder with ``UID.npy`` for each output, and with ``N/UID.npy`` for set number N of the
+    inputs; None: outputs are not checked."""
     reason: str | None = None
     """Why nothing is expected."""
     source: Literal["computed", "read"] | None = None

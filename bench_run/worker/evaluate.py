@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench_run.engines import chain
-from bench_run.errors import OutputError
+from bench_run.errors import BenchRunError, OutputError
 from bench_run.files import writing
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view, to_storage
+from bench_run.tensors.rotation import input_sets
 from bench_run.worker.messages import Evaluated
 from bench_run.worker.reference_cache import ReferenceCache, key_of
 
@@ -87,27 +89,38 @@ def attempt(engine: Engine, request: Attempt) -> None:
 
 
 def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
-    """Store the expected outputs as ``UID.npy`` in the request's folder; then write golden tensors
+    """Store what is expected of each set of inputs (`tensors/rotation.py`) in the request's folder:
+    of the usual ones as ``UID.npy``, of set number N as ``N/UID.npy``; then write golden tensors
     where these are asked for. Raises `OutputError`: the folder is there if that was about them."""
     graph, folder = request.graph, Path(request.folder)
-    if request.data.golden is not None and not request.engine and request.write_golden is None:
-        stored = golden_of(graph, request.data).outputs
-        golden = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in stored.items()}
-        _store(graph, golden, folder)
-        return Evaluated()
     inputs = inputs_of(graph, request.data)
-    expected: Arrays
-    if engine is not None:
-        storages = run_engine(engine, graph, inputs)
-        expected = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in storages.items()}
-    elif request.write_golden is None:
-        return _formulas(request, inputs, folder)
+    expected: Arrays | None = None
+    answer = Evaluated()
+    if request.write_golden is not None or engine is not None:
+        expected = _compute(engine, graph, inputs)
+        _store(graph, expected, folder)
+        answer = Evaluated("computed" if engine is None else None)
+    elif request.data.golden is not None:
+        stored = golden_of(graph, request.data).outputs
+        _store(graph, {u: logical_view(s, graph.by_uid[u]) for u, s in stored.items()}, folder)
     else:
-        expected = compute_expected(graph, inputs)
-    _store(graph, expected, folder)
-    if request.write_golden is not None:
+        answer = _formulas(request, inputs, folder)
+    for place, others in enumerate(input_sets(graph, request.data, inputs)[1:], 1):
+        with suppress(BenchRunError):  # outputs of this set are not checked
+            if engine is None:
+                _formulas(request, others, folder / str(place))
+            else:
+                _store(graph, _compute(engine, graph, others), folder / str(place))
+    if expected is not None and request.write_golden is not None:
         _write_golden(request, inputs, expected)
-    return Evaluated(None if request.engine else "computed")
+    return answer
+
+
+def _compute(engine: Engine | None, graph: Graph, inputs: Storages) -> Arrays:
+    if engine is None:
+        return compute_expected(graph, inputs)
+    outputs = run_engine(engine, graph, inputs)
+    return {uid: logical_view(s, graph.by_uid[uid]) for uid, s in outputs.items()}
 
 
 def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:

@@ -8,27 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.document import Checks, Validation
 
 from bench_run.engines.reported import Reports
-from bench_run.errors import BenchRunError, EngineError
+from bench_run.errors import EngineError
 from bench_run.graph.dtypes import array_type
-from bench_run.measure.contents import draw_moves, moved
-from bench_run.tensors.data import Data, inputs_of
 from bench_run.tensors.host_memory import in_place
 from bench_run.tensors.layout import describe, plain_array, storage_size
+from bench_run.tensors.rotation import input_sets
 from bench_run.validate.expected import make_checker
-from bench_run.validate.outputs import (
-    CheckResult,
-    OutputChecker,
-    checksum,
-    save_outputs,
-    validation,
-)
-from bench_run.validate.settings import CHANGED_SHARES, KEPT_BYTES
+from bench_run.validate.outputs import CheckResult, save_outputs, validation
+from bench_run.validate.settings import KEPT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,11 +29,15 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Plan
     from bench_run.graph.model import Graph
     from bench_run.measure.canaries import Canaries
-    from bench_run.measure.contents import Contents, Move
-    from bench_run.measure.probes import Probes
+    from bench_run.measure.loop import RunLikeSample
+    from bench_run.measure.rotation import Rotation
+    from bench_run.streams.base import Stream
+    from bench_run.tensors.data import Data
     from bench_run.tensors.layout import Storage, Storages
     from bench_run.validate.settings import ValidationSettings
-    from bench_run.validate.tolerance import Tolerance
+
+    Addresses = Mapping[int, int]
+    """By uid."""
 
 
 # What a plan left in its outputs, read as fast as the device gives it.
@@ -48,17 +45,6 @@ if TYPE_CHECKING:
 # Whoever measures holds the device alone, and nobody else can meanwhile. Reading outputs takes
 # longer than measuring: so copies of them stay on the device until others may use it too, and the
 # host's memory that they are read into is in place before.
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bench_run.engines.base import Plan
-    from bench_run.graph.model import Graph
-    from bench_run.streams.base import Stream
-    from bench_run.tensors.layout import Storages
-
-    Addresses = Mapping[int, int]
-    """By uid."""
 
 ALIGNMENT = 256
 """Of each output in a copy."""
@@ -211,9 +197,11 @@ class OutputReader:
 
 SHARE_OF_KEEPING = 0.05
 """Of the budget: what keeping outputs may take while samples are taken; the rest is for checks."""
+SAMPLES_EACH = 8
+"""Samples for each iteration on another set: it takes two runs. Each set has one at least, as far
+as the budget goes."""
 BYTES_EACH_ROUND = 64 * 1024**2
-"""Larger inputs are compared with their copy in the first round only; where outputs are larger runs
-on changed inputs are read in the first round only."""
+"""Larger inputs are compared with their copy in the first round only."""
 
 
 @dataclass(frozen=True)
@@ -229,10 +217,13 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class ChangedRun:
-    """A run on inputs that were changed in part, and what it left."""
+class Kept:
+    """What an iteration left."""
 
-    moves: tuple[Move, ...]
+    iteration: int
+    """The sample before it; -1 where these are by the device's clock."""
+    index: int
+    """Number of the set of inputs that it ran on."""
     outputs: Storages
 
 
@@ -244,34 +235,26 @@ class LeftOutputs:
     graph: Graph
     first: Storages
     """Of the first run; empty where nothing is going to be checked."""
-    timed: tuple[tuple[int, Storages], ...]
-    """Of timed iterations, in order."""
-    after: Storages
-    """Of one more run, on outputs that were poisoned in full."""
-    replaced: Storages | None
-    """The same, read once other inputs had taken the place of those; None: nobody looked."""
-    elsewhere: Storages | None
-    """What came of the other inputs."""
-    in_part: tuple[ChangedRun, ...]
+    kept: tuple[Kept, ...]
+    """In order."""
     changed_inputs: tuple[int, ...] | None
     looked: int
     """Iterations on canaries."""
     untouched: int
     """Those that left them as they were."""
     repeats: int
-    spent_ns: int
-    """What keeping outputs took while samples were taken."""
+    """Iterations on poisoned outputs, after the first run."""
 
 
 class OutputKeeper:
-    """Keeps what a plan leaves while it is measured: outputs of the first run, of the first and the
-    last timed iteration and of others at random, and of one more run afterwards.
+    """Keeps what a plan leaves while it is measured: outputs of the first run, and of iterations
+    that run on another set of inputs among the samples.
 
-    Where the plan's outputs can be reached, each timed iteration runs on canaries, or others right
-    before it do (see `bench_run.measure.canaries`), and what is kept are the outputs it left.
-    Elsewhere the iteration is repeated on poisoned outputs, and those are kept. Nothing is checked
+    Such an iteration is called exactly as a sample is. Once it is over yet another set takes the
+    place of its inputs, and only then its outputs are read: what an engine leaves for later comes
+    out wrong. Where there is one set only the outputs are poisoned instead. Nothing is checked
     here: no sample waits for that, and neither does anybody who wants the device. Where the device
-    can hold copies, they are read once it is no longer held alone (`run_again`).
+    can hold copies, they are read once it is no longer held alone (`finish`).
     """
 
     def __init__(
@@ -281,49 +264,42 @@ class OutputKeeper:
         first: Storages,
         canaries: Canaries,
         reader: OutputReader,
-        *,
-        wanted: bool,
+        rotation: Rotation | None,
+        restore: Callable[[], None] | None = None,
     ) -> None:
         """`first`: what the first run left on poisoned outputs, which `reader` has just read.
-        `wanted`: whether anything is going to be checked."""
+        `rotation`: None where nothing is going to be checked. `restore` puts the inputs in place
+        that outputs are checked for; None: samples run on these."""
         self.plan, self._reader, self.arrive = plan, reader, reader.arrive
-        self.upload: Callable[[Storages], None] | None = None
-        """In place of the plan's own."""
-        self.restore: Callable[[], None] | None = None
-        """Puts the inputs in place that outputs are checked for; None: samples run on these."""
-        self.probes: Probes | None = None
-        """Runs among the samples."""
-        self.canaries = canaries
-        self.subject = subject
-        self.wanted = wanted
-        self.first = first if wanted else {}
-        self.kept: list[tuple[int, Storages]] = []
-        """Timed iterations, in order."""
-        self.after: Storages = {}
-        """Of one more run, on outputs that were poisoned in full."""
+        self.canaries, self.subject = canaries, subject
+        self._rotation, self._restore = rotation, restore
+        self.wanted = rotation is not None
+        self.first = first if self.wanted else {}
+        self.kept: list[Kept] = []
         self.changed_inputs: tuple[int, ...] | None = None
-        self.elsewhere: Storages | None = None
-        """What came of other inputs."""
-        self._replaced: Storages | None = None
-        self._in_part: list[ChangedRun] = []
         self.repeats = 0
         self.spent_ns = 0
         """What keeping outputs took while samples were taken."""
         self._budget_ns = round(subject.settings.budget_s * 1e9 * SHARE_OF_KEEPING)
         self._draw = random.Random(f"{subject.case_id} {subject.round_index}")  # noqa: S311
-        self._share = 1.0
         self._kept_bytes = 0
-        self._held: list[int] = []
-        """Timed iterations whose outputs the device holds, in order."""
-        if wanted:
-            # Room for the first and the last timed iteration, and for as many others as the budget
-            # can read.
-            others = max(0, subject.iterations - 2)
+        self._held: list[tuple[int, int]] = []
+        """Iteration and set of each copy that the device holds, in order."""
+        others = [] if rotation is None else list(range(1, rotation.count))
+        by = subject.round_index % max(1, len(others))
+        self._upcoming = others[by:] + others[:by]
+        """Other sets, in the order in which they come up."""
+        among = range(1, max(1, subject.iterations - 1))
+        more = max(len(others) - 1, subject.iterations // SAMPLES_EACH)
+        self._due = {0, *self._draw.sample(among, min(len(among), more))}
+        """Samples after which another set comes up."""
+        self._block: tuple[Mapping[int, Storage | int], int] | None = None
+        self._has_block = False
+        """Whether outputs of a block were kept; of one in each round they are."""
+        if self.wanted:
             affordable = self._budget_ns // max(1, reader.took_ns)
             fits = KEPT_BYTES // max(1, reader.nbytes)
-            reader.reserve(2 + min(others, affordable, fits))
-            if reader.room:
-                self._share = (reader.room - 2) / max(1, subject.iterations - 1)
+            reader.reserve(3 + min(more, affordable, fits))
 
     def left(self) -> LeftOutputs:
         """Once all of it was kept."""
@@ -331,95 +307,132 @@ class OutputKeeper:
             case_id=self.subject.case_id,
             graph=self.subject.graph,
             first=self.first,
-            timed=tuple(self.kept),
-            after=self.after,
-            replaced=self._replaced,
-            elsewhere=self.elsewhere,
-            in_part=tuple(self._in_part),
+            kept=tuple(self.kept),
             changed_inputs=self.changed_inputs,
             looked=self.canaries.looked,
             untouched=self.canaries.untouched,
             repeats=self.repeats,
-            spent_ns=self.spent_ns,
         )
 
-    def timed_check(self, iteration: int) -> bool:
-        """After a timed iteration; returns whether its outputs were kept, or other runs followed.
+    def after_sample(self, index: int, run: RunLikeSample) -> bool:
+        """One more iteration on another set, after the first sample and after some at random."""
+        if index > 0 and not self._is_due(index):
+            return False
+        return self._check(index, run, is_last=False)
 
-        The first one's are, then others' at random: as many as the budget pays for.
-        """
-        if not self.wanted or not self._is_chosen(iteration):
-            return self.probes is not None and self.probes.after_sample(iteration)
+    def after_last(self, index: int, run: RunLikeSample) -> None:
+        """One more on the usual inputs."""
+        if index == 0:
+            self._check(index, run, is_last=False)
+        self._check(index, run, is_last=True)
+
+    def _check(self, index: int, run: RunLikeSample, *, is_last: bool) -> bool:
+        if self._rotation is None:
+            return False
         begin = time.perf_counter_ns()
-        self._keep(iteration)
+        self.canaries.restore()
+        if self._restore is not None or self._rotation.count == 1:
+            self._repeat(index)
+        elif is_last:
+            self._run_on_usual(index, run)
+        else:
+            self._run_on(self._next(), index, run)
         self.spent_ns += time.perf_counter_ns() - begin
-        if iteration == 0 and not self._held:
-            left_ns = max(0, self._budget_ns - self.spent_ns)
-            affordable = left_ns / max(1, self.spent_ns)
-            self._share = affordable / max(1, self.subject.iterations - 1)
         return True
 
-    def _is_chosen(self, iteration: int) -> bool:
-        if iteration == 0:
-            return True
-        if self._held:  # the last room is for the last iteration
-            return self._reader.room > 1 and self._draw.random() < self._share
+    def _is_due(self, index: int) -> bool:
         fits = self.spent_ns < self._budget_ns and self._kept_bytes < KEPT_BYTES
-        return fits and self._draw.random() < self._share
+        return index in self._due and fits and (not self._held or self._reader.room > 1)
 
-    def _keep(self, iteration: int) -> None:
-        """What the iteration left; where that says nothing of it, what it leaves when repeated."""
-        if not self.canaries.watching or self.restore is not None:
-            self._repeat()
-        if self._reader.hold():
-            self._held.append(iteration)
+    def _next(self) -> int:
+        self._upcoming.append(self._upcoming.pop(0))
+        return self._upcoming[-1]
+
+    def _run_on(self, target: int, index: int, run: RunLikeSample) -> None:
+        rotation = self._rotation
+        assert rotation is not None
+        places = rotation.find()
+        run(_nothing, lambda: rotation.write(places, target))
+        rotation.write(places, self._other(target))
+        self._keep(index, target)
+        rotation.write(places, 0)
+
+    def _run_on_usual(self, index: int, run: RunLikeSample) -> None:
+        """Right after a run on another set."""
+        rotation = self._rotation
+        assert rotation is not None
+        places = rotation.find()
+        rotation.write(places, self._other(0))
+        self.plan.run()
+        rotation.write(places, 0)
+        self._run_on(0, index, run)
+
+    def _other(self, target: int) -> int:
+        assert self._rotation is not None
+        others = [index for index in range(self._rotation.count) if index != target]
+        return self._draw.choice(others)
+
+    def before_block(self) -> None:
+        if self._rotation is None or self._restore is not None or self._rotation.count == 1:
             return
-        outputs = self._reader.read()
-        self.kept.append((iteration, outputs))
-        self._kept_bytes += sum(storage.nbytes for storage in outputs.values())
-
-    def _repeat(self) -> None:
-        """Once more, with nothing of the run before left in the outputs."""
-        self.repeats += 1
-        if self.restore is not None:
-            self.restore()
-        self.plan.poison()
+        self._block = places, target = self._rotation.find(), self._next()
+        self._rotation.write(places, target)
         self.plan.run()
 
-    def keep_last(self, iterations: int) -> None:
-        """Before anything else runs: the last timed iteration is kept whatever the budget says."""
-        last = max((*self._held, *(iteration for iteration, _ in self.kept)), default=-1)
-        if self.wanted and last != iterations - 1:
-            self._keep(iterations - 1)
+    def after_block(self) -> None:
+        """Where copies of the buffers take turns another one ran last."""
+        if self._block is None or self._rotation is None:
+            return
+        places, target = self._block
+        self._block = None
+        if places == self._rotation.find() and not self._has_block and self._reader.room:
+            self._has_block = True
+            self._rotation.write(places, self._other(target))
+            self._keep(-1, target)
+        self._rotation.write(places, 0)
+        self.plan.run()
+
+    def _keep(self, iteration: int, index: int) -> None:
+        if self._reader.hold():
+            self._held.append((iteration, index))
+            return
+        outputs = self._reader.read()
+        self.kept.append(Kept(iteration, index, outputs))
+        self._kept_bytes += sum(storage.nbytes for storage in outputs.values())
+
+    def _repeat(self, index: int) -> None:
+        """Once more on the usual inputs, with nothing of the run before left in the outputs."""
+        self.repeats += 1
+        if self._restore is not None:
+            self._restore()
+        self.plan.poison()
+        self.plan.run()
+        self._keep(index, 0)
 
     def expect(self) -> None:
-        """Memory of the host for `run_again` and `run_on` is in place from here on."""
+        """Memory of the host for `finish` is in place from here on."""
         if self.wanted:
-            self._reader.expect(len(self._held) + 1 + 2 * self.wants_other_inputs)
+            self._reader.expect(len(self._held))
 
     @property
     def looks_at_inputs(self) -> bool:
-        """Whether `run_again` compares them."""
+        """Whether `finish` compares them."""
         if not self.wanted or self.plan.abilities.changed_inputs is None:
             return False
         size = sum(tensor.bytes for tensor in self.subject.graph.inputs)
         return self.subject.round_index == 0 or size <= BYTES_EACH_ROUND
 
-    def run_again(self, inputs: Storages) -> None:
-        """What the device holds is read; runs on inputs that are changed in part, read as they are;
-        one more run, on outputs that are poisoned in full; then whether the inputs are what they
-        were."""
+    def finish(self, inputs: Storages) -> None:
+        """What the device holds is read; then whether the inputs are what they were after a run."""
         if not self.wanted:
             return
-        self.kept += zip(self._held, self._reader.fetch(), strict=True)
-        self.kept.sort(key=lambda each: each[0])
+        held = zip(self._held, self._reader.fetch(), strict=True)
+        self.kept += [Kept(*place, outputs) for place, outputs in held]
         self._held = []
-        if self.probes is not None and self.probes.contents is not None and self._reads_changed:
-            self._run_changed(self.probes.contents)
-        self._repeat()
-        self.after = self._reader.read()
         changed_inputs = self.plan.abilities.changed_inputs
         if self.looks_at_inputs and changed_inputs is not None:
+            if self._restore is not None:
+                self._restore()
             changed, reports = changed_inputs(inputs), Reports(self.subject.case_id)
             self.changed_inputs = uids = reports.read("changed_inputs()", lambda: changed)
             if not inputs.keys() >= set(uids):
@@ -427,105 +440,21 @@ class OutputKeeper:
                     f"{self.subject.case_id}: changed_inputs() names no input: {uids}"
                 )
 
-    @property
-    def _reads_changed(self) -> bool:
-        size = sum(tensor.bytes for tensor in self.subject.graph.outputs)
-        return self.subject.round_index == 0 or size <= BYTES_EACH_ROUND
 
-    def _run_changed(self, contents: Contents) -> None:
-        """Nothing of the engine is called before, where it tells where its inputs lie: what it
-        would do in `upload`, `poison` or `flush` is not done."""
-        for share in CHANGED_SHARES:
-            moves = draw_moves(contents.tensors, share, self._draw)
-            contents.change(moves)
-            self.plan.run()
-            self._in_part.append(ChangedRun(moves, self._reader.read()))
-            contents.restore()
-
-    @property
-    def wants_other_inputs(self) -> bool:
-        return self.wanted and self.subject.round_index == 0
-
-    def run_on(self, others: Storages) -> None:
-        """The plan's last run. An engine that fails on other inputs of the same kind says nothing
-        of those that it was timed on."""
-        with suppress(EngineError):
-            upload = self.plan.upload if self.upload is None else self.upload
-            upload(others)
-            if self.restore is None:  # else other layers ran, too
-                self._replaced = self._reader.read()
-            self._repeat()
-            self.elsewhere = self._reader.read()
-
-
-# Whether outputs follow the inputs: one run on other inputs, at the end of a case's first round.
-#
-# All iterations have the same inputs, so an engine that gives back what it computed before, or
-# found somewhere, would look right in every one of them.
-
-LARGEST_BYTES = 64 * 1024**2
-"""Of inputs; drawing larger ones takes too long."""
-
-
-def draw_other_inputs(graph: Graph, data: Data) -> Storages | None:
-    """Of another seed; None where these are too large, or would be the same."""
-    if sum(tensor.bytes for tensor in graph.inputs) > LARGEST_BYTES:
-        return None
-    try:
-        others = inputs_of(graph, replace(data, seed=data.seed + 1, golden=None, cache=None))
-        usual = inputs_of(graph, data)
-    except BenchRunError:  # golden tensors of a graph for which no data could be drawn
-        return None
-    same = all(np.array_equal(_bytes(others[uid]), _bytes(usual[uid])) for uid in others)
-    return None if same else others
-
-
-def _bytes(storage: Storage) -> Storage:
-    return np.ascontiguousarray(storage).view(np.uint8)
-
-
-def find_ignored(
-    left: LeftOutputs,
-    data: Data,
-    inputs: Callable[[], Storages],
-    tolerances: Mapping[int, Tolerance],
-) -> str | None:
-    """Which inputs gave the outputs of the usual ones, in words; these are wrong for them."""
-    usual = checksum(left.graph, left.after)
-    if left.elsewhere is not None and usual == checksum(left.graph, left.elsewhere):
-        others = draw_other_inputs(left.graph, data)
-        if others is not None and _are_wrong(left.graph, others, left.elsewhere, tolerances):
-            return "other inputs gave the same ones"
-    for run in left.in_part:
-        if usual == checksum(left.graph, run.outputs):
-            others = moved(inputs(), run.moves)
-            if _are_wrong(left.graph, others, run.outputs, tolerances):
-                return "inputs that were changed in part gave the same ones"
+def _nothing() -> None:
     return None
 
 
-def _are_wrong(
-    graph: Graph, inputs: Storages, outputs: Storages, tolerances: Mapping[int, Tolerance]
-) -> bool:
-    from bench_run.worker.evaluate import compute_expected  # few outputs need it
-
-    try:
-        expected = compute_expected(graph, inputs)
-    except BenchRunError:  # nobody knows
-        return False
-    return OutputChecker(graph, expected, tolerances, 0).check(outputs).mismatched > 0
-
-
-# The outputs of one round, the first run's and, as far as the time allows, the timed ones', held
-# against what is expected of them.
+# The outputs of one round, the first run's and those that were kept, held against what is expected
+# of them on the inputs that each of them had.
 #
 # That is done element by element in float64, unless an earlier iteration or round of the same graph
 # left the very same bytes: then the result is the same.
 
 
 class OutputValidator:
-    """Holds what was kept against what is expected: the first run, the first and the last timed
-    iteration and the run afterwards always, other iterations as far as the budget allows."""
+    """Holds what was kept against what is expected: the first run and the last iteration on each
+    set always, others as far as the budget allows."""
 
     def __init__(
         self,
@@ -536,54 +465,65 @@ class OutputValidator:
     ) -> None:
         """`data`: where inputs come from; `inputs` are asked for where the tolerances are not known
         from an earlier round."""
-        self._left = left
-        self._settings, self._graph = settings, left.graph
-        self._checker: OutputChecker | None = None
-        self._rows: list[tuple[int, int, Any, str]] = []
-        self._results: list[CheckResult] = []
-        self._last: CheckResult | None = None
-        self._ignores_inputs: str | None = None
-        self._computed_late = False
-        made = make_checker(self._graph, inputs, settings)
-        if made is not None:
-            self._checker, known = made
-            self._check(self._checker)
-            known.save()
-            if known.tolerances is not None:
-                self._ignores_inputs = find_ignored(left, data, inputs, known.tolerances)
-            if left.replaced is not None:
-                replaced = checksum(self._graph, left.replaced)
-                self._computed_late = replaced != checksum(self._graph, left.after)
+        self._left, self._settings, self._graph = left, settings, left.graph
+        self._results: list[tuple[int, int, CheckResult]] = []
+        """Iteration, set and result."""
+        self._sets: tuple[Storages, ...] = ()
+        self._inputs, self._data = inputs, data
+        self._is_checked = self._check()
 
-    def _check(self, checker: OutputChecker) -> None:
-        left = self._left
-        self._results.append(checker.check(left.first))
-        if self._settings.save_outputs is not None:
-            folder = Path(self._settings.save_outputs)
-            save_outputs(folder, left.case_id, left.first, self._graph)
-        end_ns = time.perf_counter_ns() + round(self._settings.budget_s * 1e9) - left.spent_ns
-        always = {left.timed[0][0], left.timed[-1][0]} if left.timed else set()
-        for iteration, outputs in left.timed:
-            if iteration in always or time.perf_counter_ns() < end_ns:
-                result = checker.check(outputs)
-                self._rows.append((iteration, result.mismatched, result.max_abs, result.checksum))
-                self._results.append(result)
-        self._last = checker.check(left.after)
+    def _check(self) -> bool:
+        """Whether anything is expected."""
+        left, graph, settings = self._left, self._graph, self._settings
+        usual = make_checker(graph, self._inputs, settings)
+        if usual is None:
+            return False
+        self._results.append((-1, 0, usual[0].check(left.first)))
+        if settings.save_outputs is not None:
+            save_outputs(Path(settings.save_outputs), left.case_id, left.first, graph)
+        end_ns = time.perf_counter_ns() + round(settings.budget_s * 1e9)
+        last = {each.index: each for each in left.kept}
+        for index in sorted(last):
+            made = (
+                usual if index == 0 else make_checker(graph, self._of_set(index), settings, index)
+            )
+            if made is None:
+                continue
+            checker, known = made
+            for each in left.kept:
+                is_due = each is last[index] or time.perf_counter_ns() < end_ns
+                if each.index == index and is_due:
+                    self._results.append((each.iteration, index, checker.check(each.outputs)))
+            known.save()
+        usual[1].save()
+        return True
+
+    def _of_set(self, index: int) -> Callable[[], Storages]:
+        def made() -> Storages:
+            if not self._sets:
+                self._sets = input_sets(self._graph, self._data, self._inputs())
+            return self._sets[index]
+
+        return made
 
     def checks(self) -> Checks | None:
-        if self._checker is None:
+        """Of iterations on the usual inputs; equal sums are equal results."""
+        if not self._is_checked:
             return None
-        columns = tuple(zip(*self._rows, strict=True)) or ((), (), (), ())
-        return Checks(*columns)
+        rows = [
+            (iteration, result.mismatched, result.max_abs, result.checksum)
+            for iteration, index, result in self._results[1:]
+            if index == 0 and iteration >= 0
+        ]
+        return Checks(*(tuple(zip(*rows, strict=True)) or ((), (), (), ())))
 
     def validation(self) -> Validation:
-        settings = self._settings
-        if self._checker is None:
+        settings, left = self._settings, self._left
+        if not self._is_checked:
             reason = settings.reason or "no reference was requested"
             result = Validation("not checked", settings.reference, reason, (), 0, 0, None)
         else:
             result = self._of_checked_runs()
-        left = self._left
         changed = left.changed_inputs
         result = replace(
             result,
@@ -600,13 +540,6 @@ class OutputValidator:
         if changed:
             names = ", ".join(describe(self._graph.by_uid[uid]) for uid in changed)
             problems.append(f"the engine wrote into its inputs: {names}")
-        if self._ignores_inputs is not None:
-            problems.append(f"the outputs do not follow the inputs: {self._ignores_inputs}")
-        if self._computed_late:
-            problems.append(
-                "the outputs are computed when they are read: other inputs changed them, though "
-                "nothing ran"
-            )
         if not problems:
             return result
         also = [result.reason] if result.status == "failed" and result.reason else []
@@ -619,13 +552,27 @@ class OutputValidator:
         )
 
     def _of_checked_runs(self) -> Validation:
-        """Of the first run and the checked iterations; where these are right, of the last run."""
+        """Where the usual inputs gave what is right and others did not, that is said."""
         reference, graph = self._settings.reference, self._graph
-        result = validation(reference, graph, self._results)
-        if result.status == "failed" or self._last is None or not self._last.mismatched:
-            return result
-        last = validation(reference, graph, [self._last])
+        results = [result for _, _, result in self._results]
+        found = validation(reference, graph, results)
+        sums: dict[int, list[str]] = {}
+        for _, index, result in self._results:
+            sums.setdefault(index, []).append(result.checksum)
+        repeated = [each for each in sums.values() if len(each) > 1]
+        same = all(len(set(each)) == 1 for each in repeated) if repeated else None
+        found = replace(found, deterministic=same)
+        wrong = {index for _, index, result in self._results if result.mismatched}
+        if not wrong or 0 in wrong:
+            return found
         reason = (
-            f"right in the first run, but wrong when run again on poisoned outputs: {last.reason}"
+            "the outputs do not follow the inputs: right on the usual ones, wrong on "
+            f"{len(wrong)} of {len(sums) - 1} other sets: {_without_begin(found.reason)}"
         )
-        return replace(result, status="failed", reason=reason, outputs=last.outputs)
+        return replace(found, reason=reason)
+
+
+def _without_begin(reason: str | None) -> str:
+    """Without *right in the first run*."""
+    words = reason or ""
+    return words.partition("checked iterations: ")[2] or words

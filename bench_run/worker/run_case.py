@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import platform
-import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +34,6 @@ from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock import read_clock
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
-from bench_run.measure.contents import contents_of
 from bench_run.measure.energy import Used, measure_energy
 from bench_run.measure.kernel_pass import (
     Recorded,
@@ -47,9 +44,10 @@ from bench_run.measure.kernel_pass import (
 )
 from bench_run.measure.loop import Measured, SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
-from bench_run.measure.probes import Probes
-from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_burning, find_pending
+from bench_run.measure.rotation import rotate_inputs
+from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_hidden
 from bench_run.tensors.data import inputs_of
+from bench_run.tensors.rotation import SETS, input_sets
 from bench_run.worker.judge import write_outputs
 from bench_run.worker.messages import case_of, outcome_of
 from bench_run.worker.outputs import (
@@ -57,15 +55,18 @@ from bench_run.worker.outputs import (
     OutputReader,
     OutputValidator,
     Subject,
-    draw_other_inputs,
 )
 from bench_run.worker.within_pass import within_pass
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan
+    from bench_run.measure.rotation import Rotation
     from bench_run.tensors.layout import Storages
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse, RunCase
+
+SETS_FACT = "input sets"
+"""What the document calls the number of sets that took turns, where it is not the usual one."""
 
 Phase = Callable[[str, int], None]
 """Called with each phase, and how many nanoseconds of the one before went into checks."""
@@ -141,14 +142,23 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
         _first_run(engine, plan, inputs, request, timeline)
         timeline.host_peak_bytes = host_peak.taken_bytes()
         outputs = reader.read()
-        reached = contents_of(plan, engine.stream, request.graph, inputs)
-        with within_pass(engine, request, plan, inputs) as within:
+        wanted, in_pass = request.validation_settings.wanted, request.surroundings is not None
+        rotation: Rotation | None = None
+        if wanted:
+            sets = (inputs,) if in_pass else input_sets(request.graph, request.data, inputs)
+            rotation = rotate_inputs(plan, engine.stream, sets)
+            del sets
+        with (
+            closing(rotation or reader),
+            within_pass(engine, request, plan, inputs) as within,
+        ):
             del inputs
             name = f"{request.case_id} {request.round_index}"
             left = outputs if within.run_in_place is None else within.run_in_place()
-            canaries = canaries_of(plan, engine.stream, request.graph, left, name)
-            with closing(canaries), closing(reached or canaries):
-                wanted = request.validation_settings.wanted
+            canaries = canaries_of(
+                plan, engine.stream, request.graph, left, name, may_change=wanted and not in_pass
+            )
+            with closing(canaries):
                 subject = Subject(
                     request.case_id,
                     request.graph,
@@ -156,14 +166,14 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                     request.round_index,
                     request.budget.iterations,
                 )
-                keeper = OutputKeeper(plan, subject, outputs, canaries, reader, wanted=wanted)
-                keeper.upload, keeper.restore = within.upload, within.restore
+                restore = within.restore
+                keeper = OutputKeeper(plan, subject, outputs, canaries, reader, rotation, restore)
                 timeline.claim("free")
                 del left, outputs
-                if not within.runs_others:
-                    draw = Random(name)  # noqa: S311
-                    keeper.probes = Probes(plan, engine.stream, canaries, reached, draw)
-                return _measured_case(engine, keeper, request, timeline, started, within.facts)
+                facts = dict(within.facts)
+                if rotation is not None and rotation.count < SETS:
+                    facts[SETS_FACT] = str(rotation.count)
+                return _measured_case(engine, keeper, request, timeline, started, facts)
     except (UnsupportedGraphError, EngineError, MemoryError) as error:
         return case_of(request, outcome_of(error, timeline.current))
     finally:
@@ -214,15 +224,11 @@ def _measured_case(
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
     threads = ThreadWatch(timeline.run.threads)
-    if keeper.probes is not None:
-        tensors = request.graph.outputs, request.graph.inputs
-        sizes = (sum(tensor.bytes for tensor in each) for each in tensors)
-        keeper.probes.expect(budget.iterations, budget.first_run_ns, *sizes)
-    measured = measure(plan, engine.stream, budget, keeper.timed_check, canaries=keeper.canaries)
+    measured = measure(plan, engine.stream, budget, keeper, canaries=keeper.canaries)
+    keeper.canaries.restore()
     implausible = threads.reason()
     after = observe(engine.facts.device, engine.stream)
     host.end()
-    keeper.keep_last(len(measured.series["e2e_ns"]))
     if asks_for_records(engine.stream, measured.series.get("device_ns", ())):
         _wait_for_clock(engine, request.budget.rest_s, timeline)
     timeline.enter("measure", keeper.spent_ns)
@@ -230,9 +236,7 @@ def _measured_case(
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     reports = Reports(request.engine)
     facts = {**facts, **ask_witness(plan, reports)}
-    implausible = implausible or _find_unfinished(engine, keeper, measured)
-    if implausible is None and keeper.probes is not None:
-        implausible = keeper.probes.reason(measured.series["e2e_ns"])
+    implausible = implausible or _find_hidden(engine, keeper, measured)
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
     checks, validation = _validate(keeper, request, timeline)
@@ -274,19 +278,13 @@ def _measured_case(
     )
 
 
-def _find_unfinished(engine: Engine, keeper: OutputKeeper, measured: Measured) -> str | None:
-    """What worked on when samples had ended, in one line."""
+def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> str | None:
+    """Why samples are not the time of an iteration, in one line."""
     subject, samples = keeper.subject, measured.series["e2e_ns"]
-    if not samples:
+    size = sum(tensor.bytes for tensor in subject.graph.outputs)
+    if not samples or (subject.round_index > 0 and size > LARGE_BYTES):
         return None
-    is_first = subject.round_index == 0
-    run, synchronize = keeper.plan.run, engine.stream.synchronize
-    found = None
-    if is_first or sum(tensor.bytes for tensor in subject.graph.outputs) <= LARGE_BYTES:
-        found = find_pending(run, synchronize, keeper.arrive, samples)
-    if found is None and is_first:
-        found = find_burning(run, synchronize, statistics.median(samples))
-    return found
+    return find_hidden(keeper.plan.run, engine.stream.synchronize, keeper.arrive, samples)
 
 
 def _take_device(engine: Engine, request: RunCase, timeline: Timeline) -> None:
@@ -309,7 +307,7 @@ def _take_device(engine: Engine, request: RunCase, timeline: Timeline) -> None:
 def _validate(
     keeper: OutputKeeper, request: RunCase, timeline: Timeline
 ) -> tuple[Checks | None, Validation | None]:
-    """One more run, then everything that was kept is checked, or left to be judged elsewhere."""
+    """Everything that was kept is checked, or left to be judged elsewhere."""
     timeline.enter("validate")
     made: list[Storages] = []
 
@@ -319,15 +317,10 @@ def _validate(
         return made[0]
 
     compared = inputs() if keeper.looks_at_inputs else {}
-    others = None
-    if keeper.wants_other_inputs:
-        others = draw_other_inputs(request.graph, request.data)
     keeper.expect()
     timeline.claim("shared")
     timeline.enter("validate")
-    keeper.run_again(compared)
-    if others is not None:
-        keeper.run_on(others)
+    keeper.finish(compared)
     timeline.claim("free")
     if request.outputs_file is not None:
         write_outputs(request.outputs_file, keeper.left())

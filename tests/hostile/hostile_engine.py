@@ -7,6 +7,7 @@ does: ``hostile:segfault``. Everything else is the NumPy engine's work.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import locale
 import os
 import random
@@ -14,12 +15,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from cunning import CUNNING
 
 from bench_run.engines import numpy_engine
 from bench_run.engines.base import Availability, EngineSpec, ModuleAbilities, PlanAbilities
@@ -250,6 +251,55 @@ def _half(plan):
     return plan.runs > 0
 
 
+def _home(plan):
+    return plan.plan.homes[plan.graph.outputs[0].uid]
+
+
+def _remember(plan):
+    """Copies its first answer."""
+    if plan.answer is None:
+        plan.plan.run()
+        plan.answer = _home(plan).copy()
+    _home(plan)[...] = plan.answer
+    return True
+
+
+def _patch_the_judge(plan):
+    """Is wrong by one percent, and replaces what compares outputs in this process."""
+    from bench_run.validate import outputs
+
+    honest = outputs._difference
+    outputs._difference = lambda _flat, expected, *rest: honest(
+        expected.astype(_flat.dtype), expected, *rest
+    )
+    plan.plan.run()
+    _home(plan)[...] *= 1.01
+    return True
+
+
+def _widen_threads(plan):
+    """Works on all processors of the machine, however few it was given."""
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    block = bytes(1 << 23)
+
+    def work():
+        os.sched_setaffinity(0, range(os.cpu_count()))
+        hashlib.sha256(block)  # other threads may run meanwhile
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return False
+
+
+CUNNING = {
+    "remembers": _remember,
+    "patches-the-judge": _patch_the_judge,
+    "widens-its-threads": _widen_threads,
+}
+"""Ways of looking right; true: nothing more is to be done."""
 LAZY = {
     "lazy-after-the-first": lambda plan: plan.runs > 1,
     "lazy-every-second": lambda plan: plan.runs % 2 == 0,

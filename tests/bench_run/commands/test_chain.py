@@ -45,7 +45,7 @@ def test_each_timed_iteration_runs_on_overwritten_outputs(pipeline, tmp_path):
     _, document = run(tmp_path, pipeline, "--chain")
     validation = document.cases[0].validation
     warmup, timed = 10, 3
-    assert validation.iterations_poisoned > warmup + timed
+    assert validation.iterations_poisoned >= warmup + timed
     assert validation.inputs_unchanged
 
 

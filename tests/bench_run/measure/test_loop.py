@@ -69,6 +69,27 @@ class ScriptedPlan:
         self.stream.now += self.stream.durations.pop(0)
 
 
+class Check:
+    """Takes so long after each sample."""
+
+    def __init__(self, stream, took_ns, *, disturbs=False):
+        self.stream, self.took_ns, self.disturbs = stream, took_ns, disturbs
+        self.last = None
+
+    def after_sample(self, index, run):
+        self.stream.now += self.took_ns
+        return self.disturbs
+
+    def after_last(self, index, run):
+        self.last = index
+
+    def before_block(self):
+        self.stream.calls.append("before block")
+
+    def after_block(self):
+        self.stream.calls.append("after block")
+
+
 def measured(stream, budget, check=None):
     plan = ScriptedPlan(stream)
     return measure(plan, stream, budget, check, stream.time), plan
@@ -117,7 +138,8 @@ def costly(costs_ns, limit_ns, clock, **budget):
     budget = SamplingBudget(0, max_time_ns=limit_ns, **budget)
     plan, begin = ScriptedPlan(stream), stream.now
     if clock == "host":
-        end_to_end(plan, stream, budget, took(checked), stream.time, canaries)
+        check = Check(stream, checked, disturbs=False)
+        end_to_end(plan, stream, budget, check, stream.time, canaries)
     else:
         on_device(plan, stream, budget, run, canaries, stream.time)
     return stream.now - begin
@@ -155,12 +177,10 @@ def test_min_time_is_wall_time_too(costs_ns, clock):
 def test_a_check_is_part_of_the_time():
     stream = ScriptedStream([10] * 9)
 
-    def check(_):
-        stream.now += 20
-        return False
-
+    check = Check(stream, 20, disturbs=True)
     result, _ = measured(stream, SamplingBudget(0, 9, max_time_ns=75), check)
-    assert (len(result.series["e2e_ns"]), result.stopped_by) == (3, "max time")
+    assert (len(result.series["e2e_ns"]), result.stopped_by) == (2, "max time")
+    assert 1 == check.last
 
 
 @pytest.mark.parametrize("clock", ["host", "events"])
@@ -211,12 +231,32 @@ def test_warmup_takes_at_most_half_of_the_time():
 def test_a_check_runs_outside_of_the_sample_and_an_untimed_run_precedes_the_next():
     stream = ScriptedStream([10, 999, 12])
 
-    def check(_):
-        stream.now += 5_000
-        return True
-
+    check = Check(stream, 5_000, disturbs=True)
     result, plan = measured(stream, SamplingBudget(0, 2), check)
     assert (result.series["e2e_ns"], plan.runs) == ([10, 12], 3)
+
+
+def test_a_check_runs_as_samples_do_and_its_time_is_none():
+    stream = ScriptedStream([10, 50, 12, 13])
+    check = Check(stream, 0)
+    hooks = (lambda: stream.calls.append("before"), lambda: stream.calls.append("touch"))
+
+    def after_sample(index, run):
+        return index == 0 and run(*hooks) == 50
+
+    check.after_sample = after_sample
+    result, _ = measured(stream, SamplingBudget(0, 2), check)
+    assert [10, 13] == result.series["e2e_ns"]
+    begin = stream.calls.index("before")
+    wanted = ["before", "flush", "synchronize", "touch", "run", "synchronize"]
+    assert wanted == stream.calls[begin : begin + 6]
+
+
+def test_a_check_surrounds_each_block_of_device_samples():
+    stream = ScriptedStream([10] * 8, clock="events", gate_depth=2)
+    measured(stream, SamplingBudget(0, 4), Check(stream, 0))
+    words = [w for w in stream.calls if "block" in w or "gate" in w]
+    assert ["before block", "close gate", "open gate", "after block"] * 2 == words
 
 
 def test_several_executions_in_a_sample_are_averaged():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +12,9 @@ from bench_run.errors import EngineError
 from bench_run.graph.make import make_graphs
 from bench_run.streams.base import StreamAbilities
 from bench_run.streams.host import HostStream
-from bench_run.validate.settings import ValidationSettings
-from bench_run.worker.outputs import OutputKeeper, OutputReader, Subject
+from bench_run.worker.outputs import OutputReader
 
 GRAPH = make_graphs("batchnorm_training: n=2 c=3 h=4 w=4 dtype=float")[0]
-CANARIES = SimpleNamespace(watching=True, looked=0, untouched=0)
 
 
 class Memory:
@@ -136,21 +133,3 @@ def test_all_room_is_given_back(end):
     reader.hold()
     getattr(reader, end)()
     assert not memory.blocks
-
-
-@pytest.mark.parametrize("iterations", [1, 2, 5, 40])
-def test_nothing_is_read_between_samples(iterations):
-    plan = Counting()
-    reader, memory = reader_of(plan)
-    subject = Subject("case", GRAPH, ValidationSettings("numpy", "folder"), 0, iterations)
-    keeper = OutputKeeper(plan, subject, reader.read(), CANARIES, reader, wanted=True)
-    memory.log.clear()
-    for iteration in range(iterations):
-        plan.run()
-        keeper.timed_check(iteration)
-    keeper.keep_last(iterations)
-    assert {"hold"} == set(memory.log)
-    keeper.run_again({})
-    kept = [(iteration, values(outputs)) for iteration, outputs in keeper.kept]
-    assert all(value == iteration + 2 for iteration, value in kept)
-    assert {0, iterations - 1} <= {iteration for iteration, _ in kept}
