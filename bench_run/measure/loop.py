@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bench_schema.settings import RecordedSettings, rows_of
 
+from bench_run.errors import EngineError
 from bench_run.measure.canaries import Canaries, NoCanaries
 from bench_run.measure.clock import read_clock
 
@@ -51,6 +52,8 @@ class Check(Protocol):
 
 MOST_SAMPLES = rows_of(RecordedSettings)["iterations"].most
 """In a pass, whatever its times say: a sample takes 40 bytes of this process."""
+MOST_CORRECTION_NS = 100_000
+"""Marks of an H200 measure 1400 too much."""
 BUSY_BLOCK_NS = 10_000_000
 """Device work behind one gate in cool duty: short enough that the power limit is not reached."""
 REST_S = 0.05
@@ -229,7 +232,7 @@ def on_device(
     that was begun is measured to its end, so none is longer than the time that is left allows.
     """
     samples: list[int] = []
-    correction_ns = stream.correction_ns()
+    correction_ns = _correction_ns(stream)
     limit_ns, began = _limit_ns(budget), clock()
     busy_ns, forced = 0, forced_gates(stream)
     block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
@@ -265,6 +268,16 @@ def on_device(
                 plan.run()
                 stream.synchronize()
             busy_ns = 0
+
+
+def _correction_ns(stream: Stream) -> float:
+    """Raises `EngineError` for what no two marks measure too much."""
+    correction_ns = stream.correction_ns()
+    if not 0 <= correction_ns <= MOST_CORRECTION_NS:
+        raise EngineError(
+            f"stream.correction_ns() is {correction_ns!r}, not from 0 to {MOST_CORRECTION_NS}"
+        )
+    return correction_ns
 
 
 def _gated_block(

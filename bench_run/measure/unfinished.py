@@ -24,6 +24,8 @@ from bench_run.text import time_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bench_run.streams.base import Stream
+
 HIDDEN_SHARE = 0.25
 """Of the samples: what the wall clock may show more. An engine that waits hides nothing."""
 HIDDEN_NS = 30_000
@@ -77,6 +79,44 @@ def find_hidden(
         f"{took}, the samples of as many {time_text(count * sample_ns)}: work is done outside of "
         "the samples"
     )
+
+
+CLOCK_SHARE = 0.75
+"""Of the wall time: what marks around iterations without a gate have to come to."""
+CLOCK_SLACK_NS = 50_000
+"""What enqueueing a mark and waiting take beside."""
+SHORTEST_NS = 50
+"""No launch takes less: an empty kernel takes 1000."""
+
+
+def find_false_clock(
+    run: Callable[[], None], stream: Stream, device_ns: Sequence[int], e2e_ns: Sequence[int]
+) -> str | None:
+    """Why the device's clock is not believed, in one line: it is held against the host's over the
+    same iterations, without a gate, so that both see the delays of the host."""
+    if statistics.median(device_ns) < SHORTEST_NS:
+        return "the device's times are no longer than what two marks measure around nothing"
+    count = max(1, min(4 * MOST, int(WINDOW_NS / max(1.0, statistics.median(e2e_ns)))))
+    cycles, end = 0, read_clock() + PATIENCE_NS
+    while cycles < CYCLES or read_clock() < end:
+        cycles += 1
+        stream.synchronize()
+        begin, first = read_clock(), stream.mark()
+        for _ in range(count):
+            run()
+        last = stream.mark()
+        stream.synchronize()
+        wall_ns = read_clock() - begin
+        marked_ns = stream.elapsed_ns(first, last)
+        if CLOCK_SHARE * wall_ns - CLOCK_SLACK_NS <= marked_ns <= wall_ns + CLOCK_SLACK_NS:
+            return None
+        sleep(REST_S)
+    return _false(marked_ns, wall_ns)
+
+
+def _false(marked_ns: float, wall_ns: float) -> str:
+    took = f"{time_text(marked_ns)} of what took {time_text(wall_ns)} by the host's"
+    return f"the device's clock is not the host's: it shows {took}"
 
 
 OWN_SLACK_NS = 2_000_000

@@ -45,7 +45,7 @@ from bench_run.measure.kernel_pass import (
 from bench_run.measure.loop import Measured, SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.rotation import rotate_inputs
-from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_hidden
+from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_false_clock, find_hidden
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.rotation import SETS, input_sets
 from bench_run.worker.judge import write_outputs
@@ -284,7 +284,11 @@ def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> st
     size = sum(tensor.bytes for tensor in subject.graph.outputs)
     if not samples or (subject.round_index > 0 and size > LARGE_BYTES):
         return None
-    return find_hidden(keeper.plan.run, engine.stream.synchronize, keeper.arrive, samples)
+    run, stream, device_ns = keeper.plan.run, engine.stream, measured.series.get("device_ns", ())
+    found = find_hidden(run, stream.synchronize, keeper.arrive, samples)
+    if found is None and device_ns and subject.round_index == 0:
+        return find_false_clock(run, stream, device_ns, samples)
+    return found
 
 
 def _take_device(engine: Engine, request: RunCase, timeline: Timeline) -> None:

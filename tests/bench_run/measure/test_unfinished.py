@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import bench_run
-from bench_run.measure.unfinished import ThreadWatch, find_hidden
+from bench_run.measure.unfinished import ThreadWatch, find_false_clock, find_hidden
+from bench_run.streams.host import HostStream
 
 SAMPLES_NS = (600,) * 9 + (5000,)
 WORK_S = 0.003
@@ -95,6 +96,28 @@ def test_reading_that_takes_a_small_part_of_an_iteration_is_not_accused():
         return 4
 
     assert None is find_hidden(nothing, nothing, arrive, [30_000_000])
+
+
+class Clock(HostStream):
+    """Shows so many times what the host's does."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def elapsed_ns(self, begin, end):
+        return int(self.factor * (end - begin))
+
+
+@pytest.mark.parametrize(("factor", "is_false"), [(0.1, True), (0.5, True), (1, False), (2, True)])
+def test_a_device_clock_is_held_against_the_host_s(factor, is_false):
+    found = find_false_clock(lambda: spin(0.0002), Clock(factor), [200_000], [200_000])
+    assert is_false == (found is not None)
+
+
+def test_device_times_of_nothing_are_not_believed():
+    found = find_false_clock(nothing, Clock(1), [1] * 5, [600] * 5)
+    assert "no longer than what two marks measure" in found
 
 
 def test_threads_within_their_number_are_not_accused():
