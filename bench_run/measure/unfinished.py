@@ -92,8 +92,9 @@ SHORTEST_NS = 50
 def find_false_clock(
     run: Callable[[], None], stream: Stream, device_ns: Sequence[int], e2e_ns: Sequence[int]
 ) -> str | None:
-    """Why the device's clock is not believed, in one line: it is held against the host's over the
-    same iterations, without a gate, so that both see the delays of the host."""
+    """Why the clock of a stream that is the engine's own is not believed, in one line: it is held
+    against the host's over the same iterations, without a gate, so that both see the delays of the
+    host."""
     if statistics.median(device_ns) < SHORTEST_NS:
         return "the device's times are no longer than what two marks measure around nothing"
     count = max(1, min(4 * MOST, int(WINDOW_NS / max(1.0, statistics.median(e2e_ns)))))
