@@ -31,8 +31,8 @@ class StoppedError(Exception):
 class BenchRunError(Exception):
     """Base of all errors that this package raises on purpose.
 
-    Errors travel between processes: pickled, one is the nearest class of this module with its
-    message and the fields of that class. A subclass that some engine made need not be known where
+    Errors travel between processes as the nearest class of this module with its message and the
+    fields of that class (`plain_parts`). A subclass that some engine made need not be known where
     it arrives.
     """
 
@@ -42,14 +42,7 @@ class BenchRunError(Exception):
     """The full text behind the message, where there is one."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        kind = next(c for c in type(self).__mro__ if globals().get(c.__name__) is c)
-        assert issubclass(kind, BenchRunError)
-        given = vars(self)
-        fields = {
-            name: optional_text(given.get(name)) if name in TEXTS else given.get(name)
-            for name in kind.FIELDS
-        }
-        return _restore, (kind, message_of(self), fields)
+        return error_of, plain_parts(self)
 
 
 TEXTS = ("where", "what", "detail")
@@ -58,17 +51,28 @@ MOST_CHARACTERS = 100_000
 MOST_IN_MESSAGE = 10_000
 
 
-def _restore(kind: type[BenchRunError], message: str, fields: dict[str, object]) -> BenchRunError:
-    """The error without its constructor, which wants other arguments."""
-    error = kind.__new__(kind, message)
-    vars(error).update(fields)
+def plain_parts(error: BenchRunError) -> tuple[str, str, dict[str, str | None]]:
+    """Name of the class, message and fields that are texts, whatever class or words an engine gave
+    it."""
+    kind = next(c for c in type(error).__mro__ if globals().get(c.__name__) is c)
+    given = vars(error)
+    fields = {name: optional_text(given.get(name)) for name in TEXTS if name in kind.FIELDS}
+    return kind.__name__, message_of(error), fields
+
+
+def error_of(kind: str, message: str, fields: dict[str, str | None]) -> BenchRunError:
+    """The error of these parts, without its constructor, which wants other arguments."""
+    found = globals().get(kind)
+    if not (isinstance(found, type) and issubclass(found, BenchRunError)):
+        found = BenchRunError
+    error = found.__new__(found, message)
+    vars(error).update({name: fields.get(name) for name in TEXTS if name in found.FIELDS})
     return error
 
 
 def plain_error(error: BenchRunError) -> BenchRunError:
-    """As it is after a journey between processes, whatever class or words an engine gave it."""
-    _, arguments = BenchRunError.__reduce__(error)
-    return _restore(*arguments)  # type: ignore[misc]
+    """As it is after a journey between processes."""
+    return error_of(*plain_parts(error))
 
 
 def message_of(error: BaseException) -> str:

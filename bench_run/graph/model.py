@@ -68,10 +68,19 @@ class Node:
     """Ports that take several tensors (``peer_stats``), empty ones left out."""
     extras: Extras = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if any(type(value) is list for value in self.attributes.values()):
+            plain = {name: _as_tuple(value) for name, value in self.attributes.items()}
+            object.__setattr__(self, "attributes", plain)
+
     @property
     def label(self) -> str:
         """How messages call the node: its name and type, or its type alone."""
         return f"{self.name} ({self.type})" if self.name else self.type
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import os
 import re
 import statistics
 import sys
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the fields' types
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     from bench_schema.document import Device

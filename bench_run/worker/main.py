@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +39,11 @@ from bench_run.worker.messages import (
     Evaluate,
     Evaluated,
     Granted,
-    Incoming,
     Judge,
     Judged,
     KnobValues,
     MeasureCeilings,
     Open,
-    Outgoing,
     PhaseStarted,
     PlanBuilt,
     Plans,
@@ -61,6 +58,7 @@ from bench_run.worker.messages import (
     Uncaught,
     Variants,
 )
+from bench_run.worker.wire import Pipe, decode_request, encode, encode_reply, pipe_of
 
 if TYPE_CHECKING:
     from bench_schema.document import Case, Validation
@@ -79,7 +77,7 @@ REFERENCE_THREADS = "BENCH_RUN_REFERENCE_THREADS"
 class EngineServer:
     """The engine this process holds, and how each request is met."""
 
-    def __init__(self, pipe: Connection[Outgoing, Incoming]) -> None:
+    def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
         self._engine: ReportedEngine | None = None
         self._unfit = "the first request is Open"
@@ -106,20 +104,20 @@ class EngineServer:
         return is_gone is not None and is_gone()
 
     def announce(self, phase: str, checked_ns: int = 0) -> None:
-        self._pipe.send(PhaseStarted(phase, checked_ns))
+        self._pipe.send(encode(PhaseStarted(phase, checked_ns)))
 
     def claim(self, use: DeviceUse) -> None:
         """Waits until the device may be used so."""
-        self._pipe.send(Claim(use))
-        if use != "free" and not isinstance(self._pipe.recv(), Granted):
+        self._pipe.send(encode(Claim(use)))
+        if use != "free" and not isinstance(_incoming(self._pipe), Granted):
             raise EOFError  # the run is ending
 
     def expected(self) -> ValidationSettings:
         """Waits for what outputs are compared with."""
         from bench_run.validate.settings import ValidationSettings
 
-        self._pipe.send(AskExpected())
-        reply = self._pipe.recv()
+        self._pipe.send(encode(AskExpected()))
+        reply = _incoming(self._pipe)
         if not isinstance(reply, ValidationSettings):
             raise EOFError  # the run is ending
         return reply
@@ -285,11 +283,18 @@ def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refus
         return Refusal(EngineError(words))
 
 
-def end_by(error: BaseException, pipe: Connection[Outgoing, Incoming]) -> int:
+def _incoming(pipe: Pipe) -> object:
+    """Waits for what the run says next."""
+    data = pipe.receive()
+    assert data is not None, "without a limit"
+    return decode_request(data)[1]
+
+
+def end_by(error: BaseException, pipe: Pipe) -> int:
     """Tell of an exception that nobody expected; the exit code."""
     sys.excepthook(type(error), error, error.__traceback__)
     with suppress(OSError):  # the engine closed it, or the run is gone
-        pipe.send(Uncaught(exception_text(error)))
+        pipe.send(encode(Uncaught(exception_text(error))))
     return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
 
 
@@ -306,20 +311,21 @@ def main(descriptor: int) -> int:
     start_guardian()
     faulthandler.enable(2, all_threads=False)  # says in which call the process died
     become_victim()
-    pipe: Connection[Outgoing, Incoming] = Connection(descriptor)
-    os.set_inheritable(descriptor, False)
+    pipe = pipe_of(descriptor)
     server = EngineServer(pipe)
     threading.excepthook = server.note_thread
     while True:
         try:
-            request = pipe.recv()
+            data = pipe.receive()
         except EOFError:
             return 0
+        assert data is not None, "without a limit"
+        number, request = decode_request(data)
         if not isinstance(request, Request):
             server.close()
             return 0
         try:
-            reply = answer(server, request)
+            reply = encode_reply(number, answer(server, request))
         except BaseException as error:  # foreign: whatever an engine raises ends this process
             return end_by(error, pipe)
         pipe.send(reply)

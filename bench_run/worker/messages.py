@@ -1,4 +1,4 @@
-"""Messages between a run and its worker processes: plain data, pickled over a pipe.
+"""Messages between a run and its worker processes: plain data (`wire.py` has them as bytes).
 
 Requests go to the worker, one at a time. Each names the type of its answer, and gets either that
 (`Answered`) or the error which stands in its way (`Refusal`). A worker that answers nothing is dead
@@ -7,31 +7,38 @@ or hung, and that is an outcome too (`parent/process.py`).
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-from bench_schema.document import Case, Checks, Outcome, Validation
+import msgspec
+from bench_schema.document import Case, Checks, GraphId, Outcome, Validation, Work
 
+from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
 from bench_run.errors import (
     EngineError,
     UnsupportedGraphError,
     message_of,
     optional_text,
 )
+from bench_run.graph.chain import PassContext
+from bench_run.graph.model import Graph
 from bench_run.measure.ceilings import Ceilings
+from bench_run.measure.loop import SamplingBudget
+from bench_run.tensors.data import Data
+from bench_run.validate.settings import ValidationSettings
 
 if TYPE_CHECKING:
-    from bench_schema.document import GraphId, Work
-
-    from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
     from bench_run.errors import BenchRunError
-    from bench_run.graph.chain import PassContext
-    from bench_run.graph.model import Graph
-    from bench_run.measure.loop import SamplingBudget
-    from bench_run.tensors.data import Data
-    from bench_run.validate.settings import ValidationSettings
 
+    AnyGraph: TypeAlias = Graph
+else:
+
+    class AnyGraph(ABC):  # noqa: B024 - a name for what `register` adds
+        """A graph or a chain: `wire.py` tells them apart by their fields."""
+
+    AnyGraph.register(Graph)
 
 AnswerT = TypeVar("AnswerT")
 
@@ -54,8 +61,7 @@ class Refusal:
     error: BenchRunError
 
 
-@dataclass(frozen=True)
-class PhaseStarted:
+class PhaseStarted(msgspec.Struct, frozen=True, tag=True):
     """Sent by the worker before each phase, so that a hang or a crash can be placed."""
 
     phase: str
@@ -63,8 +69,7 @@ class PhaseStarted:
     """Part of the phase that ends here which went into checking outputs."""
 
 
-@dataclass(frozen=True)
-class Uncaught:
+class Uncaught(msgspec.Struct, frozen=True, tag=True):
     """Sent by a worker that ends for an exception which nobody expected."""
 
     text: str
@@ -76,8 +81,7 @@ DeviceUse: TypeAlias = Literal["free", "shared", "cooling", "alone"]
 clock comes back, or measuring."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, tag=True):
     """Sent by a worker that shares its device, before it uses it otherwise than so far. Answered by
     `Granted` once it may; giving it back ("free") is not answered."""
 
@@ -89,8 +93,7 @@ class Granted:
     """The device may be used as claimed."""
 
 
-@dataclass(frozen=True)
-class AskExpected:
+class AskExpected(msgspec.Struct, frozen=True, tag=True):
     """Sent by a worker that wants to check outputs whose reference was pending; answered by the
     `ValidationSettings` once they are known."""
 
@@ -102,7 +105,29 @@ class Close:
 
 Incoming: TypeAlias = "Request[Any] | Granted | ValidationSettings | Close"
 """What a worker receives."""
-Outgoing: TypeAlias = "Answered[Any] | Refusal | PhaseStarted | Claim | AskExpected | Uncaught"
+
+
+class Reply(msgspec.Struct, frozen=True, tag=True):
+    """`Answered`, as it travels."""
+
+    number: int
+    """Of the request."""
+    value: msgspec.Raw
+    """Of the request's own type."""
+    worn: bool
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """`Refusal`, as it travels."""
+
+    number: int
+    kind: str
+    """The error's class in `bench_run.errors`."""
+    text: str
+    fields: dict[str, str | None]
+
+
+Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Claim | AskExpected | Uncaught
 """What a worker sends."""
 
 
@@ -131,7 +156,7 @@ class RunCase(Request[Case]):
     why there is none."""
 
     case_id: str
-    graph: Graph
+    graph: AnyGraph
     graph_id: GraphId
     engine: str
     variant: Mapping[str, str]
@@ -221,7 +246,7 @@ class Release(Request[None]):
 class KnobValues(Request[Mapping[str, tuple[str, ...]]]):
     """List the values that knobs of the engine can take for a graph."""
 
-    graph: Graph
+    graph: AnyGraph
     variant: Mapping[str, str]
 
 
@@ -229,7 +254,7 @@ class KnobValues(Request[Mapping[str, tuple[str, ...]]]):
 class Variants(Request[tuple[Mapping[str, str], ...]]):
     """List the variants of a graph that are a case each."""
 
-    graph: Graph
+    graph: AnyGraph
 
 
 @dataclass(frozen=True)
@@ -237,7 +262,7 @@ class Plans(Request[tuple[Mapping[str, str], ...] | None]):
     """List the plans of a graph that the engine runs beside its own choice; None where it cannot,
     or lists none."""
 
-    graph: Graph
+    graph: AnyGraph
 
 
 @dataclass(frozen=True)
@@ -245,14 +270,14 @@ class Choices(Request[tuple[Mapping[str, str], ...]]):
     """List what a person can choose from for a graph, knobs included; the variants where the engine
     has no such list."""
 
-    graph: Graph
+    graph: AnyGraph
 
 
 @dataclass(frozen=True)
 class Attempt(Request[None]):
     """Prepare a graph and, with data, run it once."""
 
-    graph: Graph
+    graph: AnyGraph
     data: Data | None = None
     variant: Mapping[str, str] = field(default_factory=dict)
 
@@ -275,7 +300,7 @@ class Evaluate(Request[Evaluated]):
     folder in which references are kept across runs.
     """
 
-    graph: Graph
+    graph: AnyGraph
     data: Data
     folder: str
     engine: bool = False
@@ -297,7 +322,7 @@ class Judge(Request[Judged]):
     """Compare the outputs that a round of a case left in a file (`RunCase.outputs_file`)."""
 
     case_id: str
-    graph: Graph
+    graph: AnyGraph
     data: Data
     settings: ValidationSettings
     outputs_file: str
@@ -308,7 +333,7 @@ class Trace(Request[None]):
     """Run some iterations of a case under a tracer and leave their events in `folder`."""
 
     case_id: str
-    graph: Graph
+    graph: AnyGraph
     variant: Mapping[str, str]
     data: Data
     folder: str

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import select
 import selectors
 import signal
@@ -30,6 +29,8 @@ from bench_run.worker.template_messages import (
     Forked,
     Preload,
     Ready,
+    decode,
+    encode,
 )
 
 REAP_S = 0.05
@@ -54,7 +55,8 @@ def preload(request: Preload) -> bool:
 
 def serve(control: socket.socket) -> None:
     """Fork on request and tell of ends, until the other side is gone."""
-    control.send(pickle.dumps(Ready(preload(pickle.loads(control.recv(MESSAGE_BYTES))))))  # noqa: S301
+    request = decode(control.recv(MESSAGE_BYTES))
+    control.send(encode(Ready(isinstance(request, Preload) and preload(request))))
     with selectors.DefaultSelector() as selector:
         selector.register(control, selectors.EVENT_READ)
         while True:
@@ -76,7 +78,7 @@ def _fork(control: socket.socket, pipe: int, output: int) -> None:
         os.setpgid(pid, pid)
     os.close(pipe)
     os.close(output)
-    control.send(pickle.dumps(Forked(pid)))
+    control.send(encode(Forked(pid)))
 
 
 def become_worker(pipe: int, output: int) -> None:
@@ -103,7 +105,7 @@ def _reap(control: socket.socket) -> None:
             return
         if pid == 0:
             return
-        control.send(pickle.dumps(Ended(pid, os.waitstatus_to_exitcode(status))))
+        control.send(encode(Ended(pid, os.waitstatus_to_exitcode(status))))
 
 
 def run(descriptor: int) -> None:
@@ -124,6 +126,4 @@ def is_left(control: socket.socket) -> bool:
 
 
 if __name__ == "__main__":
-    from bench_run.worker import template  # under its own name: messages are pickled by it
-
-    template.run(int(sys.argv[1]))
+    run(int(sys.argv[1]))

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 MESSAGE_BYTES = 65536
 FORK = b"fork"
 
 
-@dataclass(frozen=True)
-class Preload:
+class Preload(msgspec.Struct, frozen=True, tag=True):
     spec: str
     """As text: `parse_spec`."""
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(msgspec.Struct, frozen=True, tag=True):
     """Everything is imported, or not: then workers have to be started afresh."""
 
     fit: bool
 
 
-@dataclass(frozen=True)
-class Forked:
+class Forked(msgspec.Struct, frozen=True, tag=True):
     pid: int
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True, tag=True):
     pid: int
     code: int
     """As `subprocess.Popen.returncode`."""
+
+
+encode = msgspec.msgpack.encode
+decode = msgspec.msgpack.Decoder(Preload | Ready | Forked | Ended).decode

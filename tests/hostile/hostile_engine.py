@@ -10,9 +10,11 @@ import ctypes
 import hashlib
 import locale
 import os
+import pickle
 import random
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -210,6 +212,46 @@ def _kill_template(_):
         time.sleep(30)
 
 
+def _pipes():
+    """The sockets of this process: one of them leads to the run."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def _say(data):
+    def say(_):
+        for descriptor in _pipes():
+            os.write(descriptor, data)
+        time.sleep(0.1)
+
+    return say
+
+
+def _say_and_hang(data):
+    return lambda plan: (_say(data)(plan), time.sleep(1000))
+
+
+class _Bomb:
+    def __reduce__(self):
+        return os.mkdir, (os.environ["HOSTILE_BOMB"],)
+
+
+def _bomb(plan):
+    data = pickle.dumps(_Bomb())
+    _say(len(data).to_bytes(4, "big") + data)(plan)
+
+
+def _fork_and_return(plan):
+    if plan.runs == 1:
+        os.fork()
+
+
 def _raise(_):
     raise ValueError("a bug of the engine")
 
@@ -321,6 +363,13 @@ LAZY_OUT_OF_REACH = tuple(f"{way}-out-of-reach" for way in LAZY)
 """The same by an engine that does not say where its outputs lie."""
 
 MISDEEDS = {
+    "half-a-message": _say_and_hang(b"\0\0"),
+    "long-message": _say_and_hang((1000).to_bytes(4, "big") + b"x"),
+    "endless-message": _say_and_hang(b"\xff" * 8),
+    "noise": _say(bytes(range(255, -1, -1)) * 8),
+    "no-such-message": _say(b"\0\0\0\x02\x93\xc0"),
+    "bomb": _bomb,
+    "fork-and-return": _fork_and_return,
     "spawn": _spawn,
     "spawn-and-die": _spawn_and_die,
     "daemon": _daemon,

@@ -12,15 +12,13 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import pickle
 import signal
+import socket
 import subprocess
 import threading
 import time
-from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from bench_run.engines.reported import describe_error
 from bench_run.errors import TemplateLostError, WorkerCrashedError, WorkerTimeoutError
 from bench_run.worker.guardian import STOP
 from bench_run.worker.messages import (
@@ -30,15 +28,17 @@ from bench_run.worker.messages import (
     Claim,
     Close,
     Granted,
-    Incoming,
     Outgoing,
     PhaseStarted,
     Refusal,
+    Refused,
+    Reply,
     Request,
     Uncaught,
 )
 from bench_run.worker.parent.death import MemoryKills, describe_death, detail_of, thread_failure
 from bench_run.worker.parent.start import ForkedProcess, start_afresh
+from bench_run.worker.wire import Pipe, WireError, decode_outgoing, encode_request, read_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,12 +122,12 @@ class Worker:
         """Start it. `environment` is added to ours (caches and plugin folders of one engine);
         `announce` is called with every phase that the worker enters, and how many nanoseconds of
         the one before went into checks."""
-        ours, theirs = Pipe()
+        ours, theirs = socket.socketpair()
         read_end, write_end = os.pipe()
         self._process = start(environment or {}, theirs.fileno(), write_end)
         os.close(write_end)
         theirs.close()
-        self._pipe: Connection[Incoming, Outgoing] = ours
+        self._pipe, self._number = Pipe(ours), 0
         self._tail = OutputTail(read_end)
         self._memory_kills = MemoryKills(self._process.pid)
         self._uncaught: str | None = None
@@ -147,9 +147,17 @@ class Worker:
         this waits does not count."""
         self._memory_kills.start_again()
         try:
-            self._pipe.send(request)
-            reply: Answered[AnswerT] | Refusal = self._reply(timeout_s, build_timeout_s, turn)
-        except (EOFError, OSError, pickle.UnpicklingError):
+            self._number += 1
+            self._send(request, timeout_s)
+            message = self._reply(timeout_s, build_timeout_s, turn)
+            if message.number != self._number:
+                raise WireError(f"the answer to request {message.number}, not {self._number}")
+            reply: Answered[AnswerT] | Refusal = read_reply(message, request)
+        except WireError as error:
+            self.kill()
+            what = f"the worker sent what is no message: {error}"
+            raise WorkerCrashedError(what, detail=detail_of(self._tail.text())) from None
+        except (EOFError, OSError):
             how = self._how_it_died()
             process = self._process
             lost = isinstance(process, ForkedProcess) and process.lost_its_template
@@ -162,7 +170,7 @@ class Worker:
 
     def _reply(
         self, timeout_s: float | None, build_timeout_s: float | None, turn: Turn | None
-    ) -> Answered[Any] | Refusal:
+    ) -> Reply | Refused:
         """What the worker says after the phases it announces and the claims it makes."""
         whole = due = Deadline.after(timeout_s, "no answer within --timeout")
         while True:
@@ -183,13 +191,13 @@ class Worker:
                 if turn is not None:
                     turn.claim(message.use)
                 if message.use != "free":
-                    self._pipe.send(Granted())
+                    self._send(Granted(), timeout_s)
                 waited_s = time.monotonic() - begin
                 whole, due = whole.later(waited_s), due.later(waited_s)
             elif isinstance(message, AskExpected):
                 assert turn is not None, "nothing is pending where nobody else works"
                 begin = time.monotonic()
-                self._pipe.send(turn.expected())
+                self._send(turn.expected(), timeout_s)
                 whole = whole.later(time.monotonic() - begin)
             elif isinstance(message, Uncaught):
                 self._uncaught = message.text
@@ -197,10 +205,11 @@ class Worker:
             else:
                 return message
 
+    def _send(self, message: object, limit_s: float | None) -> None:
+        self._pipe.send(encode_request(self._number, message), limit_s)
+
     def _receive(self, due: Deadline) -> Outgoing:
-        while not self._pipe.poll(POLL_S):
-            if self._process.poll() is not None and not self._pipe.poll(0):
-                raise EOFError
+        while (data := self._pipe.receive(POLL_S)) is None:
             if time.monotonic() > due.at:
                 self.kill()
                 printed = self._tail.text()
@@ -208,14 +217,12 @@ class Worker:
                 ended = "" if failure is None else f"; one of its threads ended by {failure}"
                 message = f"{due.reason} (during {self.phase}); it was stopped{ended}"
                 raise WorkerTimeoutError(message, detail=detail_of(printed))
-        try:
-            return self._pipe.recv()
-        except (EOFError, OSError):
-            raise
-        except Exception as error:  # foreign: its classes may not be known here
-            self.kill()
-            message = f"the worker sent what is no message: {describe_error(error)}"
-            raise WorkerCrashedError(message, detail=detail_of(self._tail.text())) from None
+            if self._process.poll() is not None:
+                data = self._pipe.receive(0)  # what it sent before it ended
+                if data is None:
+                    raise EOFError
+                break
+        return decode_outgoing(data)
 
     def _how_it_died(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -229,7 +236,7 @@ class Worker:
     def close(self) -> None:
         """Ask it to end; make it end."""
         with contextlib.suppress(OSError):
-            self._pipe.send(Close())
+            self._send(Close(), POLL_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(2)
         self.kill()

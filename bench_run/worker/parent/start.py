@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -32,6 +31,8 @@ from bench_run.worker.template_messages import (
     Forked,
     Preload,
     Ready,
+    decode,
+    encode,
 )
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Template:
         self._ends: dict[int, int] = {}
         self._lost: set[int] = set()
         """Workers that ended with the template."""
-        self._control.send(pickle.dumps(Preload(spec)))
+        self._control.send(encode(Preload(spec)))
         self._fit: bool | None = None
 
     @property
@@ -157,7 +158,7 @@ class Template:
         except OSError:
             self._process.kill()
             return None
-        return pickle.loads(data) if data else None  # noqa: S301 - from our own process
+        return decode(data) if data else None
 
     def close(self) -> None:
         self._control.close()

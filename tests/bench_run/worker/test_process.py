@@ -145,3 +145,37 @@ def test_an_output_that_nobody_writes_is_a_mismatch(hostile, small_graph):
     document = bench_run.run([str(small_graph)], engine=["hostile:unwritten"], **FAST)
     output = document.cases[0].validation.outputs[0]
     assert (output.elements, "NaN") == (output.mismatched, output.worst[0].actual)
+
+
+MESSAGES = [
+    ("half-a-message", "timed out", "no answer within --timeout 3 s"),
+    ("long-message", "timed out", "no answer within --timeout 3 s"),
+    ("endless-message", "crashed", "no message: a message of 4,294,967,295 bytes"),
+    ("noise", "crashed", "the worker sent what is no message"),
+    ("no-such-message", "crashed", "the worker sent what is no message"),
+    ("bomb", "crashed", "the worker sent what is no message"),
+]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(("way", "status", "reason"), MESSAGES, ids=[row[0] for row in MESSAGES])
+def test_what_an_engine_writes_to_the_run_costs_its_case(
+    hostile, small_graph, tmp_path, monkeypatch, way, status, reason, strict
+):
+    bomb = tmp_path / "bomb"
+    monkeypatch.setenv("HOSTILE_BOMB", str(bomb))
+    engines = [f"hostile:{way}", "numpy"]
+    document = bench_run.run(
+        [str(small_graph)], engine=engines, timeout_s=3.0, strict=strict, **FAST
+    )
+    dead, alive = sorted(document.cases, key=lambda case: case.engine)
+    assert (status, "completed") == (dead.outcome.status, alive.outcome.status)
+    assert reason in dead.outcome.reason
+    assert not bomb.exists()
+
+
+def test_a_fork_that_comes_back_does_not_speak_for_the_worker(hostile, small_graph):
+    engines = ["hostile:fork-and-return", "numpy"]
+    document = bench_run.run([str(small_graph)], engine=engines, timeout_s=20.0, **FAST)
+    assert {"completed"} == {case.outcome.status for case in document.cases}
+    assert {"passed"} == {case.validation.status for case in document.cases}

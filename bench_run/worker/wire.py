@@ -1,0 +1,191 @@
+"""Messages as bytes, and the pipe that carries them.
+
+A frame is the length of a message in four bytes, and the message. What a worker sends is
+MessagePack of the type that is expected, and nothing else: no byte of it runs code where it
+arrives, whatever an engine does to its process. What the run sends is of the run itself.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+from bench_schema.codec import encode as encode_json
+from bench_schema.document import Case
+from bench_schema.errors import SchemaError
+from bench_schema.journal import read_value
+
+from bench_run.errors import error_of, plain_parts
+from bench_run.graph.chain import ChainGraph
+from bench_run.graph.model import Graph
+from bench_run.validate.settings import ValidationSettings
+from bench_run.worker.messages import (
+    Answered,
+    AnswerT,
+    AnyGraph,
+    Close,
+    Granted,
+    Outgoing,
+    Refusal,
+    Refused,
+    Reply,
+    Request,
+)
+
+KINDS = {
+    kind.__name__: kind for kind in (*Request.__subclasses__(), Granted, Close, ValidationSettings)
+}
+"""What the run sends, by name."""
+HEADER = struct.Struct(">I")
+MOST_BYTES = 256 << 20
+"""Of a message; a case with 100,000 samples takes a few."""
+CHUNK_BYTES = 1 << 20
+
+
+class WireError(Exception):
+    """What arrived is no message, in words."""
+
+
+class Pipe:
+    """One end. For one thread at a time."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end, self._arrived, self._owner = end, bytearray(), os.getpid()
+
+    def send(self, data: bytes, limit_s: float | None = None) -> None:
+        """Raises `OSError`, of which `TimeoutError` after so many seconds."""
+        self._leave_if_forked()
+        self._end.settimeout(limit_s)
+        self._end.sendall(HEADER.pack(len(data)) + data)
+
+    def receive(self, limit_s: float | None = None) -> bytes | None:
+        """The next message; None where it is not whole after so many seconds. Raises `EOFError`
+        where none will come, `OSError`, and `WireError` for one that is too long."""
+        end = None if limit_s is None else time.monotonic() + limit_s
+        while (data := self._whole()) is None:
+            left_s = None if end is None else max(0.0, end - time.monotonic())
+            if not select.select([self._end], [], [], left_s)[0]:
+                return None
+            block = self._end.recv(CHUNK_BYTES)
+            if not block:
+                raise EOFError
+            self._arrived += block
+        self._leave_if_forked()
+        return data
+
+    def _whole(self) -> bytes | None:
+        if len(self._arrived) < HEADER.size:
+            return None
+        (size,) = HEADER.unpack_from(self._arrived)
+        if size > MOST_BYTES:
+            raise WireError(f"a message of {size:,} bytes")
+        last = HEADER.size + size
+        if len(self._arrived) < last:
+            return None
+        data = bytes(self._arrived[HEADER.size : last])
+        del self._arrived[:last]
+        return data
+
+    def _leave_if_forked(self) -> None:
+        """A fork of the engine that comes back to here would speak for the worker."""
+        if os.getpid() != self._owner:
+            os._exit(1)
+
+    def close(self) -> None:
+        self._end.close()
+
+
+def pipe_of(descriptor: int) -> Pipe:
+    """The end that this process was given."""
+    end = socket.socket(fileno=descriptor)
+    end.set_inheritable(False)
+    return Pipe(end)
+
+
+def encode(value: object) -> bytes:
+    """Structures, dataclasses, arrays of int64. A case is the text that a journal has of it."""
+    plain = encode_json(value) if isinstance(value, Case) else value
+    return msgspec.msgpack.encode(plain, enc_hook=_to_plain)
+
+
+def decode(data: bytes, kind: Any) -> Any:
+    """A value of this type. Raises `WireError` for anything else."""
+    try:
+        if kind is Case:
+            return read_value("case", msgspec.msgpack.decode(data, type=bytes), "the answer")
+        return msgspec.msgpack.decode(data, type=kind, dec_hook=_from_plain)
+    except (msgspec.MsgspecError, SchemaError, ValueError) as error:
+        raise WireError(str(error)) from None
+
+
+def encode_request(number: int, message: object) -> bytes:
+    """Of the run: what it asks, grants or tells."""
+    return encode((type(message).__name__, number, message))
+
+
+def decode_request(data: bytes) -> tuple[int, Any]:
+    """Its number and the message."""
+    name, number, body = decode(data, tuple[str, int, msgspec.Raw])
+    return number, decode(body, KINDS[name])
+
+
+def encode_reply(number: int, reply: Answered[Any] | Refusal) -> bytes:
+    if isinstance(reply, Answered):
+        return encode(Reply(number, msgspec.Raw(encode(reply.value)), reply.worn))
+    kind, text, fields = plain_parts(reply.error)
+    return encode(Refused(number, kind, text, fields))
+
+
+def decode_outgoing(data: bytes) -> Outgoing:
+    found: Outgoing = decode(data, Outgoing)
+    return found
+
+
+def read_reply(message: Reply | Refused, request: Request[AnswerT]) -> Answered[AnswerT] | Refusal:
+    if isinstance(message, Refused):
+        return Refusal(error_of(message.kind, message.text, message.fields))
+    return Answered(decode(message.value, answer_type(request)), message.worn)
+
+
+def answer_type(request: Request[Any]) -> Any:
+    """What the worker has to answer."""
+    return get_args(type(request).__orig_bases__[0])[0]  # type: ignore[attr-defined]
+
+
+def _to_plain(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value, np.int64).tobytes()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"no message for {type(value).__name__}")
+
+
+def _from_plain(kind: type, data: Any) -> Any:
+    if kind is AnyGraph:
+        if "places" not in data:
+            return msgspec.convert(data, Graph)
+        return _with_shared_graphs(msgspec.convert(data, ChainGraph))
+    if not isinstance(data, bytes) or len(data) % 8:
+        raise ValueError("no array")
+    return np.frombuffer(data, np.int64)
+
+
+def _with_shared_graphs(chain: ChainGraph) -> ChainGraph:
+    """Equal graphs are one object in all their places, so that each is built once."""
+    known: list[Graph] = []
+    for place in chain.places:
+        if all(place.graph != graph for graph in known):
+            known.append(place.graph)
+    places = (
+        replace(place, graph=next(graph for graph in known if graph == place.graph))
+        for place in chain.places
+    )
+    return replace(chain, places=tuple(places))
