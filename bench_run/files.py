@@ -14,14 +14,15 @@ import shutil
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from bench_schema.errors import UnwritableError
+from bench_schema.places import content_kind
 
 from bench_run.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 # Locks of files: the kernel gives them back however their process ends.
 #
@@ -148,3 +149,16 @@ def writing(path: str | Path) -> Iterator[None]:
         raise OutputError(str(error)) from error
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def refuse_foreign_graphs(flag: str, folder: Path, names: Iterable[str], *, force: bool) -> None:
+    """Raises `OutputError` where a graph would take the place of a file that holds none."""
+    for path in (folder / name for name in names):
+        is_foreign = path.is_file() and content_kind(str(path)) != "an operation graph"
+        if is_foreign and path.stat().st_size and not force:
+            refuse_foreign(flag, str(path))
+
+
+def refuse_foreign(flag: str, path: str) -> NoReturn:
+    what = "holds something else: replace it with --force, or choose another place"
+    raise OutputError(f"{flag}: {path} {what}")

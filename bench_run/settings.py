@@ -421,7 +421,8 @@ class Options(RecordedSettings[NoReturn]):
         flag="--force",
         read_by="document",
         section="The run",
-        help="replace the finished or unfinished run that the output file holds",
+        help="replace the run that the output file holds, and other files that reports and graphs "
+        "would take the place of",
         common=True,
         tune=True,
     )

@@ -76,6 +76,8 @@ class SamplingBudget:
     executions: int = 1
     """Executions in one sample; the sample is their total divided by it."""
     rest_s: float = 0.0
+    longest_ns: int | None = None
+    """No sample may take longer: the worker would be ended before it could tell."""
     first_run_ns: int = 0
     """What says how long an iteration takes where there is no warm-up."""
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 REFERENCES = ("auto", "numpy", "golden", "none")
 """Those for which no further engine is opened."""
+WRITTEN = ("output", "csv", "csv_samples", "markdown", "trace", "save_graphs", "write_golden")
+"""Settings that name files which may be there already."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,8 @@ READERS: Mapping[str, Reader] = {
         lambda run: run.options.tuned is not None, "it works with --tuned, which is not given"
     ),
     "document": Reader(
-        lambda run: run.options.output not in (None, STDOUT),
-        "it works with -o FILE, which is not given",
+        lambda run: any(vars(run.options)[name] not in (None, STDOUT) for name in WRITTEN),
+        "it works with -o FILE, and with reports and graphs that are written",
     ),
     "table": Reader(_shows_table, "no table is shown"),
 }

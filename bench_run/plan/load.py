@@ -146,7 +146,8 @@ def gather(options: Options) -> Gathered:
             raise failures[0].error
         raise GraphError(", ".join(options.graphs or options.miopen_driver), "contains no graph")
     if options.save_graphs is not None:
-        save_graphs([*made, *driven.graphs], Path(options.save_graphs))
+        written = [*made, *driven.graphs]
+        save_graphs(written, Path(options.save_graphs), force=options.force)
     saved = () if options.save_suite is None else (save_suite(graphs, options.save_suite),)
     if options.scale_batch is not None:
         graphs = [_scale(loaded, options.scale_batch) for loaded in graphs]
@@ -249,9 +250,12 @@ def _from_driver(arguments: Sequence[str]) -> Gathered:
     return Gathered(tuple(graphs), tuple(failures), tuple(notes))
 
 
-def save_graphs(graphs: Sequence[LoadedGraph], folder: Path) -> None:
-    """Write graphs as ordinary files, one for each name."""
-    from bench_run.files import writing
+def save_graphs(graphs: Sequence[LoadedGraph], folder: Path, *, force: bool = False) -> None:
+    """Write graphs as ordinary files, one for each name. Raises `OutputError`, as for a file of
+    another kind that is there, which `force` lets them replace."""
+    from bench_run.files import refuse_foreign_graphs, writing
+
+    refuse_foreign_graphs("--save-graphs", folder, (g.path for g in graphs), force=force)
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,12 +6,14 @@ import uuid
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench_schema.document import SCHEMA_VERSION, Document, EngineRecord, Run, Settings, Tool
 from bench_schema.settings import RecordedSettings, rows_of
 
 from bench_run.errors import IncompleteRunError, OutputError, UsageError
+from bench_run.files import refuse_foreign_graphs
 from bench_run.machine.devices import device_names, devices, refuse_busy, users_of
 from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
@@ -21,7 +23,7 @@ from bench_run.progress import Progress
 from bench_run.runner.extra_passes import extra_passes
 from bench_run.runner.output import FINISHED, Record, check_destinations, interrupted, now
 from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
-from bench_run.runner.places import check_run_places
+from bench_run.runner.places import OWN_KIND, check_run_places
 from bench_run.runner.planning import likely_engines, outline_run, plan_opened
 from bench_run.runner.references import check_cache, check_references
 from bench_run.runner.rounds import Rounds
@@ -92,6 +94,13 @@ def run_benchmark(
         launcher.close()
 
 
+def _refuse_foreign_golden(options: Options, planned: Planned) -> None:
+    if options.write_golden is not None:
+        folder = Path(options.write_golden.removeprefix(OWN_KIND))
+        names = {f"{Path(case.graph.id.path).stem}.json" for case in planned.cases}
+        refuse_foreign_graphs("--write-golden", folder, sorted(names), force=options.force)
+
+
 def run_planned(
     options: Options,
     planned: Planned,
@@ -105,6 +114,7 @@ def run_planned(
     opened = describe_engines(planned.engines, options, pool)
     if options.until == "decided":
         check_until_decided(options.against, len(planned.engines))
+    _refuse_foreign_golden(options, planned)
     header = make_header(options, planned, opened, command)
     record = Record.begin(
         options.output, header, planned.cases, resume=options.resume, force=options.force

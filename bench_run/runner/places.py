@@ -20,7 +20,7 @@ from bench_schema.places import (
 from bench_schema.settings import rows_of
 
 from bench_run.errors import GraphError, UsageError
-from bench_run.files import writing
+from bench_run.files import refuse_foreign, writing
 from bench_run.graph.sources.files import is_archive, sweep_partner
 from bench_run.graph.sources.suites import SUFFIX, own_graphs
 from bench_run.options import Options
@@ -46,7 +46,13 @@ INPUTS = {
     "hipdnn_prefix": (".so", ".py"),
 }
 """Setting to the endings of the files that are read in its folder; none where it names a file."""
-REPORTS = ("csv", "csv_samples", "markdown", "trace")
+REPORTS = {
+    "csv": b"id,graph,",
+    "csv_samples": b"id,graph,",
+    "markdown": b"|",
+    "trace": b'{"traceEvents"',
+}
+"""Setting to how its file begins."""
 FOLDERS = {
     "save_graphs": GRAPHS,
     "write_golden": (*GRAPHS, *GOLDEN),
@@ -64,6 +70,17 @@ def check_run_places(options: Options, others: Iterable[Place] = ()) -> None:
         check_places((*inputs_of(options), *others), outputs_of(options))
         if options.output is not None:
             refuse_replacing(options.output, force=options.force, resume=options.resume)
+        for name, begin in REPORTS.items():
+            path = vars(options)[name]
+            if path is not None and not options.force and os.path.isfile(path):
+                _refuse_foreign(rows_of(Options)[name].flag, path, begin)
+
+
+def _refuse_foreign(flag: str, path: str, begin: bytes) -> None:
+    with suppress(OSError), open(path, "rb") as file:
+        found = file.read(len(begin))
+        if found and found != begin:
+            refuse_foreign(flag, path)
 
 
 def inputs_of(options: Options) -> Iterator[Place]:

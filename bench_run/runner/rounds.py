@@ -8,6 +8,7 @@ so that drift hits all of them alike.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -322,16 +323,24 @@ def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[P
     return [case for key in keys for case in groups[key][::turn]]
 
 
+SHARE_OF_TIMEOUT = 0.25
+"""What a pass of samples takes at most."""
+
+
 def budget(options: Options, index: int) -> SamplingBudget:
     """This round's share of the iterations and of the time."""
     rounds = options.rounds
     share, rest = divmod(options.iterations, rounds)
     minimum, maximum = options.min_time_s, options.max_time_s
+    # Two passes and the warm-up have to end before --timeout does.
+    longest_s = options.timeout_s * SHARE_OF_TIMEOUT
+    pass_s = min(longest_s, math.inf if maximum is None else maximum / rounds)
     return SamplingBudget(
         warmup=options.warmup,
         iterations=share + (1 if index < rest else 0),
         min_time_ns=0 if minimum is None else round(minimum / rounds * 1e9),
-        max_time_ns=None if maximum is None else round(maximum / rounds * 1e9),
+        max_time_ns=round(pass_s * 1e9),
+        longest_ns=round(longest_s * 1e9),
         executions=options.executions,
         rest_s=REST_S if options.duty == "cool" else 0.0,
     )

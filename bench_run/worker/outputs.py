@@ -234,7 +234,7 @@ class LeftOutputs:
     case_id: str
     graph: Graph
     first: Storages
-    """Of the first run; empty where nothing is going to be checked."""
+    """Of the first run; empty where nothing is going to be checked or saved."""
     kept: tuple[Kept, ...]
     """In order."""
     changed_inputs: tuple[int, ...] | None
@@ -274,7 +274,8 @@ class OutputKeeper:
         self.canaries, self.subject = canaries, subject
         self._rotation, self._restore = rotation, restore
         self.wanted = rotation is not None
-        self.first = first if self.wanted else {}
+        is_saved = subject.settings.save_outputs is not None
+        self.first = first if self.wanted or is_saved else {}
         self.kept: list[Kept] = []
         self.changed_inputs: tuple[int, ...] | None = None
         self.repeats = 0
@@ -475,12 +476,12 @@ class OutputValidator:
     def _check(self) -> bool:
         """Whether anything is expected."""
         left, graph, settings = self._left, self._graph, self._settings
+        if settings.save_outputs is not None:
+            save_outputs(Path(settings.save_outputs), left.case_id, left.first, graph)
         usual = make_checker(graph, self._inputs, settings)
         if usual is None:
             return False
         self._results.append((-1, 0, usual[0].check(left.first)))
-        if settings.save_outputs is not None:
-            save_outputs(Path(settings.save_outputs), left.case_id, left.first, graph)
         end_ns = time.perf_counter_ns() + round(settings.budget_s * 1e9)
         last = {each.index: each for each in left.kept}
         for index in sorted(last):

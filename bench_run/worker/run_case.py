@@ -48,6 +48,7 @@ from bench_run.measure.rotation import rotate_inputs
 from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_false_clock, find_hidden
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.rotation import SETS, input_sets
+from bench_run.text import time_text
 from bench_run.worker.judge import write_outputs
 from bench_run.worker.messages import case_of, outcome_of
 from bench_run.worker.outputs import (
@@ -346,8 +347,17 @@ def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:
 
 
 def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
-    """No warm-up where a single run takes as long as all of it may: the first run was one."""
+    """No warm-up where a single run takes as long as all of it may: the first run was one. Raises
+    `EngineError` where no sample would end in time, even if the first run, which is slower than
+    others, took ten times as long as these."""
     budget = replace(budget, first_run_ns=first_run_ns)
+    sample_ns, longest_ns = budget.executions * first_run_ns, budget.longest_ns
+    if budget.executions > 1 and longest_ns is not None and sample_ns > 10 * longest_ns:
+        took = f"the first took {time_text(first_run_ns)}"
+        raise EngineError(
+            f"{budget.executions} executions in one sample do not end within --timeout ({took}): "
+            "fewer --executions, or a longer --timeout"
+        )
     limit_ns = budget.max_time_ns
     if limit_ns is None or first_run_ns < limit_ns // 2:
         return budget

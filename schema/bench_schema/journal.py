@@ -40,7 +40,13 @@ from bench_schema.codec import (
 )
 from bench_schema.document import SCHEMA_VERSION, Case, Document, EngineRecord, Machine
 from bench_schema.errors import SchemaError, UnreadableError, UnwritableError
-from bench_schema.merge import find_device, merge_cases, with_rates
+from bench_schema.merge import (
+    find_device,
+    merge_cases,
+    with_rates,
+    without_rounds,
+    without_voided,
+)
 from bench_schema.packing import read_bytes, write_bytes
 from bench_schema.upgrade import version_of
 
@@ -333,7 +339,9 @@ def document_of(data: bytes, where: str) -> Document:
     processors = {e.key: header.machine.cpu for e in header.engines if e.device == "cpu"}
     cases = tuple(
         with_rates(
-            merge_cases(visits), devices.get(visits[0].engine), processors.get(visits[0].engine)
+            merge_cases(_with_first_rounds(without_voided(visits), damage)),
+            devices.get(visits[0].engine),
+            processors.get(visits[0].engine),
         )
         for visits in by_id.values()
     )
@@ -379,6 +387,21 @@ def _without_repeated(lines: Iterable[Line], damage: list[str]) -> Iterator[Line
         yield each
     if repeated:
         damage.append(f"{repeated} lines of the journal repeat others and were left out")
+
+
+def _with_first_rounds(parts: Sequence[Case], damage: list[str]) -> list[Case]:
+    """The parts of a case with each round once, as it was first written."""
+    seen: set[int] = set()
+    kept = []
+    for part in parts:
+        before = frozenset(seen)
+        seen.update(each.index for each in part.rounds)
+        again = [each.index for each in part.rounds if each.index in before]
+        if again:
+            damage.append(f"round {again[0]} of {part.id} is there twice: the first is kept")
+        if not again or len(again) < len(part.rounds):
+            kept.append(without_rounds(part, lambda each: each.index in before))  # noqa: B023
+    return kept
 
 
 def _of_engines(

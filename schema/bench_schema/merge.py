@@ -90,7 +90,8 @@ def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
     rounds = [round_ for part in parts for round_ in part.rounds]
     if {"gated events", "events"} <= {round_.device_timing for round_ in rounds}:
         parts = [
-            _without(part, lambda each: each.device_timing == "gated events") for part in parts
+            without_rounds(part, lambda each: each.device_timing == "gated events")
+            for part in parts
         ]
     alone = {round_.index for round_ in rounds if not has_companions(round_)}
     # a note says that devices that measure at the same time change the case's times
@@ -98,7 +99,7 @@ def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
     void = {round_.index for round_ in rounds} if alone and is_changed else alone
     if any(round_.index in void and has_companions(round_) for round_ in rounds):
         return [
-            _without(part, lambda each: each.index in void and has_companions(each))
+            without_rounds(part, lambda each: each.index in void and has_companions(each))
             for part in parts
         ]
     return parts
@@ -109,7 +110,7 @@ def has_companions(measured: Round) -> bool:
     return bool(measured.surroundings and measured.surroundings.companions)
 
 
-def _without(part: Case, is_void: Callable[[Round], bool]) -> Case:
+def without_rounds(part: Case, is_void: Callable[[Round], bool]) -> Case:
     """Phases of initialisation have a value for each round; those of void rounds go too, but for
     what was paid once: no later round pays it."""
     kept = [not is_void(round_) for round_ in part.rounds]

@@ -436,3 +436,17 @@ def test_records_that_are_there_twice_count_once(path):
     again = read_journal(path)
     assert codec.encode(replace(again, run=whole.run)) == codec.encode(whole)
     assert "lines of the journal repeat others" in again.run.notes[-1]
+
+
+def test_of_a_round_that_is_there_twice_the_first_is_kept(path):
+    whole = read_journal(path)
+    case = next(case for case in whole.cases if case.rounds)
+    again = visits(case)[0]
+    series = {name: values + 1 for name, values in again.rounds[0].series.items()}
+    again = replace(again, rounds=(replace(again.rounds[0], series=series),))
+    out = Journal.reopen(path)
+    out.append_case(again)
+    out.close()
+    found = read_journal(path)
+    assert codec.encode(replace(found, run=whole.run)) == codec.encode(whole)
+    assert "is there twice: the first is kept" in found.run.notes[-1]
