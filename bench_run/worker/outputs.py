@@ -198,8 +198,8 @@ class OutputReader:
 SHARE_OF_KEEPING = 0.05
 """Of the budget: what keeping outputs may take while samples are taken; the rest is for checks."""
 SAMPLES_EACH = 8
-"""Samples for each iteration on another set: it takes two runs. Each set has one at least, as far
-as the budget goes."""
+"""Samples for each iteration on another set: it takes two runs. What does not come up in one round
+does in the next."""
 BYTES_EACH_ROUND = 64 * 1024**2
 """Larger inputs are compared with their copy in the first round only."""
 
@@ -291,7 +291,7 @@ class OutputKeeper:
         self._upcoming = others[by:] + others[:by]
         """Other sets, in the order in which they come up."""
         among = range(1, max(1, subject.iterations - 1))
-        more = max(len(others) - 1, subject.iterations // SAMPLES_EACH)
+        more = max(0, subject.iterations // SAMPLES_EACH - 1)
         self._due = {0, *self._draw.sample(among, min(len(among), more))}
         """Samples after which another set comes up."""
         self._block: tuple[Mapping[int, Storage | int], int] | None = None

@@ -65,7 +65,7 @@ def honest(_, result, __):
     return result
 
 
-def left_by(then, *, iterations=9, sets=SETS, wanted=True, round_index=0):
+def left_by(then, *, iterations=24, sets=SETS, wanted=True, round_index=0):
     """What a round of such a plan left."""
     plan = Plan(then)
     settings = ValidationSettings("numpy", "folder" if wanted else None)
@@ -99,7 +99,7 @@ def judged(folder, then, *, expected=True, **options):
 def test_every_set_comes_up_and_the_usual_one_comes_last():
     kept = left_by(honest).kept
     assert {0, 1, 2, 3} == {each.index for each in kept}
-    assert (8, 0) == (kept[-1].iteration, kept[-1].index)
+    assert (23, 0) == (kept[-1].iteration, kept[-1].index)
 
 
 @pytest.mark.parametrize("round_index", range(3))
@@ -140,7 +140,7 @@ def wrong_when(is_wrong):
 
 def test_the_last_iteration_on_the_usual_inputs_is_a_row_of_the_checks(folder):
     checks = judged(folder, honest).checks()
-    assert ((8,), (0,)) == (checks.iteration, checks.mismatched)
+    assert ((23,), (0,)) == (checks.iteration, checks.mismatched)
 
 
 def test_what_was_found_out_is_there_for_the_next_round(folder):
