@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 import numpy as np
@@ -38,7 +38,11 @@ from bench_run.worker.messages import (
     Refused,
     Reply,
     Request,
+    RunCase,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KINDS = {
     kind.__name__: kind for kind in (*Request.__subclasses__(), Granted, Close, ValidationSettings)
@@ -127,14 +131,38 @@ def decode(data: bytes, kind: Any) -> Any:
 
 
 def encode_request(number: int, message: object) -> bytes:
-    """Of the run: what it asks, grants or tells."""
-    return encode((type(message).__name__, number, message))
+    """Of the run: what it asks, grants or tells. Paths that are no UTF-8 travel byte by byte."""
+    name = type(message).__name__
+    try:
+        return encode((name, number, False, message))
+    except UnicodeEncodeError:
+        tree = msgspec.to_builtins(message, enc_hook=_to_plain)
+        return encode((name, number, True, _with_texts(tree, _as_bytes)))
 
 
 def decode_request(data: bytes) -> tuple[int, Any]:
     """Its number and the message."""
-    name, number, body = decode(data, tuple[str, int, msgspec.Raw])
+    name, number, is_by_bytes, body = decode(data, tuple[str, int, bool, msgspec.Raw])
+    if is_by_bytes:
+        tree = _with_texts(decode(body, Any), _from_bytes)
+        return number, msgspec.convert(tree, KINDS[name], dec_hook=_from_plain)
     return number, decode(body, KINDS[name])
+
+
+def _as_bytes(text: str) -> str:
+    return os.fsencode(text).decode("latin-1")
+
+
+def _from_bytes(text: str) -> str:
+    return os.fsdecode(text.encode("latin-1"))
+
+
+def _with_texts(tree: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(tree, str):
+        return change(tree)
+    if isinstance(tree, dict):
+        return {_with_texts(k, change): _with_texts(v, change) for k, v in tree.items()}
+    return [_with_texts(each, change) for each in tree] if isinstance(tree, list | tuple) else tree
 
 
 def encode_reply(number: int, reply: Answered[Any] | Refusal) -> bytes:
@@ -152,7 +180,10 @@ def decode_outgoing(data: bytes) -> Outgoing:
 def read_reply(message: Reply | Refused, request: Request[AnswerT]) -> Answered[AnswerT] | Refusal:
     if isinstance(message, Refused):
         return Refusal(error_of(message.kind, message.text, message.fields))
-    return Answered(decode(message.value, answer_type(request)), message.worn)
+    value = decode(message.value, answer_type(request))
+    if isinstance(request, RunCase):  # which case it is the run knows better
+        value = replace(value, id=request.case_id, graph=request.graph_id, engine=request.engine)
+    return Answered(value, message.worn)
 
 
 def answer_type(request: Request[Any]) -> Any:

@@ -43,12 +43,19 @@ class HostilePlan:
         self.way, self.inner, self.stream, self.runs = way, plan, stream, 0
         self.facts, self.close = plan.facts, plan.close
         self.upload, self.poison, self.download = plan.upload, plan.poison, plan.download
+        self.abilities, self.kept = plan.abilities, {}
 
     def run(self):
         self.runs += 1
-        if self.runs > 3:
+        if self.runs > 3 and self.way in MISDEEDS:
             MISDEEDS[self.way](self)
-        self.inner.run()
+        if self.runs <= 3 or self.way not in CHEATS or not CHEATS[self.way](self):
+            self.inner.run()
+
+    def places(self):
+        """Of its outputs: uid, address and bytes."""
+        located = self.abilities.locate_outputs(upcoming=True)
+        return [(uid, at, self.inner.download()[uid].nbytes) for uid, at in located.items()]
 
 
 def _queue(plan):
@@ -71,6 +78,25 @@ def _hang(plan):
     driver().launch(driver().kernel("bench_gate"), _queue(plan), *arguments)
 
 
+def _remember(plan):
+    """Copies the answer of its third run."""
+    memory = plan.stream.abilities.memory()
+    if not plan.kept:
+        plan.inner.run()
+        for uid, at, size in plan.places():
+            plan.kept[uid] = memory.allocate(size), size
+            memory.copy(plan.kept[uid][0], at, size)
+    for uid, at in plan.abilities.locate_outputs(upcoming=True).items():
+        memory.copy(at, *plan.kept[uid])
+    return True
+
+
+CHEATS = {
+    "remembers": _remember,
+    "idles": lambda plan: True,
+    "idles-in-turns": lambda plan: plan.runs % 2 == 0,
+}
+"""True: nothing more is to be done."""
 MISDEEDS = {
     "illegal": _illegal,
     "hang": _hang,

@@ -43,6 +43,8 @@ REQUESTS = [
     Granted(),
     Close(),
 ]
+ODD = os.fsdecode(b"caf\xe9.json")
+REQUESTS.append(Attempt(replace(GRAPH, name="naïve 神"), Data(0, graph_path=ODD)))
 REPLIES = [
     (Variants(GRAPH), ({"plan": "1"}, {})),
     (REQUESTS[0], EngineOpened(FACTS, "host", 5, 3, ("a note",))),
@@ -53,7 +55,7 @@ REPLIES = [
 ERRORS = [UsageError("no"), GraphError("f: x", "what"), EngineError("bad", detail="more")]
 
 
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+@pytest.mark.parametrize("request_", REQUESTS, ids=range(len(REQUESTS)))
 def test_a_request_arrives_as_it_was(request_):
     assert (7, request_) == wire.decode_request(wire.encode_request(7, request_))
 
