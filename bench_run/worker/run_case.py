@@ -45,7 +45,13 @@ from bench_run.measure.kernel_pass import (
 from bench_run.measure.loop import Measured, SamplingBudget, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.rotation import rotate_inputs
-from bench_run.measure.unfinished import LARGE_BYTES, ThreadWatch, find_false_clock, find_hidden
+from bench_run.measure.unfinished import (
+    DEVICE_NS,
+    LARGE_BYTES,
+    ThreadWatch,
+    find_false_clock,
+    find_hidden,
+)
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.rotation import SETS, input_sets
 from bench_run.text import time_text
@@ -286,7 +292,8 @@ def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> st
     if not samples or (subject.round_index > 0 and size > LARGE_BYTES):
         return None
     run, stream, device_ns = keeper.plan.run, engine.stream, measured.series.get("device_ns", ())
-    found = find_hidden(run, stream.synchronize, keeper.arrive, samples)
+    each_ns = DEVICE_NS if device_ns else 0
+    found = find_hidden(run, stream.synchronize, keeper.arrive, samples, each_ns)
     is_ours = type(stream).__module__.startswith("bench_run.")
     if found is None and device_ns and not is_ours and subject.round_index == 0:
         return find_false_clock(run, stream, device_ns, samples)
