@@ -71,7 +71,7 @@ def error_of(kind: str, message: str, fields: dict[str, str | None]) -> BenchRun
 
 
 def plain_error(error: BenchRunError) -> BenchRunError:
-    """As it is after a journey between processes."""
+    """Return the error as it is after a journey between processes."""
     return error_of(*plain_parts(error))
 
 

@@ -42,7 +42,7 @@ PLACES = 32
 POOL = 64
 """Places and values that are drawn before."""
 CANARY_BYTES = 8
-"""By chance a result has these bytes once in 10^19."""
+"""Size of a canary: by chance a result has these bytes once in 10^19."""
 LONG_NS = 500_000
 """From here on 0.3 µs are below a thousandth."""
 WATCHED_SHARE = 0.7
@@ -102,7 +102,7 @@ class NoCanaries:
 
 
 class HostCanaries(NoCanaries):
-    """In the host's memory: one canary in each output, and one new value in an input.
+    """Canaries in the host's memory: one in each output, and one new value in an input.
 
     Whatever runs between samples takes room in the processor's own caches, and makes a sample of
     15 µs some percents longer: all is drawn before, and little is done here.
@@ -132,7 +132,7 @@ class HostCanaries(NoCanaries):
         self._turn = 0
         self._views: dict[int, tuple[Storage | int, memoryview]] = {}
         self._was: tuple[memoryview, int, int, bytes] | None = None
-        """What puts the last input back."""
+        """Memory, begin, end and value that put the last input back."""
 
     def before(self) -> None:
         if self._locate is not None:
@@ -161,7 +161,7 @@ class HostCanaries(NoCanaries):
             self._was = None
 
     def after(self) -> None:
-        """Where an output moved meanwhile nothing is known of it."""
+        """Look for the canaries; of an output that moved meanwhile nothing is known."""
         if self._locate is None:
             return
         places, views = self._locate(upcoming=False), self._views
@@ -175,7 +175,7 @@ class HostCanaries(NoCanaries):
 def _element(
     inputs: dict[int, Bytes], widths: dict[int, int], draw: Random
 ) -> tuple[memoryview, int, int, bytes]:
-    """Of any input: its memory, where it begins and ends, and its value."""
+    """Draw an element of any input: its memory, where it begins and ends, and its value."""
     uid = draw.choice(list(inputs))
     memory, width = inputs[uid].data, widths[uid]
     begin = draw.randrange(len(memory) // width) * width
@@ -255,8 +255,8 @@ def _bytes(place: Storage | int) -> Bytes:
 
 
 def find_places(tensor: Tensor, storage: Any, draw: np.random.Generator) -> list[int]:
-    """Where canaries may lie in an output, in bytes from its begin. `storage`: that of a run on
-    poison."""
+    """Find where canaries may lie in an output, in bytes from its begin. `storage`: that of a run
+    on poison."""
     raw = np.ascontiguousarray(storage).view(np.uint8).reshape(-1)
     width = raw.size // tensor.span
     count = -(-CANARY_BYTES // width)

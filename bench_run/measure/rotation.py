@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench_run.tensors.layout import Storage, Storages
 
 ALIGNMENT = 256
-"""Of each input in a copy on the device."""
+"""Alignment of each input in a copy on the device."""
 
 
 class Rotation(Protocol):
@@ -32,7 +32,7 @@ class Rotation(Protocol):
     count: int
 
     def find(self) -> Mapping[int, Storage | int]:
-        """Where the next run reads its inputs."""
+        """Return where the next run reads its inputs."""
 
     def write(self, places: Mapping[int, Storage | int], index: int) -> None:
         """Set number `index` lies there, in the order of the stream."""
@@ -42,7 +42,7 @@ class Rotation(Protocol):
 
 
 class UploadedSets:
-    """Of a plan that does not tell where all its inputs lie."""
+    """Sets of a plan that does not tell where all its inputs lie."""
 
     def __init__(self, plan: Plan, sets: Sequence[Storages]) -> None:
         self.count, self._plan, self._sets = len(sets), plan, sets
@@ -59,7 +59,7 @@ class UploadedSets:
 
 
 class HostSets:
-    """Of inputs in the host's memory."""
+    """Sets of inputs in the host's memory."""
 
     def __init__(self, locate: LocateInputs, sets: Sequence[Storages], varied: list[int]) -> None:
         self.count, self.find = len(sets), locate
@@ -76,7 +76,7 @@ class HostSets:
 
 
 class DeviceSets:
-    """Of inputs on a device, which keeps a copy of each set."""
+    """Sets of inputs on a device, which keeps a copy of each."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class DeviceSets:
 
 
 def rotate_inputs(plan: Plan, stream: Stream, sets: Sequence[Storages]) -> Rotation:
-    """Of the sets as many as there is memory for: all, two or one."""
+    """Make a rotation of as many sets as there is memory for: all, two or one."""
     varied = [uid for uid in sets[0] if any(each[uid] is not sets[0][uid] for each in sets)]
     locate, memory = plan.abilities.locate_inputs, stream.abilities.memory
     places = {} if locate is None else locate()

@@ -1,12 +1,12 @@
-"""Whether the time of an iteration is all of it: untimed, right after the samples of a round.
+"""Checks whether a sample is all that an iteration takes: untimed, right after the samples.
 
 A sample ends with `Stream.synchronize`. Where that returns while a thread or another stream still
 works, or where an engine is fast only among the calls that surround a sample, an iteration of 3 ms
 reads 0.5 µs. So the wall clock runs over a few iterations and a real wait and read, and is held
 against as many samples.
 
-What an engine leaves to a thread for which nobody waits is found by its outputs: they are read
-right after the iteration.
+What an engine leaves to a thread without a wait is found by its outputs: they are read right
+after the iteration.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from bench_run.streams.base import Stream
 
 HIDDEN_SHARE = 0.25
-"""Of the samples: what the wall clock may show more. An engine that waits hides nothing."""
+"""Share of the samples that the wall clock may show more. An engine that waits hides nothing."""
 HIDDEN_NS = 30_000
-"""What may come to a few short samples: waiting for an idle device takes 3 to 10 µs. To both comes
-the delay that others who use the processors cause: what a tenth of the samples take longer."""
+"""Time that may come to a few short samples: waiting for an idle device takes 3 to 10 µs. To both
+comes the delay of a busy processor: what a tenth of the samples take longer."""
 DEVICE_NS = 30_000
-"""What a launch and a wait may take longer where nothing was waited for before: on an H200, 36 µs
-more were seen for a captured graph of 28 µs."""
+"""Time that a launch and a wait may take longer where nothing was waited for before: on an H200,
+36 µs more were seen for a captured graph of 28 µs."""
 READING_NS = 1_000_000
 """What reading outputs may take, beside their bytes: calls of a driver, a few for each output."""
 READING_NS_PER_BYTE = 4.0
@@ -88,11 +88,11 @@ def find_hidden(
 
 
 CLOCK_SHARE = 0.75
-"""Of the wall time: what marks around iterations without a gate have to come to."""
+"""Share of the wall time that marks around iterations without a gate have to come to."""
 CLOCK_SLACK_NS = 50_000
-"""What enqueueing a mark and waiting take beside."""
+"""Time that enqueueing a mark and waiting take beside."""
 SHORTEST_NS = 50
-"""No launch takes less: an empty kernel takes 1000."""
+"""Time that no launch is shorter than: an empty kernel takes 1000."""
 
 
 def find_false_clock(

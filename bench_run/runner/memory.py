@@ -129,8 +129,8 @@ def _buffers(graph: Graph, cache: str, *, on_host: bool) -> int:
 
 
 def _while_checked(graph: Graph, here: int, beside: int) -> int:
-    """In the worker: buffers and the results that an engine allocates beside them, the sets of
-    inputs, outputs of the first run and of iterations among the samples; and what is expected on
+    """Add up in the worker: buffers and the results that an engine allocates beside them, the sets
+    of inputs, outputs of the first run and of iterations among the samples; and what is expected on
     the usual inputs and on one other set, in the memory's order."""
     inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
     sets = (1 + most_sets(graph)) * inputs

@@ -324,7 +324,7 @@ def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[P
 
 
 SHARE_OF_TIMEOUT = 0.25
-"""What a pass of samples takes at most."""
+"""Share of the timeout that a pass of samples takes at most."""
 
 
 def budget(options: Options, index: int) -> SamplingBudget:

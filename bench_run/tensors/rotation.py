@@ -2,7 +2,7 @@
 
 An engine that keeps an answer, leaves work out or reads a stale copy is right as long as its inputs
 never change. So some iterations run on another set, and what they leave is held against that set's
-own reference. Whoever knows the graph and the usual inputs makes the same sets.
+own reference. From the graph and the usual inputs the same sets are made everywhere.
 
 Set 1 holds the values of each input at other places, so that every element differs; set 2 differs
 from the usual one in a quarter of each input, set 3 in a few scattered elements. Where inputs
@@ -41,11 +41,11 @@ LIMITS = (
 """Bytes of inputs, and operations, up to which there are so many sets: each is kept beside the
 plan, and its reference is computed."""
 QUARTER, FEW = 4, 512
-"""Of the elements of an input, one in so many differs in sets 2 and 3."""
+"""Elements of an input, of which one differs in sets 2 and 3."""
 
 
 def most_sets(graph: Graph) -> int:
-    """How many sets memory and the reference allow for a graph."""
+    """Count the sets that memory and the reference allow for a graph."""
     size, work = sum(tensor.bytes for tensor in graph.inputs), flops(graph) or 0
     return next((n for most, many, n in LIMITS if size <= most and work <= many), 1)
 
@@ -92,8 +92,8 @@ def _drawn(graph: Graph, data: Data, inputs: Storages, count: int) -> list[Stora
 
 
 def _is_movable(graph: Graph, tensor: Tensor) -> bool:
-    """Whether any order of its values is as good: those of masks, lengths and indices have rules.
-    Integers are ordinary numbers where only pointwise nodes read them."""
+    """Tell whether any order of its values is as good: masks, lengths and indices have rules. Integers
+    are ordinary numbers where only pointwise nodes read them."""
     row = DTYPES[tensor.data_type]
     if row.array_type is None or row.bits < 8 or tensor.elements < 2 or tensor.runtime_scalar:
         return False

@@ -52,7 +52,7 @@ class Remembered:
 
 
 class _Kept(msgspec.Struct):
-    """In the file."""
+    """Contents of the file."""
 
     tolerances: dict[int, Tolerance]
     results: dict[str, CheckResult]

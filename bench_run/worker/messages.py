@@ -111,9 +111,9 @@ class Reply(msgspec.Struct, frozen=True, tag=True):
     """`Answered`, as it travels."""
 
     number: int
-    """Of the request."""
+    """Number of the request."""
     value: msgspec.Raw
-    """Of the request's own type."""
+    """Answer of the request's own type."""
     worn: bool
 
 

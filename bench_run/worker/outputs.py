@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bench_run.validate.settings import ValidationSettings
 
     Addresses = Mapping[int, int]
-    """By uid."""
+    """Addresses by uid."""
 
 
 # What a plan left in its outputs, read as fast as the device gives it.
@@ -218,7 +218,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Kept:
-    """What an iteration left."""
+    """Outputs that an iteration left."""
 
     iteration: int
     """The sample before it; -1 where these are by the device's clock."""
@@ -234,9 +234,9 @@ class LeftOutputs:
     case_id: str
     graph: Graph
     first: Storages
-    """Of the first run; empty where nothing is going to be checked or saved."""
+    """Outputs of the first run; empty where nothing is going to be checked or saved."""
     kept: tuple[Kept, ...]
-    """In order."""
+    """Outputs of iterations, in order."""
     changed_inputs: tuple[int, ...] | None
     looked: int
     """Iterations on canaries."""
@@ -296,7 +296,7 @@ class OutputKeeper:
         """Samples after which another set comes up."""
         self._block: tuple[Mapping[int, Storage | int], int] | None = None
         self._has_block = False
-        """Whether outputs of a block were kept; of one in each round they are."""
+        """True once outputs of a block were kept; of one in each round they are."""
         if self.wanted:
             affordable = self._budget_ns // max(1, reader.took_ns)
             fits = KEPT_BYTES // max(1, reader.nbytes)
@@ -381,7 +381,7 @@ class OutputKeeper:
         self.plan.run()
 
     def after_block(self) -> None:
-        """Where copies of the buffers take turns another one ran last."""
+        """Keep the outputs of the block, but where copies of the buffers take turns: another ran last."""
         if self._block is None or self._rotation is None:
             return
         places, target = self._block
@@ -417,14 +417,14 @@ class OutputKeeper:
 
     @property
     def looks_at_inputs(self) -> bool:
-        """Whether `finish` compares them."""
+        """Tell whether `finish` compares them."""
         if not self.wanted or self.plan.abilities.changed_inputs is None:
             return False
         size = sum(tensor.bytes for tensor in self.subject.graph.inputs)
         return self.subject.round_index == 0 or size <= BYTES_EACH_ROUND
 
     def finish(self, inputs: Storages) -> None:
-        """What the device holds is read; then whether the inputs are what they were after a run."""
+        """Read what the device holds; then find whether the inputs are what they were."""
         if not self.wanted:
             return
         held = zip(self._held, self._reader.fetch(), strict=True)
@@ -474,7 +474,7 @@ class OutputValidator:
         self._is_checked = self._check()
 
     def _check(self) -> bool:
-        """Whether anything is expected."""
+        """Check all that was kept; returns whether anything is expected."""
         left, graph, settings = self._left, self._graph, self._settings
         if settings.save_outputs is not None:
             save_outputs(Path(settings.save_outputs), left.case_id, left.first, graph)
@@ -508,7 +508,7 @@ class OutputValidator:
         return made
 
     def checks(self) -> Checks | None:
-        """Of iterations on the usual inputs; equal sums are equal results."""
+        """Return those of iterations on the usual inputs; equal sums are equal results."""
         if not self._is_checked:
             return None
         rows = [
@@ -553,7 +553,7 @@ class OutputValidator:
         )
 
     def _of_checked_runs(self) -> Validation:
-        """Where the usual inputs gave what is right and others did not, that is said."""
+        """Say so where the usual inputs gave what is right and others did not."""
         reference, graph = self._settings.reference, self._graph
         results = [result for _, _, result in self._results]
         found = validation(reference, graph, results)

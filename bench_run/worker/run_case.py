@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from bench_run.worker.messages import DeviceUse, RunCase
 
 SETS_FACT = "input sets"
-"""What the document calls the number of sets that took turns, where it is not the usual one."""
+"""Name of the number of sets that took turns, where it is not the usual one."""
 
 Phase = Callable[[str, int], None]
 """Called with each phase, and how many nanoseconds of the one before went into checks."""

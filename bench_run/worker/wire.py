@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 KINDS = {
     kind.__name__: kind for kind in (*Request.__subclasses__(), Granted, Close, ValidationSettings)
 }
-"""What the run sends, by name."""
+"""Messages that the run sends, by name."""
 HEADER = struct.Struct(">I")
 MOST_BYTES = 256 << 20
-"""Of a message; a case with 100,000 samples takes a few."""
+"""Size of a message; a case with 100,000 samples takes a few MB."""
 CHUNK_BYTES = 1 << 20
 
 
 class WireError(Exception):
-    """What arrived is no message, in words."""
+    """Says why what arrived is no message."""
 
 
 class Pipe:
@@ -131,7 +131,7 @@ def decode(data: bytes, kind: Any) -> Any:
 
 
 def encode_request(number: int, message: object) -> bytes:
-    """Of the run: what it asks, grants or tells. Paths that are no UTF-8 travel byte by byte."""
+    """Encode what the run asks, grants or tells. Paths that are no UTF-8 travel byte by byte."""
     name = type(message).__name__
     try:
         return encode((name, number, False, message))
@@ -187,7 +187,7 @@ def read_reply(message: Reply | Refused, request: Request[AnswerT]) -> Answered[
 
 
 def answer_type(request: Request[Any]) -> Any:
-    """What the worker has to answer."""
+    """Return the type of what the worker has to answer."""
     return get_args(type(request).__orig_bases__[0])[0]  # type: ignore[attr-defined]
 
 
