@@ -92,8 +92,8 @@ def _drawn(graph: Graph, data: Data, inputs: Storages, count: int) -> list[Stora
 
 
 def _is_movable(graph: Graph, tensor: Tensor) -> bool:
-    """Tell whether any order of its values is as good: masks, lengths and indices have rules. Integers
-    are ordinary numbers where only pointwise nodes read them."""
+    """Tell whether any order of its values is as good: masks, lengths and indices have rules.
+    Integers are ordinary numbers where only pointwise nodes read them."""
     row = DTYPES[tensor.data_type]
     if row.array_type is None or row.bits < 8 or tensor.elements < 2 or tensor.runtime_scalar:
         return False

@@ -381,7 +381,8 @@ class OutputKeeper:
         self.plan.run()
 
     def after_block(self) -> None:
-        """Keep the outputs of the block, but where copies of the buffers take turns: another ran last."""
+        """Keep the outputs of the block, but not where copies of the buffers take turns: there
+        another one ran last."""
         if self._block is None or self._rotation is None:
             return
         places, target = self._block
