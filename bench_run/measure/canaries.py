@@ -130,28 +130,25 @@ class HostCanaries(NoCanaries):
         self._to = [_element(inputs, widths, draw) for _ in range(POOL) if inputs]
         self._values = [draw.randrange(1 << 30) for _ in range(POOL - 3)]
         self._turn = 0
-        self._views: dict[int, tuple[Storage | int, memoryview]] = {}
         self._was: tuple[memoryview, int, int, bytes] | None = None
         """Memory, begin, end and value that put the last input back."""
 
     def before(self) -> None:
+        """Write the canaries. No view of an output is kept: results that are allocated anew would
+        not lie where those before them did."""
+        self._turn += 1
         if self._locate is not None:
-            for uid, place in self._locate(upcoming=True).items():
-                known = self._views.get(uid)
-                if known is None or known[0] is not place:
-                    self._views[uid] = place, _bytes(place).data
+            places = self._locate(upcoming=True)
+            for uid, begin, end, canary in self._pool[self._turn % POOL]:
+                _bytes(places[uid]).data[begin:end] = canary
 
     def touch(self) -> None:
-        self._turn = turn = self._turn + 1
-        if self._locate is not None:
-            for uid, begin, end, canary in self._pool[turn % POOL]:
-                self._views[uid][1][begin:end] = canary
         if self._to:
             self.restore()
             # The two lengths have no common factor: 3904 iterations without the same contents.
-            self._was = memory, begin, end, _ = self._to[turn % POOL]
+            self._was = memory, begin, end, _ = self._to[self._turn % POOL]
             width = end - begin
-            source = self._values[turn % len(self._values)] % (len(memory) // width) * width
+            source = self._values[self._turn % len(self._values)] % (len(memory) // width) * width
             memory[begin:end] = memory[source : source + width]
 
     def restore(self) -> None:
@@ -161,15 +158,15 @@ class HostCanaries(NoCanaries):
             self._was = None
 
     def after(self) -> None:
-        """Look for the canaries; of an output that moved meanwhile nothing is known."""
+        """Look for the canaries. An output that moved meanwhile has none."""
         if self._locate is None:
             return
-        places, views = self._locate(upcoming=False), self._views
+        places = self._locate(upcoming=False)
         self.looked += 1
-        for uid, begin, end, canary in self._pool[self._turn % POOL]:
-            if places[uid] is views[uid][0] and views[uid][1][begin:end] == canary:
-                self.untouched += 1
-                return
+        self.untouched += any(
+            _bytes(places[uid]).data[begin:end] == canary
+            for uid, begin, end, canary in self._pool[self._turn % POOL]
+        )
 
 
 def _element(

@@ -252,9 +252,9 @@ class OutputKeeper:
 
     Such an iteration is called exactly as a sample is. Once it is over yet another set takes the
     place of its inputs, and only then its outputs are read: what an engine leaves for later comes
-    out wrong. Where there is one set only the outputs are poisoned instead. Nothing is checked
-    here: no sample waits for that, and neither does anybody who wants the device. Where the device
-    can hold copies, they are read once it is no longer held alone (`finish`).
+    out wrong. Where there is one set only, the outputs are poisoned instead. Checks come later:
+    neither a sample nor another worker waits for them. Where the device can hold copies, they are
+    read once it is not held alone any more (`finish`).
     """
 
     def __init__(
@@ -564,17 +564,12 @@ class OutputValidator:
         repeated = [each for each in sums.values() if len(each) > 1]
         same = all(len(set(each)) == 1 for each in repeated) if repeated else None
         found = replace(found, deterministic=same)
-        wrong = {index for _, index, result in self._results if result.mismatched}
+        wrong = {index: result for _, index, result in self._results if result.mismatched}
         if not wrong or 0 in wrong:
             return found
+        worst = validation(reference, graph, [next(iter(wrong.values()))])
         reason = (
             "the outputs do not follow the inputs: right on the usual ones, wrong on "
-            f"{len(wrong)} of {len(sums) - 1} other sets: {_without_begin(found.reason)}"
+            f"{len(wrong)} of {len(sums) - 1} other sets: {worst.reason}"
         )
         return replace(found, reason=reason)
-
-
-def _without_begin(reason: str | None) -> str:
-    """Without *right in the first run*."""
-    words = reason or ""
-    return words.partition("checked iterations: ")[2] or words

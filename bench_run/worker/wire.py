@@ -55,7 +55,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class WireError(Exception):
-    """Says why what arrived is no message."""
+    """Says why what arrived cannot be read."""
 
 
 class Pipe:
@@ -150,11 +150,11 @@ def decode_request(data: bytes) -> tuple[int, Any]:
 
 
 def _as_bytes(text: str) -> str:
-    return os.fsencode(text).decode("latin-1")
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def _from_bytes(text: str) -> str:
-    return os.fsdecode(text.encode("latin-1"))
+    return text.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def _with_texts(tree: Any, change: Callable[[str], str]) -> Any:

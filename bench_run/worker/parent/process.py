@@ -17,7 +17,7 @@ import socket
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from bench_run.errors import TemplateLostError, WorkerCrashedError, WorkerTimeoutError
 from bench_run.worker.guardian import STOP
@@ -209,20 +209,24 @@ class Worker:
         self._pipe.send(encode_request(self._number, message), limit_s)
 
     def _receive(self, due: Deadline) -> Outgoing:
-        while (data := self._pipe.receive(POLL_S)) is None:
-            if time.monotonic() > due.at:
-                self.kill()
-                printed = self._tail.text()
-                failure = thread_failure(printed)
-                ended = "" if failure is None else f"; one of its threads ended by {failure}"
-                message = f"{due.reason} (during {self.phase}); it was stopped{ended}"
-                raise WorkerTimeoutError(message, detail=detail_of(printed))
-            if self._process.poll() is not None:
+        data = None
+        while data is None:
+            if time.monotonic() > due.at:  # also where messages come without an end
+                self._stop_for(due)
+            data = self._pipe.receive(POLL_S)
+            if data is None and self._process.poll() is not None:
                 data = self._pipe.receive(0)  # what it sent before it ended
                 if data is None:
                     raise EOFError
-                break
         return decode_outgoing(data)
+
+    def _stop_for(self, due: Deadline) -> NoReturn:
+        self.kill()
+        printed = self._tail.text()
+        failure = thread_failure(printed)
+        ended = "" if failure is None else f"; one of its threads ended by {failure}"
+        message = f"{due.reason} (during {self.phase}); it was stopped{ended}"
+        raise WorkerTimeoutError(message, detail=detail_of(printed))
 
     def _how_it_died(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
