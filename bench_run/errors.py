@@ -70,11 +70,6 @@ def error_of(kind: str, message: str, fields: dict[str, str | None]) -> BenchRun
     return error
 
 
-def plain_error(error: BenchRunError) -> BenchRunError:
-    """Return the error as it is after a journey between processes."""
-    return error_of(*plain_parts(error))
-
-
 def message_of(error: BaseException) -> str:
     """The words of an error that may be foreign, as plain text; empty where it has none."""
     try:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines import engine_module
 from bench_run.engines.reported import UNKNOWN, ReportedEngine, Reports
-from bench_run.errors import BenchRunError, EngineError, message_of, plain_error
+from bench_run.errors import BenchRunError, EngineError, message_of
 from bench_run.machine.affinity import pin_process, stay_near
 from bench_run.machine.memory import become_victim, limit_own_memory
 from bench_run.measure.clock import read_clock
@@ -277,7 +277,7 @@ def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refus
     try:
         return Answered(HANDLERS[type(request)](server, request), server.is_worn())
     except BenchRunError as error:
-        return Refusal(plain_error(error))
+        return Refusal(error)
     except MemoryError as error:
         words = ": ".join(filter(None, ("out of memory on the host", message_of(error))))
         return Refusal(EngineError(words))

@@ -237,6 +237,17 @@ def _say_and_hang(data):
     return lambda plan: (_say(data)(plan), time.sleep(1000))
 
 
+def _flood_with_messages(_):
+    """Says for ever that a phase begins."""
+    from bench_run.worker.messages import PhaseStarted
+    from bench_run.worker.wire import encode
+
+    data = encode(PhaseStarted("measure"))
+    while True:
+        for descriptor in _pipes():
+            os.write(descriptor, len(data).to_bytes(4, "big") + data)
+
+
 class _Bomb:
     def __reduce__(self):
         return os.mkdir, (os.environ["HOSTILE_BOMB"],)
@@ -369,6 +380,7 @@ MISDEEDS = {
     "noise": _say(bytes(range(255, -1, -1)) * 8),
     "no-such-message": _say(b"\0\0\0\x02\x93\xc0"),
     "bomb": _bomb,
+    "messages-without-end": _flood_with_messages,
     "fork-and-return": _fork_and_return,
     "spawn": _spawn,
     "spawn-and-die": _spawn_and_die,

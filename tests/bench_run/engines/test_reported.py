@@ -3,9 +3,7 @@ valid, and other engines' cases are there."""
 
 from __future__ import annotations
 
-import io
 import json
-import pickle
 
 import numpy as np
 import pytest
@@ -22,13 +20,14 @@ from bench_run import engines
 from bench_run.engines import reported
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.reported import Reports, describe
-from bench_run.errors import EngineError, UnsupportedGraphError, plain_error
+from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.make import make_graphs
 from bench_run.measure.loop import SamplingBudget
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import ValidationSettings
 from bench_run.worker.main import EngineServer, answer
-from bench_run.worker.messages import Open, Refusal, RunCase
+from bench_run.worker.messages import Open, Refusal, RunCase, Variants
+from bench_run.worker.wire import decode_outgoing, encode_reply, read_reply
 from tests.support import examples
 
 GRAPH = make_graphs("add: dims=4x8")[0]
@@ -40,19 +39,17 @@ class Pipe:
         """Announcements."""
 
 
-class KnownClasses(pickle.Unpickler):
-    """Knows no class of an engine, as a run may not."""
-
-    def find_class(self, module, name):
-        assert "reporting_engine" != module, name
-        return super().find_class(module, name)
+def journey(request, reply):
+    """What arrives of a reply."""
+    return read_reply(decode_outgoing(encode_reply(0, reply)), request)
 
 
 def run_case(field, value):
     """The answer to a case of an engine that reports this, as it comes out of its process."""
     key = f"reports:{field}={value}"
     server = EngineServer(Pipe())
-    opening = answer(server, Open(EngineSpec(key, "reports", f"{field}={value}"), EngineOptions()))
+    asked = Open(EngineSpec(key, "reports", f"{field}={value}"), EngineOptions())
+    opening = answer(server, asked)
     case = RunCase(
         case_id="add on it",
         graph=GRAPH,
@@ -67,8 +64,7 @@ def run_case(field, value):
         validation_settings=ValidationSettings("none", None),
         budget=SamplingBudget(0, 2),
     )
-    sent = pickle.dumps((opening, answer(server, case)))
-    return KnownClasses(io.BytesIO(sent)).load()
+    return journey(asked, opening), journey(case, answer(server, case))
 
 
 @pytest.fixture(autouse=True)
@@ -192,7 +188,7 @@ def test_an_error_of_an_engine_is_one_of_ours_with_plain_words():
         def __reduce__(self):
             raise ValueError
 
-    found = plain_error(Own("no"))
+    found = journey(Variants(GRAPH), Refusal(Own("no"))).error
     assert (UnsupportedGraphError, "") == (type(found), str(found))
 
 

@@ -153,6 +153,7 @@ MESSAGES = [
     ("endless-message", "crashed", "no message: a message of 4,294,967,295 bytes"),
     ("noise", "crashed", "the worker sent what is no message"),
     ("no-such-message", "crashed", "the worker sent what is no message"),
+    ("messages-without-end", "timed out", "no answer within --timeout 3 s"),
     ("bomb", "crashed", "the worker sent what is no message"),
 ]
 

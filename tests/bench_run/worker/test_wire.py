@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_run.engines.base import EngineFacts, EngineOptions, EngineSpec
-from bench_run.errors import EngineError, GraphError, UsageError, plain_error
+from bench_run.errors import EngineError, GraphError, UsageError
 from bench_run.graph.make import make_graphs
 from bench_run.measure.ceilings import Ceilings
 from bench_run.plan.load import load
@@ -71,7 +71,7 @@ def test_an_error_arrives_with_its_class_and_its_fields(error):
     message = wire.decode_outgoing(wire.encode_reply(7, Refusal(error)))
     found = wire.read_reply(message, Variants(GRAPH)).error
     assert (type(error), str(error), vars(error)) == (type(found), str(found), vars(found))
-    again = pickle.loads(pickle.dumps(plain_error(error)))
+    again = pickle.loads(pickle.dumps(error))
     assert (type(error), str(error)) == (type(again), str(again))
 
 
