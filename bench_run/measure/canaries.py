@@ -158,7 +158,7 @@ class HostCanaries(NoCanaries):
             self._was = None
 
     def after(self) -> None:
-        """Look for the canaries. An output that moved meanwhile has none."""
+        """Look for the canaries. An output that moved meanwhile loses its canary."""
         if self._locate is None:
             return
         places = self._locate(upcoming=False)
