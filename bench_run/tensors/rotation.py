@@ -12,6 +12,7 @@ seed of its own.
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
     from bench_run.tensors.layout import Array, Storage, Storages
 
 SETS = 4
-LIMITS = (
-    (64 << 20, 10_000_000_000, SETS),
-    (1 << 30, 200_000_000_000, 2),
-)
+LIMITS = ((64 << 20, 10_000_000_000, SETS), (1 << 30, math.inf, 2))
 """Bytes of inputs, and operations, up to which there are so many sets: each is kept beside the
 plan, and its reference is computed."""
+AFFORDABLE = 200_000_000_000
+"""Operations up to which other sets than the usual one have a reference. Beyond, outputs on these
+are only held against the usual reference, which they must not fit."""
 QUARTER, FEW = 4, 512
 """Elements of an input, of which one differs in sets 2 and 3."""
 
@@ -48,6 +49,11 @@ def most_sets(graph: Graph) -> int:
     """Count the sets that memory and the reference allow for a graph."""
     size, work = sum(tensor.bytes for tensor in graph.inputs), flops(graph) or 0
     return next((n for most, many, n in LIMITS if size <= most and work <= many), 1)
+
+
+def has_references(graph: Graph) -> bool:
+    """Tell whether the references of other sets are computed before they are needed."""
+    return (flops(graph) or 0) <= AFFORDABLE
 
 
 def input_sets(graph: Graph, data: Data, inputs: Storages) -> tuple[Storages, ...]:

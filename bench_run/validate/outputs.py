@@ -177,6 +177,10 @@ class OutputChecker:
             self._known[key] = self._compared(key, outputs)
         return self._known[key]
 
+    def against(self, expected: Mapping[int, Array]) -> OutputChecker:
+        """A checker with the same tolerances for other inputs."""
+        return OutputChecker(self._graph, expected, self._tolerances, self._worst)
+
     def _in_order(self, tensor: Tensor) -> Array:
         """What is expected of an output, as `compare` wants it; made when it is first needed."""
         if tensor.uid not in self._wanted:

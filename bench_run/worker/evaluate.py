@@ -17,7 +17,7 @@ from bench_run.graph.chain import ChainGraph
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view, to_storage
-from bench_run.tensors.rotation import input_sets
+from bench_run.tensors.rotation import has_references, input_sets
 from bench_run.worker.messages import Evaluated
 from bench_run.worker.reference_cache import ReferenceCache, key_of
 
@@ -105,8 +105,9 @@ def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
         _store(graph, {u: logical_view(s, graph.by_uid[u]) for u, s in stored.items()}, folder)
     else:
         answer = _formulas(request, inputs, folder)
-    for place, others in enumerate(input_sets(graph, request.data, inputs)[1:], 1):
-        with suppress(BenchRunError):  # outputs of this set are not checked
+    sets = input_sets(graph, request.data, inputs) if has_references(graph) else ()
+    for place, others in enumerate(sets[1:], 1):
+        with suppress(BenchRunError):  # then outputs must not fit those of the usual set
             if engine is None:
                 _formulas(request, others, folder / str(place))
             else:

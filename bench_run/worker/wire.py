@@ -63,6 +63,8 @@ class Pipe:
 
     def __init__(self, end: socket.socket) -> None:
         self._end, self._arrived, self._owner = end, bytearray(), os.getpid()
+        self._poll = select.poll()  # a run may have more descriptors than `select.select` takes
+        self._poll.register(end, select.POLLIN)
 
     def send(self, data: bytes, limit_s: float | None = None) -> None:
         """Raises `OSError`, of which `TimeoutError` after so many seconds."""
@@ -75,8 +77,8 @@ class Pipe:
         where none will come, `OSError`, and `WireError` for one that is too long."""
         end = None if limit_s is None else time.monotonic() + limit_s
         while (data := self._whole()) is None:
-            left_s = None if end is None else max(0.0, end - time.monotonic())
-            if not select.select([self._end], [], [], left_s)[0]:
+            left_ms = None if end is None else max(0.0, end - time.monotonic()) * 1000
+            if not self._poll.poll(left_ms):
                 return None
             block = self._end.recv(CHUNK_BYTES)
             if not block:

@@ -115,6 +115,32 @@ def test_a_kept_answer_is_wrong_on_other_sets(folder):
     assert "the outputs do not follow the inputs: right on the usual ones" in found.reason
 
 
+@pytest.fixture
+def usual_only(folder):
+    """Where the references of other sets would take too long."""
+    for path in folder.glob(f"*/{OUTPUT.uid}.npy"):
+        path.unlink()
+        path.parent.rmdir()
+    return folder
+
+
+def test_without_references_of_other_sets_a_kept_answer_is_wrong_too(usual_only):
+    kept = {}
+
+    def answer(runs, result, _):
+        noise = np.zeros_like(result)
+        noise[runs % 8] = np.spacing(result[runs % 8]) / 2
+        return kept.setdefault("answer", result) + noise
+
+    found = judged(usual_only, answer).validation()
+    assert "failed" == found.status
+    assert "the outputs do not follow the inputs" in found.reason
+
+
+def test_without_references_of_other_sets_an_honest_plan_is_right(usual_only):
+    assert "passed" == judged(usual_only, honest).validation().status
+
+
 def test_half_of_an_answer_of_the_run_before_is_wrong(folder):
     def halves(runs, result, before):
         half = np.arange(result.size) % 2 == runs % 2
