@@ -70,6 +70,12 @@ def test_an_engine_that_is_fast_in_samples_only_is_found():
     assert "outside" in find_hidden(lambda: spin(0.001), nothing, no_bytes, SAMPLES_NS)
 
 
+def test_a_machine_that_became_slower_is_no_accusation():
+    slow = lambda: spin(0.0002)  # noqa: E731
+    assert None is find_hidden(slow, nothing, no_bytes, [100_000] * 2, 0, lambda: [210_000] * 8)
+    assert "outside" in find_hidden(slow, nothing, no_bytes, [1_000] * 2, 0, lambda: [1_000] * 8)
+
+
 def test_outputs_that_are_computed_by_each_reading_are_found():
     def arrive():
         time.sleep(WORK_S)
