@@ -10,7 +10,8 @@
 `bench_schema.document.Document`; nothing is printed unless ``quiet=False``.
 
 `run_performance_test` measures single operations and returns dictionaries (see
-`bench_run.runner.call`).
+`bench_run.runner.call`). `kernel` marks a function of a file for ``--engine kernel@FILE``
+(``bench-run help kernels``).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bench_run.runner.call import run, run_performance_test
+    from bench_run.user.kernels import kernel
 
-__all__ = ["run", "run_performance_test"]
+__all__ = ["kernel", "run", "run_performance_test"]
 
 
 def __getattr__(name: str) -> Any:
@@ -34,4 +36,8 @@ def __getattr__(name: str) -> Any:
         from bench_run.runner.call import run_performance_test
 
         return run_performance_test
+    if name == "kernel":
+        from bench_run.user.kernels import kernel
+
+        return kernel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,7 +20,7 @@ PACKAGES = {
 MODULES = sorted((path, name) for name, folder in PACKAGES.items() for path in folder.rglob("*.py"))
 SHARED = (
     *("__init__", "__pycache__", "base", "spec", "processor", "caches"),
-    *("arrange", "chain", "reported", "rotate"),
+    *("arrange", "chain", "reported", "rotate", "user_file"),
 )
 ENGINES = sorted(
     path.stem for path in (ROOT / "bench_run" / "engines").iterdir() if path.stem not in SHARED
@@ -34,14 +34,15 @@ BELOW = {
         "progress": ("text",),
         "files": ("errors",),
         "graph": ("errors",),
+        "user": ("errors", "graph"),
         "streams": ("errors",),
         "machine": ("errors", "files", "streams"),
-        "reference": ("errors", "graph"),
+        "reference": ("errors", "graph", "user"),
         "tensors": ("errors", "files", "graph", "reference"),
         "report": ("graph", "text"),
         "settings": (),
         "options": ("errors", "settings", "tensors"),
-        "engines": ("errors", "files", "text", "graph", "streams", "machine", "tensors"),
+        "engines": ("errors", "files", "text", "graph", "user", "streams", "machine", "tensors"),
         "validate": ("errors", "files", "graph", "reference", "tensors"),
         "measure": ("errors", "text", "graph", "streams", "machine", "tensors", "engines"),
         "profilers": ("errors", "files", "graph", "streams", "machine", "tensors", "engines"),
@@ -122,7 +123,7 @@ BELOW = {
             "models",
             "fleet",
         ),
-        "__init__": ("runner",),
+        "__init__": ("runner", "user"),
         "cli": ("errors", "text", "commands", "runner"),
         "__main__": ("cli",),
     },

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
 
+KERNEL = "kernel"
+"""The engine that runs functions of a file."""
 ENGINES = {
     "numpy": "bench_run.engines.numpy_engine",
     "torch": "bench_run.engines.torch_engine",
     "hipdnn": "bench_run.engines.hipdnn",
     "cudnn": "bench_run.engines.cudnn",
+    KERNEL: "bench_run.engines.kernel",
 }
 
 PROCESSOR_ENGINES = ("numpy", "torch")

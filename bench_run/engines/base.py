@@ -303,6 +303,8 @@ class ModuleAbilities:
     False: not for this spec, since its workers must be started afresh."""
     probe_id: Callable[[str], Availability] | None = None
     """As `probe`, for the spec ``NAME:identifier``."""
+    lists_variants: bool = False
+    """True if the variants of a graph are a case each for a specification without an id."""
     profiler: str | None = None
     """Its row of `profilers.PROFILERS`; None: NVIDIA's."""
     knobs: str | None = None

@@ -98,6 +98,12 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
     )
 
 
+def lists_variants(spec: EngineSpec) -> bool:
+    """Return True if each variant of a graph is a case."""
+    of_module = engine_module(spec.name).ABILITIES.lists_variants
+    return spec.id == EVERY or (spec.id is None and of_module)
+
+
 def takes_knobs(spec: EngineSpec) -> bool:
     return engine_module(spec.name).ABILITIES.knobs is not None
 

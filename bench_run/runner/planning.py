@@ -26,10 +26,10 @@ from bench_run.plan.cases import (
 from bench_run.plan.checks import check_data, partly_taken
 from bench_run.plan.effect import Readers, without_effect
 from bench_run.plan.engines import (
-    EVERY,
     PlannedEngine,
     asks_several,
     engine_texts,
+    lists_variants,
     on_devices,
     plan_engines,
 )
@@ -250,7 +250,7 @@ def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: Work
     """The variants of engines of which every one is asked for (``cudnn:all``)."""
     variants: dict[tuple[str, str], Sequence[Mapping[str, str]]] = {}
     for engine in engines:
-        for graph in outline.graphs if engine.spec.id == EVERY else ():
+        for graph in outline.graphs if lists_variants(engine.spec) else ():
             if not isinstance(graph.loaded.graph, ChainGraph):  # each layer has a list of its own
                 try:
                     listed = pool.variants(engine, graph.loaded.graph)

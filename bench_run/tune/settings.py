@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bench_schema.settings import MATHS
 from bench_schema.tuning import Limits
 
-from bench_run.engines import PROCESSOR_ENGINES, choose_auto
+from bench_run.engines import KERNEL, PROCESSOR_ENGINES, availability, choose_auto, engine_module
 from bench_run.engines.base import KNOB_VARIANT
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
@@ -81,8 +81,9 @@ def parse_space(texts: Sequence[str], engines: Sequence[str]) -> Space:
     if "plan" in axes and any(axis.startswith(KNOB_VARIANT) for axis in axes):
         raise UsageError("--space: plan and knob: do not go together, a plan has its knobs")
     named = [*(e for e in engines if e != "auto"), *axes.pop("engine", ())]
-    for spec in named:
-        parse_spec(spec)
+    specs = [parse_spec(spec) for spec in named]
+    if not axes and any(engine_module(spec.name).ABILITIES.lists_variants for spec in specs):
+        axes["plan"] = (ALL,)
     return Space(axes, tuple(dict.fromkeys(named)))
 
 
@@ -189,6 +190,8 @@ def usual_iterations(engines: Sequence[str]) -> int | None:
 
 def _use_accelerator(engines: Sequence[str]) -> bool:
     specs = [parse_spec(text) for text in engines] or [parse_spec(choose_auto()[0])]
+    if all(spec.name == KERNEL for spec in specs):
+        return availability("torch:cuda").ok
     names = {spec.text for spec in specs if spec.name not in PROCESSOR_ENGINES or spec.id}
     return bool(names - {"torch:cpu"})
 

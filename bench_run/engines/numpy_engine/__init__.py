@@ -37,6 +37,10 @@ ABILITIES = ModuleAbilities(workspace=workspace)
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
+    if spec.name != NAME:
+        from bench_run.engines.numpy_engine.user_file import open_kernels
+
+        return open_kernels(spec, options)
     from bench_run.engines.numpy_engine.engine import open_engine
 
     return open_engine(spec, options)

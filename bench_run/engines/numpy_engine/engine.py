@@ -79,10 +79,13 @@ class NumpyPlan:
         self.homes = {t.uid: _home(t) for t in used if not t.virtual}
         """Storages by uid."""
         self._borrowed: frozenset[int] = frozenset()
-        self._steps = [_step(graph, node) for node in graph.nodes]
+        self._steps = self._bind(graph)
         self._view()
         ends = (*graph.inputs, *graph.outputs)
         self.facts = PlanFacts(buffer_bytes=sum(self.homes[t.uid].nbytes for t in ends))
+
+    def _bind(self, graph: Graph) -> list[Computation]:
+        return [_step(graph, node) for node in graph.nodes]
 
     def _view(self) -> None:
         """The elements of the storages, with the tensors' dims."""

@@ -80,6 +80,10 @@ def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a 
         import torch  # noqa: F401
     except (ImportError, OSError) as error:
         raise EngineUnavailableError(f"torch does not load: {error}") from error
+    if spec.name != NAME:
+        from bench_run.engines.torch_engine.user_file import open_kernels
+
+        return open_kernels(spec, options)
     from bench_run.engines.torch_engine.engine import open_engine
 
     return open_engine(spec, options)

@@ -87,6 +87,11 @@ class TorchEngine:
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Graph:  # noqa: ARG002
         check(graph)
+        self.reset_memory()
+        return graph
+
+    def reset_memory(self) -> None:
+        """Begin to count the peak of the device's memory."""
         if self._device.type == "cuda":
             # cuBLAS' workspaces (32 MiB on an H200) stay with a process from its first product on:
             # they would be in the peaks of all cases that follow one. A captured product keeps the
@@ -95,7 +100,6 @@ class TorchEngine:
             if clear is not None and not self._replay:
                 clear()
             torch.cuda.reset_peak_memory_stats(self._device)
-        return graph
 
     def plan(self, built: object) -> Plan:
         assert isinstance(built, Graph)
@@ -244,8 +248,12 @@ class _Inference:
 _INFERENCE = _Inference()
 
 
-def open_engine(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
-    refuse_unknown(spec, options=(COMPILE,))
+def open_engine(
+    spec: EngineSpec, options: EngineOptions, make: Callable[..., TorchEngine] = TorchEngine
+) -> TorchEngine:
+    """The engine of a specification, of the class `make`."""
+    if make is TorchEngine:
+        refuse_unknown(spec, options=(COMPILE,))
     if options.timer not in TIMERS:
         raise UsageError(f"--timer {options.timer}: engine torch knows {', '.join(TIMERS)}")
     device = _device(spec, options.device)
@@ -264,7 +272,7 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
     resources.enter_context(_INFERENCE)
     resources.enter_context(_arithmetic(options.math))
     with foreign_errors("open"):
-        engine = TorchEngine(spec, options, device, resources)
+        engine = make(spec, options, device, resources)
     if device.type == "cuda" and torch.version.cuda is not None:
         with suppress(RuntimeError):  # a device that is full or broken shows in the cases
             # The first product of a process loads cuBLAS, its first convolution cuDNN: 0.09 and

@@ -1,0 +1,160 @@
+"""Functions of a user's file on the buffers and the stream of the engine.
+
+Tensors are PyTorch's with the dims and strides of the graph; other frameworks see the same memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from bench_run.engines.spec import refuse_unknown
+from bench_run.engines.torch_engine.engine import TorchEngine, open_engine
+from bench_run.engines.torch_engine.frameworks import framework
+from bench_run.engines.torch_engine.op import TYPES, foreign_errors
+from bench_run.engines.torch_engine.plan import TorchPlan
+from bench_run.engines.user_file import KERNEL, BuiltKernel, KernelChoice
+from bench_run.errors import UnsupportedGraphError
+from bench_run.user.kernels import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_run.engines.base import EngineAbilities, EngineOptions, EngineSpec, Plan
+    from bench_run.graph.model import Graph
+
+LAUNCHES = 32
+"""Kernels that a function is taken to launch at most, until they are counted."""
+
+
+class KernelProgram:
+    """A function as a program of the plan (see `TorchProgram`)."""
+
+    launches = LAUNCHES
+
+    def __init__(self, built: BuiltKernel, device: torch.device) -> None:
+        kernel = built.kernel
+        if kernel.framework == "numpy" and device.type != "cpu":
+            raise UnsupportedGraphError("functions of NumPy run on a processor: kernel+cpu@FILE")
+        self.framework = framework(kernel.framework, device)
+
+        def allocate(nbytes: int) -> Any:
+            return self.framework.give(torch.empty(nbytes, dtype=torch.uint8, device=device))
+
+        knobs, stream = kernel.typed(built.knobs), self.framework.stream()
+        self.problem = Problem(built.graph, knobs, str(device), stream, allocate)
+        self.call = kernel.prepare(self.problem)
+        self.buffers: Sequence[torch.Tensor] = ()
+        self._seen: list[torch.Tensor | None] = []
+        self._given: list[Any] = []
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> list[Any]:
+        outputs = self.buffers
+        if not self.framework.foreign:
+            return self.call(inputs, outputs)
+        every = (*inputs, *outputs)
+        if len(every) != len(self._seen) or any(map(_differ, every, self._seen)):
+            # Once for each set of buffers: the same memory in the framework's own form.
+            self._seen = list(every)
+            self._given = [self.framework.give(each) for each in every]
+        count = len(inputs)
+        given = self._given
+        with self.framework.context():
+            found = self.call(given[:count], given[count:])
+        for place in self.call.bound.written:
+            found[place] = outputs[place]
+        return found
+
+    def blame(self, inputs: Sequence[torch.Tensor]) -> None:
+        """Errors of the function name their line already."""
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not other
+
+
+class TorchKernelPlan(TorchPlan):
+    """Results are outputs as they are; in another layout they are copied as part of the run."""
+
+    def __init__(
+        self, built: BuiltKernel, program: KernelProgram, device: torch.device, *, replays: bool
+    ) -> None:
+        super().__init__(built.graph, program, program, device, replays=replays)  # type: ignore[arg-type]
+        self._kernel = program
+        program.buffers = self._buffers
+        problem = program.problem
+        chosen = {KERNEL: built.kernel.name, **{k: str(v) for k, v in problem.knobs.items()}}
+        self._chosen = replace(
+            self.facts, chosen=chosen, workspace_bytes=problem.workspace_bytes or None
+        )
+        self.facts = self._chosen
+
+    def _layouts(self, found: list[Any]) -> tuple[int, ...]:
+        """Checks the results of the first run. Those in the outputs' own memory are not copied."""
+        call = self._kernel.call
+        for index, tensor in enumerate(self._graph.outputs):
+            value = found[index] = self._kernel.framework.take(found[index])
+            if type(value) is not torch.Tensor:
+                raise call.refusal(f"returned a {type(value).__qualname__}")
+            want = tensor.dims, TYPES[tensor.data_type]
+            call.check(tensor.name, (tuple(value.shape), value.dtype), want)
+            if value.device != self._buffers[index].device:
+                raise call.refusal(f"returned {tensor.name} on {value.device}")
+        own = call.bound.written
+        self._copied = tuple(i for i in super()._layouts(found) if i not in own)
+        if self._copied:
+            names = ", ".join(self._graph.outputs[i].name for i in self._copied)
+            chosen = {**self._chosen.chosen, "copied outputs": names}
+            self.facts = replace(self._chosen, chosen=chosen)
+        return self._copied
+
+    def _current_results(self) -> list[torch.Tensor]:
+        if self._results:
+            self._results = [self._kernel.framework.take(each) for each in self._results]
+        return super()._current_results()
+
+
+class TorchKernelEngine(TorchEngine):
+    def __init__(self, spec: EngineSpec, options: EngineOptions, *device: Any) -> None:
+        self._choice = KernelChoice(spec, options)
+        super().__init__(spec, options, *device)
+        self.facts = self._choice.facts(self.facts)
+
+    @property
+    def abilities(self) -> EngineAbilities:
+        return self._choice.abilities(super().abilities)
+
+    def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
+        return self._choice.variants(graph)
+
+    def build(self, graph: Graph, variant: Mapping[str, str]) -> Any:
+        for tensor in (*graph.inputs, *graph.outputs):
+            if tensor.data_type not in TYPES:
+                what = f"{tensor.name} is {tensor.data_type}, a type this PyTorch does not have"
+                raise UnsupportedGraphError(what)
+        built = self._choice.build(graph, variant)
+        self.reset_memory()
+        return built
+
+    def plan(self, built: object) -> Plan:
+        assert isinstance(built, BuiltKernel)
+        return self.arrange(lambda: self.part(built), built.graph)
+
+    def part(self, built: object) -> Plan:
+        assert isinstance(built, BuiltKernel)
+        with foreign_errors("plan"):
+            program = KernelProgram(built, self._device)
+            return TorchKernelPlan(built, program, self._device, replays=self._replay)
+
+
+def open_kernels(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
+    """Open PyTorch on the GPU if there is one; ``+cpu`` keeps it on the processor."""
+    refuse_unknown(spec, options=("cpu", "cuda"), plugin=True)
+    where = next((o for o in spec.options if o in ("cpu", "cuda")), None)
+
+    def make(_spec: EngineSpec, *parts: Any) -> TorchEngine:
+        return TorchKernelEngine(spec, *parts)
+
+    return open_engine(replace(spec, id=where, options=()), options, make)
