@@ -46,7 +46,7 @@ BELOW = {
         "validate": ("errors", "files", "graph", "reference", "tensors"),
         "measure": ("errors", "text", "graph", "streams", "machine", "tensors", "engines"),
         "profilers": ("errors", "files", "graph", "streams", "machine", "tensors", "engines"),
-        "plan": ("errors", "text", "files", "graph", "tensors", "options", "engines"),
+        "plan": ("errors", "text", "files", "graph", "user", "tensors", "options", "engines"),
         "worker": (
             "errors",
             "files",

@@ -52,8 +52,6 @@ MODELS = {
     (".onnx",): "is a model: bench-run import {0} -o net makes graphs of it",
     (".pt", ".pth", ".pt2", ".safetensors", ".ckpt"): "is a file of PyTorch: bench-run import "
     "--torch FILE.py:FUNCTION -o net makes graphs of a model",
-    (".py",): "is a program: bench-run import --torch {0}:FUNCTION -o net makes graphs of the "
-    "model that FUNCTION returns",
 }
 """Suffixes of files that are not graphs, and what reads them."""
 TABLES = {

@@ -53,6 +53,22 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class CustomOperation:
+    """A custom operation that a Python file defines. Files of graphs never have one: reading them
+    runs no code."""
+
+    file: str
+    """Absolute path."""
+    inputs: tuple[str, ...]
+    """Names of the inputs, in the order of the ports."""
+    tolerance: Mapping[str, Any] = field(default_factory=dict)
+    """``rtol``, ``atol``, ``rms`` of all outputs, or by name of output."""
+    flops: int | None = None
+    moved_bytes: int | None = None
+    """None: each tensor once."""
+
+
+@dataclass(frozen=True)
 class Node:
     """One operation. ``inputs`` and ``outputs`` map port names (``x``, ``in_0``) to tensor uids."""
 
@@ -67,6 +83,7 @@ class Node:
     input_lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Ports that take several tensors (``peer_stats``), empty ones left out."""
     extras: Extras = field(default_factory=dict)
+    custom: CustomOperation | None = None
 
     def __post_init__(self) -> None:
         if any(type(value) is list for value in self.attributes.values()):

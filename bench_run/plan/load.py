@@ -26,6 +26,7 @@ from bench_run.graph.scale import with_sdpa_scale
 from bench_run.graph.sources.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
 from bench_run.text import plain_text
+from bench_run.user.cases import graphs_of_file, is_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -174,10 +175,24 @@ def note_missing_weights(gathered: Gathered, cache: str) -> Gathered:
 def _from_files(arguments: Sequence[str]) -> Gathered:
     paths = [own_graphs(argument) for argument in arguments]
     suites = [path for path in paths if path.endswith(SUFFIX)]
-    report = load([path for path in paths if path not in suites])
+    cases = [path for path in paths if is_case(path)]
+    report = load([path for path in paths if path not in suites and path not in cases])
     of_suites = [loaded for suite in suites for loaded in _from_suite(Path(suite))]
-    graphs = (*report.graphs, *of_suites)
+    graphs = (*report.graphs, *of_suites, *(each for case in cases for each in _cases(case)))
     return Gathered(graphs, report.failures, report.notes, report.sources)
+
+
+def _cases(argument: str) -> Iterator[LoadedGraph]:
+    """The graphs of a Python file that defines an operator."""
+    for case in graphs_of_file(argument):
+        yield LoadedGraph(
+            graph=case.graph,
+            path=case.path,
+            sha256=hashlib.sha256(case.text).hexdigest(),
+            text=case.text,
+            load_ns=0,
+            init=case.init,
+        )
 
 
 def _from_suite(path: Path) -> Iterator[LoadedGraph]:
@@ -203,6 +218,8 @@ def _graphs_of(layer: Layer) -> Sequence[LoadedGraph]:
         left_out: list[str] = []
         first, *rest = make_graphs(layer.op, left_out=left_out)
         return [make_graph(first, tuple(left_out)), *map(make_graph, rest)]
+    if is_case(str(layer.file)):
+        return list(_cases(str(layer.file)))
     report = load([str(layer.file)])
     if report.failures:
         raise report.failures[0].error

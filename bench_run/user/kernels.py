@@ -21,6 +21,7 @@ from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.operations import OPERATIONS
 from bench_run.graph.operations.sdpa import band
 from bench_run.graph.work import family
+from bench_run.user.cases import shape_of
 from bench_run.user.source import user_error
 
 if TYPE_CHECKING:
@@ -259,6 +260,8 @@ def attributes_of(graph: Graph) -> dict[str, Any]:
     if "attn_scale_value" in found:
         found.setdefault("attn_scale", found["attn_scale_value"])
     for node in graph.nodes:
+        if node.custom is not None:
+            found |= shape_of(node)
         if node.type.startswith("Sdpa"):
             found |= _causal(graph, node)
     return found

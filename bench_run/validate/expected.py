@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +17,15 @@ from bench_run.validate.outputs import CheckResult, OutputChecker
 from bench_run.validate.tolerance import Circumstances, Tolerance, read_overrides, tolerances
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
 
     from bench_run.graph.model import Graph
     from bench_run.tensors.layout import Storages
     from bench_run.validate.settings import ValidationSettings
+
+
+NOISE = "reference.noise"
+"""File with the noise of a reference that a user wrote (`reference/noise.py`), as JSON by uid."""
 
 
 @dataclass
@@ -71,25 +77,54 @@ def make_checker(
     known = Remembered.read(folder, settings.math)
     expected = load_expected(folder)
     if known.tolerances is None:
-        known.tolerances = _tolerances(graph, inputs(), settings, expected)
+        known.tolerances = _tolerances(graph, inputs(), settings, expected, _read_noise(folder))
     mismatches = settings.mismatches
     return OutputChecker(graph, expected, known.tolerances, mismatches, known.results), known
 
 
 def _tolerances(
-    graph: Graph, inputs: Storages, settings: ValidationSettings, expected: Storages
+    graph: Graph,
+    inputs: Storages,
+    settings: ValidationSettings,
+    expected: Storages,
+    noise: Mapping[int, float] | None,
 ) -> dict[int, Tolerance]:
-    overrides = None
+    overrides = dict(_of_file(graph))
     if settings.sidecar is not None:
-        overrides = read_overrides(Path(settings.sidecar), graph)
+        for name, row in read_overrides(Path(settings.sidecar), graph).items():
+            overrides[name] = {**overrides.get(name, {}), **row}
     return tolerances(
         graph,
         settings.policy,
         settings.rtol,
         settings.atol,
-        Circumstances(inputs, settings.math, settings.by_engine, expected),
+        Circumstances(inputs, settings.math, settings.by_engine, expected, noise),
         overrides,
     )
+
+
+def is_custom(graph: Graph) -> bool:
+    """Return True if a file of a user defines the graph's only operation."""
+    return len(graph.nodes) == 1 and graph.nodes[0].custom is not None
+
+
+def _of_file(graph: Graph) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """TOLERANCE of the file that defines an operator, by output; ``""`` for all of them."""
+    if is_custom(graph):
+        custom = graph.nodes[0].custom
+        assert custom is not None
+        every = {k: v for k, v in custom.tolerance.items() if not isinstance(v, Mapping)}
+        if every:
+            yield "", every
+        yield from ((k, v) for k, v in custom.tolerance.items() if isinstance(v, Mapping))
+
+
+def _read_noise(folder: str) -> Mapping[int, float] | None:
+    try:
+        found = json.loads((Path(folder) / NOISE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return {int(uid): float(value) for uid, value in found.items()}
 
 
 def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:

@@ -219,6 +219,9 @@ class Circumstances:
     expected: Storages | None = None
     """The reference's outputs by uid, for the sizes of what passes between the graphs of a
     chain."""
+    noise: Mapping[int, float] | None = None
+    """By uid, the error that the reference of a user's operator has by itself
+    (`reference/noise.py`)."""
 
 
 Overrides = Mapping[str, Mapping[str, Any]]
@@ -318,6 +321,8 @@ def by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Toleran
     sizes = {uid: measured(storage) for uid, storage in (circumstances.inputs or {}).items()}
     modes = tuple(OPERAND_UNITS)
     asked, *looser = modes[modes.index(circumstances.math) :]
+    if circumstances.noise is not None:
+        return {t.uid: _by_noise(t, circumstances.noise.get(t.uid, 0.0)) for t in graph.outputs}
     if isinstance(graph, ChainGraph):
         expected = circumstances.expected or {}
         links = graph.sources & set(expected)
@@ -336,6 +341,18 @@ def by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Toleran
         different = tuple((flag, other) for flag, other in flags if other != row)
         found[tensor.uid] = replace(row, looser=different)
     return found
+
+
+NOISE_FACTOR = 8.0
+"""An implementation may err by as many times the noise of its reference."""
+
+
+def _by_noise(tensor: Tensor, noise: float) -> Tolerance:
+    if _is_exact(tensor):
+        return _exact("default")
+    row = DTYPES[tensor.data_type]
+    source = f"default: {NOISE_FACTOR:.0f} times the rounding errors of the file's reference"
+    return Tolerance(2 * row.unit_roundoff, NOISE_FACTOR * noise + row.smallest, source)
 
 
 def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) -> Tolerance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.tensors.rotation import has_references, input_sets
+from bench_run.validate.expected import NOISE, is_custom
 from bench_run.worker.messages import Evaluated
 from bench_run.worker.reference_cache import ReferenceCache, key_of
 
@@ -130,17 +132,30 @@ def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:
     graph = request.graph
     key = None if request.kept is None else key_of(graph, inputs)
     if request.kept is None or key is None:
-        _store(graph, compute_expected(graph, inputs), folder)
+        _compute_formulas(graph, inputs, folder)
         return Evaluated("computed")
     cache = ReferenceCache(request.kept)
-    if cache.fetch(key, [f"{tensor.uid}.npy" for tensor in graph.outputs], folder):
+    noise = [NOISE] if is_custom(graph) else []
+    if cache.fetch(key, [*(f"{tensor.uid}.npy" for tensor in graph.outputs), *noise], folder):
         return Evaluated("read")
-    _store(graph, compute_expected(graph, inputs), folder)
+    _compute_formulas(graph, inputs, folder)
     try:
         cache.store(key, folder)
     except OSError as error:
         return Evaluated("computed", f"{request.kept}: {error.strerror or error}")
     return Evaluated("computed")
+
+
+def _compute_formulas(graph: Graph, inputs: Storages, folder: Path) -> None:
+    expected = compute_expected(graph, inputs)
+    _store(graph, expected, folder)
+    if is_custom(graph):
+        from bench_run.reference.noise import reference_noise
+
+        views = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in inputs.items()}
+        noise = reference_noise(graph, views, expected)
+        with writing(folder):
+            (folder / NOISE).write_text(json.dumps(noise), encoding="utf-8")
 
 
 def _store(graph: Graph, expected: Arrays, folder: Path) -> None:

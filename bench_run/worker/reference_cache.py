@@ -119,7 +119,7 @@ class ReferenceCache:
     def store(self, key: str, source: Path) -> None:
         """Keep the files of a folder, if there is room. Raises `OSError`."""
         entry = self.folder / key
-        paths = sorted(path for path in source.iterdir() if path.suffix == ".npy")
+        paths = sorted(path for path in source.iterdir() if path.suffix in (".npy", ".noise"))
         size = sum(path.stat().st_size for path in paths)
         if entry.is_dir() or size > self._most_bytes // LARGEST_SHARE:
             return

@@ -11,8 +11,9 @@ import pytest
 from bench_run.engines import ENGINES
 from tests.conformance.opening import engine_params, opened
 
-SPECS = {"torch": ("torch:cpu",)}
-"""What to open of a row where it is not its bare name."""
+SPECS = {"torch": ("torch:cpu",), "kernel": ()}
+"""What to open of a row where it is not its bare name; the engine ``kernel`` runs what a file has,
+and has no kernels of its own."""
 
 
 EVERY = [spec for name in ENGINES for spec in SPECS.get(name, (name,))]

@@ -1,0 +1,26 @@
+"""Operators of a user's file: its function ``in_torch``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.engines.torch_engine.op import BoundKernel
+from bench_run.user.cases import TORCH, source_of
+from bench_run.user.kernels import Kernel, Problem
+
+if TYPE_CHECKING:
+    from bench_run.engines.torch_engine.op import TorchOp, Values
+
+
+def custom(op: TorchOp) -> BoundKernel:
+    source = source_of(op.node)
+    function = getattr(source.module, TORCH, None)
+    if not callable(function):
+        raise op.refusal(f"{source.path.name} has no function {TORCH}(...) for PyTorch")
+    ports = tuple(op.node.inputs)
+    call = Kernel(TORCH, function, source).prepare(Problem(op.graph, {}, str(op.device)))
+
+    def run(*inputs: object) -> Values:
+        return tuple(call(inputs, [None] * len(ports)))
+
+    return BoundKernel(ports, tuple(op.node.outputs), run)

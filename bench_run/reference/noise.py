@@ -1,0 +1,62 @@
+"""How far honest arithmetic may be from the reference of an operator that a file defines.
+
+No formula is known for its rounding errors, so they are measured on the reference itself: once in
+float32, and once with each input moved by one rounding of its own type. The larger of the two
+largest differences is the noise of an output.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_run.graph.dtypes import DTYPES
+from bench_run.reference.rounding import widen
+from bench_run.user.cases import evaluate_node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Graph
+    from bench_run.reference.common import Array
+
+SEED = 20_261
+
+
+def reference_noise(
+    graph: Graph, inputs: Mapping[int, Array], expected: Mapping[int, Array]
+) -> dict[int, float]:
+    """The largest difference of each floating output from `expected`, by uid.
+
+    `inputs`: logical arrays by uid; `expected`: what the reference gives for them in float64.
+    """
+    (node,) = graph.nodes
+    outputs = {port: graph.by_uid[uid] for port, uid in node.outputs.items()}
+    wide = {uid: widen(array, graph.by_uid[uid].data_type) for uid, array in inputs.items()}
+    noise = dict.fromkeys(expected, 0.0)
+    random = np.random.default_rng(SEED)
+
+    def moved(uid: int) -> Array:
+        units = DTYPES[graph.by_uid[uid].data_type].unit_roundoff
+        signs = random.choice((-1.0, 1.0), wide[uid].shape)
+        return wide[uid] * (1 + units * signs) if wide[uid].dtype.kind == "f" else wide[uid]
+
+    def single(uid: int) -> Array:
+        return wide[uid].astype(np.float32) if wide[uid].dtype.kind == "f" else wide[uid]
+
+    for change in (single, moved):
+        with np.errstate(all="ignore"):
+            given = {port: change(uid) for port, uid in node.inputs.items()}
+            found = evaluate_node(node, given, outputs)
+        for port, uid in node.outputs.items():
+            error = _largest(found[port], expected[uid])
+            noise[uid] = max(noise[uid], error)
+    return noise
+
+
+def _largest(found: Array, expected: Array) -> float:
+    """Among the elements that are finite in both."""
+    with np.errstate(all="ignore"):
+        error = np.abs(np.asarray(found, np.float64) - np.asarray(expected, np.float64))
+    return float(np.max(error, initial=0.0, where=np.isfinite(error)))
