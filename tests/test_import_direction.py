@@ -65,6 +65,7 @@ BELOW = {
         "runner": (
             "errors",
             "text",
+            "user",
             "files",
             "progress",
             "graph",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.estimate import case_time, main_series
@@ -13,6 +14,7 @@ from bench_run.errors import UsageError
 from bench_run.graph.make.spec import OPS, find, make_graphs
 from bench_run.options import Options, checked
 from bench_run.runner.benchmark import run_benchmark
+from bench_run.user.source import LOADING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +31,9 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
     where it has tuples. Raises `bench_run.errors.BenchRunError` for what the command line would end
     with one line and exit code 1; what becomes of a case is its outcome.
     """
+    if LOADING:
+        what = 'it begins a run while it is imported: move that below if __name__ == "__main__":'
+        raise UsageError(f"{LOADING[-1]}: {what}")
     known = {field.name for field in fields(Options)} - {"config"}
     unknown = sorted(set(options) - known)
     if unknown:
@@ -62,12 +67,13 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
 
 
 Inputs = Mapping[str, Any]
+Function = Callable[..., Any]
 MOST_ROUNDS = 5
 IMAGE_LETTERS = {3: "ncw", 4: "nchw", 5: "ncdhw"}
 
 
 def run_performance_test(
-    ops: str | Sequence[str],
+    ops: str | Function | Sequence[str | Function],
     inputs: Sequence[Inputs] | None = None,
     run_backward: bool = True,
     warmup: int = 10,
@@ -77,13 +83,22 @@ def run_performance_test(
     """Measure operations (names of op specs) and return a row for each of them, its gradients,
     inputs and engines.
 
+    A function stands for the operation of its name, and is measured as a kernel of its file
+    (``engine`` names others to measure with it). A script that does so keeps its calls below
+    ``if __name__ == "__main__"``, since its file is imported again.
+
     Each of `inputs` holds shapes by name, ``lhs`` and ``rhs`` or ``data``, or parameters of op
     specs (``n=32, c=64``), and ``dtype``; without `inputs` the default shapes are taken.
     ``options`` are those of `bench_run.run` (``engine``, ``shapes``, ``seed`` …). Raises
     `bench_run.errors.BenchRunError` as `run` does; a case that fails is a row that says why.
     """
     rows = []
-    for name in (ops,) if isinstance(ops, str) else ops:
+    for each in (ops,) if isinstance(ops, str) or callable(ops) else ops:
+        name = each if isinstance(each, str) else each.__name__
+        if callable(each):
+            own = f"kernel:{name}@{_file_of(each)}"
+            options = {**options, "engine": (*options.get("engine", ()), own)}
+            run_backward = False
         for given in inputs or ({},):
             spec, named = op_spec(name, given), find(name, "run_performance_test")
             direction: str | None = None
@@ -115,6 +130,20 @@ def run_performance_test(
                     }
                 )
     return rows
+
+
+def _file_of(function: Function) -> str:
+    """Path of the file that defines a function. Raises `UsageError` if there is none."""
+    import inspect
+
+    try:
+        path = inspect.getsourcefile(inspect.unwrap(function))
+    except TypeError:
+        path = None
+    if path is None or not Path(path).is_file():
+        name = getattr(function, "__name__", function)
+        raise UsageError(f"run_performance_test: {name} has no file; define it in a module")
+    return path
 
 
 def op_spec(name: str, given: Inputs) -> str:

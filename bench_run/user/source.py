@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 GIT_S = 5.0
 """Seconds that git may take."""
+LOADING: list[str] = []
+"""Files that are being imported: a run that begins in one would never end."""
 SHORT_HASH = 12
 """Hexadecimal digits of a hash that tables show."""
 
@@ -62,12 +64,14 @@ def load_source(text: str) -> Source:
         raise EngineError(f"{text}: expected a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    LOADING.append(text)
     try:
         data = path.read_bytes()
         spec.loader.exec_module(module)
     except BaseException as error:
         raise user_error(error, path) from error
     finally:
+        LOADING.remove(text)
         os.chdir(before)
     digest = hashlib.sha256(data).hexdigest()
     return Source(path, module, digest, _imported(path), _commit(path.parent))
@@ -75,7 +79,7 @@ def load_source(text: str) -> Source:
 
 def user_error(error: BaseException, path: Path) -> BenchRunError:
     """The error of a user's file in one line: file, line, type, message."""
-    if isinstance(error, BenchRunError):
+    if isinstance(error, (EngineError, UnsupportedGraphError)):
         return error
     words = " ".join(message_of(error).split())
     said = f"{type(error).__name__}: {words}" if words else type(error).__name__

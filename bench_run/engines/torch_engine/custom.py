@@ -17,10 +17,10 @@ def custom(op: TorchOp) -> BoundKernel:
     function = getattr(source.module, TORCH, None)
     if not callable(function):
         raise op.refusal(f"{source.path.name} has no function {TORCH}(...) for PyTorch")
-    ports = tuple(op.node.inputs)
+    outputs = [None] * len(op.node.outputs)
     call = Kernel(TORCH, function, source).prepare(Problem(op.graph, {}, str(op.device)))
 
     def run(*inputs: object) -> Values:
-        return tuple(call(inputs, [None] * len(ports)))
+        return tuple(call(inputs, outputs))
 
-    return BoundKernel(ports, tuple(op.node.outputs), run)
+    return BoundKernel(tuple(op.node.inputs), tuple(op.node.outputs), run)

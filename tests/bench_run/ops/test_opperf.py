@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 import bench_run
-from bench_run.errors import UsageError
+from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.runner.call import op_spec
 
 QUICK = {"warmup": 1, "runs": 2, "engine": ["numpy"], "rounds": 1}
@@ -94,3 +95,36 @@ def test_importing_the_package_loads_no_numpy():
     program = "import bench_run, sys; assert 'numpy' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert 0 == done.returncode, done.stderr
+
+
+def test_a_function_is_measured_as_the_operation_of_its_name(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import numpy as np\nimport bench_run\n"
+        "def relu(x): return np.maximum(x, 0)\n"
+        "def unheard_of(x): return x\n"
+        "if __name__ == '__main__':\n    1 / 0\n"
+    )
+    spec = importlib.util.spec_from_file_location("mine", path)
+    mine = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(mine)
+    given = [{"data": (4, 8)}]
+    rows = bench_run.run_performance_test(mine.relu, given, **QUICK)
+    assert [("numpy", "passed"), (f"kernel:relu@{path}", "passed")] == [
+        (row["engine"], row["validation"]) for row in rows
+    ]
+    with pytest.raises(UsageError, match="no operation 'unheard_of'"):
+        bench_run.run_performance_test(mine.unheard_of, given, **QUICK)
+    with pytest.raises(UsageError, match="has no file"):
+        bench_run.run_performance_test(len, given, **QUICK)
+
+
+def test_a_script_that_runs_while_it_is_imported_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import numpy as np\nimport bench_run\n"
+        "def relu(x): return np.maximum(x, 0)\n"
+        "bench_run.run_performance_test(relu, [{'data': (4, 8)}])\n"
+    )
+    with pytest.raises(EngineUnavailableError, match=r"script.py:4: .*below if __name__"):
+        bench_run.run([], op=["relu: dims=4"], engine=[f"kernel@{path}"], rounds=1, iterations=1)
