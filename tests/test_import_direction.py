@@ -280,6 +280,7 @@ def test_a_package_does_not_know_the_others(package, forbidden):
                 "bench_run/engines/torch_engine",
                 "bench_run/streams/torch.py",
                 "bench_run/models/torch_export.py",
+                "bench_run/user/examples/",
             ),
         ),
         ("onnx", ("bench_run/models/onnx_file.py",)),

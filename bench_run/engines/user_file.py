@@ -74,7 +74,7 @@ class KernelChoice:
     def knob_values(
         self, graph: Graph, variant: Mapping[str, str]
     ) -> Mapping[str, tuple[str, ...]]:
-        found = self.file.choose(graph, self._knobs, variant.get(KERNEL)).knobs
+        found = self.file.choose(graph, self._knobs, variant.get(KERNEL)).knobs(graph)
         return {name: tuple(map(str, values)) for name, values in found.items()}
 
     def plans(self, graph: Graph) -> Sequence[Mapping[str, str]]:
@@ -85,7 +85,7 @@ class KernelChoice:
         kernels = self.file.fitting(graph, self._knobs)
         found: dict[str, tuple[Kernel, Mapping[str, str]]] = {}
         for kernel in kernels:
-            for knobs in _combinations(kernel.knobs):
+            for knobs in _combinations(kernel.knobs(graph)):
                 words = [f"{name}={value}" for name, value in knobs.items()]
                 name = " ".join([kernel.name, *words] if len(kernels) > 1 or not words else words)
                 found[name] = kernel, {**self._knobs, **knobs}

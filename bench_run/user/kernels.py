@@ -132,6 +132,10 @@ class Problem:
         return self.allocate(int(nbytes))
 
 
+class _OtherGraphError(UnsupportedGraphError):
+    """The kernel is for other nodes."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A function of a file that may run graphs."""
@@ -155,13 +159,14 @@ class Kernel:
         own = None if self.marks is None else self.marks.framework
         return own or framework_of(self.source)
 
-    @property
-    def knobs(self) -> Mapping[str, tuple[Any, ...]]:
-        """Values to try, by name; keyword-only parameters with a default have that one value."""
+    def knobs(self, graph: Graph) -> dict[str, tuple[Any, ...]]:
+        """Values to try, by name. Keyword-only parameters with a default have that one value,
+        unless the graph has a tensor or an attribute of the name."""
         found = {} if self.marks is None else dict(self.marks.knobs)
         if not self.prepares:
+            taken = {STREAM, *names_of(graph), *attributes_of(graph)}
             for name, parameter in parameters_of(self.function).items():
-                is_knob = parameter.kind is parameter.KEYWORD_ONLY and name != STREAM
+                is_knob = parameter.kind is parameter.KEYWORD_ONLY and name not in taken
                 if is_knob and parameter.default is not parameter.empty:
                     found.setdefault(name, (parameter.default,))
         return found
@@ -170,31 +175,34 @@ class Kernel:
         """Raises `UnsupportedGraphError` with the reason for which it does not run the graph."""
         marks = self.marks or Marks()
         if marks.pattern is not None and not matches(marks.pattern, graph):
-            raise UnsupportedGraphError(f"{self.name} is for {marks.pattern}")
+            raise _OtherGraphError(f"{self.name} is for {marks.pattern}")
         types = {t.data_type for t in graph.inputs}
         if marks.dtypes and not types <= set(marks.dtypes):
             raise UnsupportedGraphError(f"{self.name} takes {', '.join(marks.dtypes)} only")
         if marks.where is not None:
             try:
-                is_for = marks.where(Problem(graph, self.typed(knobs), "unknown"))
+                is_for = marks.where(Problem(graph, self.typed(graph, knobs), "unknown"))
             except BaseException as error:
                 raise user_error(error, self.source.path) from error
             if not is_for:
                 raise UnsupportedGraphError(f"{self.name}: its condition `where` is not met")
         if not self.prepares:
-            bind(self.function, graph, self.typed(knobs), by_place=self.is_named_after(graph))
+            bind(
+                self.function, graph, self.typed(graph, knobs), by_place=self.is_named_after(graph)
+            )
 
     def is_named_after(self, graph: Graph) -> bool:
         return self.name in operation_names(graph)
 
-    def typed(self, knobs: Mapping[str, str]) -> dict[str, Any]:
+    def typed(self, graph: Graph, knobs: Mapping[str, str]) -> dict[str, Any]:
         """The values of knobs: those given as text, else the first of those to try."""
-        found = {name: values[0] for name, values in self.knobs.items() if values}
+        known = self.knobs(graph)
+        found = {name: values[0] for name, values in known.items() if values}
         for name, text in knobs.items():
-            if name not in self.knobs:
-                known = ", ".join(self.knobs) or "none"
-                raise EngineError(f"{self.name} has no knob {name!r}; known are {known}")
-            found[name] = _typed(text, self.knobs[name])
+            if name not in known:
+                names = ", ".join(known) or "none"
+                raise EngineError(f"{self.name} has no knob {name!r}; known are {names}")
+            found[name] = _typed(text, known[name])
         return found
 
     def prepare(self, problem: Problem) -> Call:
@@ -477,17 +485,20 @@ class KernelFile:
             marked = [each for each in kernels if each.marks is not None]
             named = [each for each in kernels if each.is_named_after(graph)]
             kernels = marked or named or kernels
-        found, reasons = [], []
+        found, reasons, others = [], [], []
         for each in kernels:
             try:
                 each.fits(graph, knobs)
+            except _OtherGraphError:
+                others.append(each.name)
             except UnsupportedGraphError as error:
                 reasons.append(f"{each.signature}: {error}")
             else:
                 found.append(each)
         if not found:
+            why = "; ".join(reasons) or f"{', '.join(others)} run other graphs"
             raise UnsupportedGraphError(
-                f"{self.source.path.name}: {'; '.join(reasons)}; the graph is {signature_of(graph)}"
+                f"{self.source.path.name}: {why}; the graph is {signature_of(graph)}"
             )
         return found
 

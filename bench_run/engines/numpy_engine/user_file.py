@@ -33,9 +33,13 @@ class NumpyKernelPlan(NumpyPlan):
 
     def __init__(self, built: BuiltKernel) -> None:
         self._checked = False
-        problem = Problem(built.graph, built.kernel.typed(built.knobs), "cpu", None, _workspace)
+        problem = Problem(
+            built.graph, built.kernel.typed(built.graph, built.knobs), "cpu", None, _workspace
+        )
         self._call = built.kernel.prepare(problem)
-        self._given = _as_jax if built.kernel.framework == "jax" else _as_is
+        is_jax = built.kernel.framework == "jax"
+        self._given: Callable[[Any], Any] = _as_jax if is_jax else _as_is
+        self._finish: Callable[[Any], Any] = _ready if is_jax else _as_is
         super().__init__(built.graph)
         chosen = {KERNEL: built.kernel.name, **{k: str(v) for k, v in problem.knobs.items()}}
         self.facts = replace(
@@ -51,7 +55,7 @@ class NumpyKernelPlan(NumpyPlan):
         self._outputs = [self._views[t.uid] for t in self._graph.outputs]
 
     def run(self) -> None:
-        results = self._call(self._inputs, self._outputs)
+        results = self._finish(self._call(self._inputs, self._outputs))
         if not self._checked:
             self._check(results)
         for result, output in zip(results, self._outputs, strict=True):
@@ -80,6 +84,12 @@ def _as_jax(array: Any) -> Any:
     from importlib import import_module
 
     return import_module("jax").dlpack.from_dlpack(array)
+
+
+def _ready(results: Any) -> Any:
+    from importlib import import_module
+
+    return import_module("jax").block_until_ready(results)
 
 
 def _workspace(nbytes: int) -> Any:

@@ -42,6 +42,10 @@ class Framework:
         """Makes the stream of the run the current one."""
         return nullcontext()
 
+    def finish(self, found: Any) -> Any:
+        """The results, complete as far as the stream of the run does not tell."""
+        return found
+
 
 class _Foreign(Framework):
     foreign = True
@@ -99,8 +103,18 @@ class _Numba(_Foreign):
 
 
 class _Jax(_Foreign):
+    """JAX has a stream of its own: an execution begins once ours is idle, and ends with JAX's."""
+
     def give(self, tensor: torch.Tensor) -> Any:
         return self.module.dlpack.from_dlpack(tensor)
+
+    def context(self) -> AbstractContextManager[Any]:
+        if self.device.type != "cpu":
+            torch.cuda.current_stream(self.device).synchronize()
+        return nullcontext()
+
+    def finish(self, found: Any) -> Any:
+        return self.module.block_until_ready(found)
 
 
 _CLASSES: dict[str, Callable[[torch.device, Any], Framework]] = {

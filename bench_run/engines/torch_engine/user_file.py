@@ -16,8 +16,10 @@ from bench_run.engines.torch_engine.frameworks import framework
 from bench_run.engines.torch_engine.op import TYPES, foreign_errors
 from bench_run.engines.torch_engine.plan import TorchPlan
 from bench_run.engines.user_file import KERNEL, BuiltKernel, KernelChoice
-from bench_run.errors import UnsupportedGraphError
-from bench_run.user.kernels import Problem
+from bench_run.errors import BenchRunError, UnsupportedGraphError
+from bench_run.streams.cuda import clock_of
+from bench_run.user.kernels import KernelFile, Problem
+from bench_run.user.source import load_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +45,7 @@ class KernelProgram:
         def allocate(nbytes: int) -> Any:
             return self.framework.give(torch.empty(nbytes, dtype=torch.uint8, device=device))
 
-        knobs, stream = kernel.typed(built.knobs), self.framework.stream()
+        knobs, stream = kernel.typed(built.graph, built.knobs), self.framework.stream()
         self.problem = Problem(built.graph, knobs, str(device), stream, allocate)
         self.call = kernel.prepare(self.problem)
         self.buffers: Sequence[torch.Tensor] = ()
@@ -62,7 +64,7 @@ class KernelProgram:
         count = len(inputs)
         given = self._given
         with self.framework.context():
-            found = self.call(given[:count], given[count:])
+            found: list[Any] = self.framework.finish(self.call(given[:count], given[count:]))
         for place in self.call.bound.written:
             found[place] = outputs[place]
         return found
@@ -149,10 +151,30 @@ class TorchKernelEngine(TorchEngine):
             return TorchKernelPlan(built, program, self._device, replays=self._replay)
 
 
+def _uses_jax(spec: EngineSpec) -> bool:
+    return any(
+        each.framework == "jax" for each in KernelFile(load_source(spec.plugin_path)).kernels
+    )
+
+
+def _timer_of_jax(timer: str) -> str:
+    """Marks on our stream tell nothing of JAX, whose stream is its own: kernel records do, and
+    without CUPTI the host's clock."""
+    if timer not in ("auto", "events"):
+        return timer
+    try:
+        clock_of("cupti")
+    except BenchRunError:
+        return "host"
+    return "cupti"
+
+
 def open_kernels(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
     """Open PyTorch on the GPU if there is one; ``+cpu`` keeps it on the processor."""
     refuse_unknown(spec, options=("cpu", "cuda"), plugin=True)
     where = next((o for o in spec.options if o in ("cpu", "cuda")), None)
+    if where != "cpu" and torch.cuda.is_available() and _uses_jax(spec):
+        options = replace(options, timer=_timer_of_jax(options.timer))
 
     def make(_spec: EngineSpec, *parts: Any) -> TorchEngine:
         return TorchKernelEngine(spec, *parts)

@@ -43,7 +43,7 @@ def call(folder, text, spec, inputs, **knobs):
     """What a kernel returns or writes for some inputs."""
     graph = graph_of(spec)
     kernel = chosen(folder, text, spec, **knobs)
-    prepared = kernel.prepare(Problem(graph, kernel.typed(knobs), "cpu", None, np.empty))
+    prepared = kernel.prepare(Problem(graph, kernel.typed(graph, knobs), "cpu", None, np.empty))
     outputs = [np.zeros(t.dims, np.float32) for t in graph.outputs]
     return prepared(inputs, outputs)
 
@@ -99,12 +99,12 @@ def test_parameters_are_matched_by_name_or_in_the_order_of_a_function_of_the_ope
 
 def test_keyword_only_parameters_take_attributes_constants_and_knobs(tmp_path):
     text = """
-    def sdpa(q, k, v, *, causal, alibi_mask, BLOCK=64, SCALE=1.5):
-        return [causal, alibi_mask, BLOCK, SCALE]
+    def sdpa(q, k, v, *, causal, alibi_mask=None, BLOCK=64, SCALE=1.5):
+        pass
     """
     kernel = chosen(tmp_path, text, SDPA, BLOCK="128")
     graph = graph_of(SDPA)
-    bound = kernel.prepare(Problem(graph, kernel.typed({"BLOCK": "128"}), "cpu")).bound
+    bound = kernel.prepare(Problem(graph, kernel.typed(graph, {"BLOCK": "128"}), "cpu")).bound
     wanted = {"causal": True, "alibi_mask": False, "BLOCK": 128, "SCALE": 1.5}
     assert wanted == bound.values
     layernorm = "def f(x, scale, bias, *, epsilon): return x + epsilon"
