@@ -426,6 +426,12 @@ class Options(RecordedSettings[NoReturn]):
         common=True,
         tune=True,
     )
+    watch: bool = setting(
+        False,
+        flag="--watch",
+        section="The run",
+        help="measure the functions of kernel@FILE again at each save of the file, until Ctrl-C",
+    )
     quiet: bool = setting(
         False,
         flag="-q, --quiet",

@@ -45,6 +45,11 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     if options.write_golden is not None and unchecked:  # they are written with the reference
         missing.append(f"--write-golden: {len(unchecked)} cases were not written: {unchecked[0]}")
     lines = [text if text.endswith("\n") else f"{text}\n" for text in texts]
+    if options.watch:
+        from bench_run.commands.watch import say, watch
+
+        say("".join(lines).rstrip())
+        return CommandOutput("", exit_code(watch(options, document)), tuple(missing))
     missed = not_validated(document)
     remarks = [] if missed is None else [missed]
     if options.energy:

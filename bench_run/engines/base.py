@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from bench_run.tensors.layout import Storage, Storages
 
 
+FORKED = "BENCH_RUN_FORKED"
+"""Variable: workers may be forked on a processor as well. Their address layout is then the same in
+all rounds, which a final measurement avoids."""
+
+
 @dataclass(frozen=True)
 class EngineSpec:
     """``name[:id][+option…][+device=N][@plugin path]`` as values; see `engines/spec.py`."""

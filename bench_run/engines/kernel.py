@@ -6,10 +6,13 @@ uses nothing else. ``+cpu`` keeps PyTorch's functions on the processor.
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bench_run.engines import engine_module
-from bench_run.engines.base import Availability, ModuleAbilities
+from bench_run.engines import availability, engine_module
+from bench_run.engines.base import FORKED, Availability, ModuleAbilities
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +35,21 @@ def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
     return {} if own is None else own(spec, options)
 
 
+def preload(spec: EngineSpec) -> bool:
+    """Imports the framework, not the file."""
+    on_gpu = CPU not in spec.options and availability("torch:cuda").ok
+    if not on_gpu and FORKED not in os.environ:
+        return False
+    from bench_run.user.kernels import imported_frameworks
+
+    frameworks = imported_frameworks(spec.plugin_path or "")
+    torch = engine_module("torch")
+    if frameworks == {"numpy"} or not torch.probe().ok or torch.ABILITIES.preload is None:
+        return bool(import_module("numpy"))
+    of_torch = replace(spec, name="torch", id="cuda" if on_gpu else "cpu", options=())
+    return torch.ABILITIES.preload(of_torch)
+
+
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
     from bench_run.user.kernels import base_of
     from bench_run.user.source import load_source
@@ -47,6 +65,7 @@ def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a 
 
 ABILITIES = ModuleAbilities(
     environment=environment,
+    preload=preload,
     lists_variants=True,
     knobs="keyword-only parameters, and knobs of the decorator",
 )

@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.usage import nearest
@@ -26,7 +27,6 @@ from bench_run.user.source import user_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from bench_run.graph.model import Graph, Node, Tensor
     from bench_run.user.source import Source
@@ -554,6 +554,14 @@ def framework_of(source: Source) -> str:
         if name in imported:
             return {"numba.cuda": "numba", "numba": "numpy"}.get(name, name)
     return ANY
+
+
+def imported_frameworks(path: str) -> frozenset[str]:
+    """The frameworks that a file imports, read from its text; empty if it cannot be read."""
+    try:
+        return frozenset(FRAMEWORKS) & frozenset(_imports(Path(path)))
+    except (OSError, SyntaxError, ValueError):
+        return frozenset()
 
 
 def _imports(path: Path) -> Iterator[str]:

@@ -15,7 +15,7 @@ from bench_run.graph.dtypes import array_type
 from bench_run.user.kernels import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bench_run.engines.base import (
         EngineAbilities,

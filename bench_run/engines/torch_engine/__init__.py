@@ -9,9 +9,10 @@ and in the compute type otherwise.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Availability, ModuleAbilities
+from bench_run.engines.base import FORKED, Availability, ModuleAbilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,14 +64,15 @@ def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]: 
 def preload(spec: EngineSpec) -> bool:
     """On a GPU of a CUDA build, eager. Elsewhere workers start afresh: the processor's address
     layout matters, Inductor has processes and threads of its own, ROCm was never tried."""
-    if "compile" in spec.options or not (spec.id or "").startswith("cuda"):
+    on_gpu = (spec.id or "").startswith("cuda")
+    if "compile" in spec.options or not (on_gpu or FORKED in os.environ):
         return False
     import torch
 
     from bench_run.engines.torch_engine import engine
     from bench_run.streams import torch as streams
 
-    return bool(torch.version.cuda and engine and streams)
+    return bool((torch.version.cuda or not on_gpu) and engine and streams)
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
