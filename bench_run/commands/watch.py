@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Outline
 
-ROUNDS, ITERATIONS = 5, 50
+ROUNDS, ITERATIONS = 3, 60
 """Of each save, at most."""
 LOOK_S = 0.05
 """How often the files are looked at; a save is over once they stay the same for as long."""
