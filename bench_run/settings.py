@@ -352,6 +352,13 @@ class Options(RecordedSettings[NoReturn]):
         least=0,
         read_by="comparison",
     )
+    adversarial: bool = setting(
+        False,
+        flag="--adversarial",
+        section="Validation",
+        help="after the samples run each case on inputs that bring mistakes to light: other seeds, "
+        "small and large values, one-hot rows, borders, NaN in gaps, shifted buffers",
+    )
     strict: bool = setting(
         False,
         flag="--strict",

@@ -172,6 +172,9 @@ class PlanAbilities:
     """From now on these tensors are read and written in the memory of other plans of its engine.
     Returns the uids for which that is so. Called before anything else, and once more for a case
     within a pass."""
+    move: Callable[[int], None] | None = None
+    """From now on its buffers begin so many bytes after where an allocator puts them. Called once,
+    of a plan that is not captured and shares no memory; inputs are uploaded again."""
     searches: bool = False
     """Its first execution searches for the fastest way to run it, and is timed as a phase of its
     own."""

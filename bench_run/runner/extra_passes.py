@@ -7,14 +7,14 @@ import os
 import tempfile
 from typing import TYPE_CHECKING
 
-from bench_schema.document import Case
+from bench_schema.document import Case, Validation
 
-from bench_run.errors import EngineError, EngineUnavailableError, OutputError
+from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError, OutputError
 from bench_run.files import write_text_file
 from bench_run.profilers.base import Profiled
 from bench_run.profilers.table import profiler_of
 from bench_run.profilers.trace import join_parts, leave_events
-from bench_run.worker.messages import Trace
+from bench_run.worker.messages import Attack, Attacked, Trace
 from bench_run.worker.parent.pool import WorkerPool
 from bench_run.worker.parent.start import own_environment
 
@@ -38,9 +38,54 @@ def extra_passes(
             _trace(options.trace, options.timeout_s, rounds, progress)
         except OutputError as error:
             unwritten.append(f"--trace: {error}")
+    if options.adversarial:
+        _attack(options.timeout_s, rounds, save, progress)
     if options.counters is not None:
         _count(options.counters, options.timeout_s, rounds, save, progress)
     return tuple(unwritten)
+
+
+def _attack(
+    timeout_s: float, rounds: Rounds, save: Callable[[Case], None], progress: Progress
+) -> None:
+    """Put what adversarial inputs show into the validation of each case."""
+    pool = WorkerPool(timeout_s, {})
+    try:
+        for case in rounds.completed():
+            progress.say(f"--adversarial: {case.id}")
+            math, graph = case.engine.options.math, case.graph.loaded.graph
+            request = Attack(case.id, graph, case.variant, rounds.data(case), math)
+            try:
+                found = pool.attack(case.engine, request)
+            except BenchRunError as error:
+                found = Attacked(findings=(str(error),))
+            save(_attacked(case, found))
+    finally:
+        pool.close()
+
+
+def _attacked(case: PlannedCase, found: Attacked) -> Case:
+    """The validation alone: it is merged with the parts that the rounds left."""
+    notes = [f"adversarial: {text}" for text in found.notes]
+    if found.kinds:
+        same = "two runs are bit-identical" if found.deterministic else "two runs differ in bits"
+        right = f"right on {len(found.kinds)} kinds of inputs ({', '.join(found.kinds)})"
+        notes.append(f"adversarial: {right}; {same}")
+    reason = "; ".join(f"adversarial: {text}" for text in found.findings) or None
+    return Case(
+        id=case.id,
+        graph=case.graph.id,
+        engine=case.engine.key,
+        variant=case.variant,
+        work=case.graph.work,
+        validation=Validation(
+            "failed" if found.findings else "passed" if found.kinds else "not checked",
+            "numpy",
+            reason,
+            deterministic=found.deterministic if found.kinds else None,
+        ),
+        notes=tuple(notes),
+    )
 
 
 def _trace(path: str, timeout_s: float, rounds: Rounds, progress: Progress) -> None:

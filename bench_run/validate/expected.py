@@ -89,7 +89,7 @@ def _tolerances(
     expected: Storages,
     noise: Mapping[int, float] | None,
 ) -> dict[int, Tolerance]:
-    overrides = dict(_of_file(graph))
+    overrides = dict(custom_overrides(graph))
     if settings.sidecar is not None:
         for name, row in read_overrides(Path(settings.sidecar), graph).items():
             overrides[name] = {**overrides.get(name, {}), **row}
@@ -108,7 +108,7 @@ def is_custom(graph: Graph) -> bool:
     return len(graph.nodes) == 1 and graph.nodes[0].custom is not None
 
 
-def _of_file(graph: Graph) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def custom_overrides(graph: Graph) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """TOLERANCE of the file that defines an operator, by output; ``""`` for all of them."""
     if is_custom(graph):
         custom = graph.nodes[0].custom

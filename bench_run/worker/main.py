@@ -30,6 +30,8 @@ from bench_run.worker.messages import (
     Answered,
     AnswerT,
     AskExpected,
+    Attack,
+    Attacked,
     Attempt,
     BuildPlan,
     Choices,
@@ -225,6 +227,11 @@ class EngineServer:
         finally:
             plan.close()
 
+    def attack(self, request: Attack) -> Attacked:
+        from bench_run.worker.adversarial import attack
+
+        return attack(self.engine, request)
+
     def measure_ceilings(self, _: MeasureCeilings) -> Ceilings:
         from bench_run.measure.ceilings import measure_ceilings
 
@@ -265,6 +272,7 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
         _row(Evaluate, EngineServer.evaluate),
         _row(Judge, EngineServer.judge),
         _row(Trace, EngineServer.trace),
+        _row(Attack, EngineServer.attack),
         _row(MeasureCeilings, EngineServer.measure_ceilings),
     )
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -337,6 +337,42 @@ class Trace(Request[None]):
     variant: Mapping[str, str]
     data: Data
     folder: str
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """Results of a plan on adversarial inputs."""
+
+    kinds: tuple[str, ...] = ()
+    """Those on which it is right."""
+    findings: tuple[str, ...] = ()
+    """Those on which it is wrong, with the reason."""
+    notes: tuple[str, ...] = ()
+    deterministic: bool = True
+    """False if two runs on the same inputs differ in a bit."""
+
+    def with_kind(self, name: str) -> Attacked:
+        return replace(self, kinds=(*self.kinds, name))
+
+    def with_finding(self, text: str) -> Attacked:
+        return replace(self, findings=(*self.findings, text))
+
+    def with_note(self, text: str) -> Attacked:
+        return replace(self, notes=(*self.notes, text))
+
+    def as_varying(self) -> Attacked:
+        return replace(self, deterministic=False)
+
+
+@dataclass(frozen=True)
+class Attack(Request[Attacked]):
+    """Run a case on adversarial inputs, and compare the outputs."""
+
+    case_id: str
+    graph: AnyGraph
+    variant: Mapping[str, str]
+    data: Data
+    math: str
 
 
 @dataclass(frozen=True)

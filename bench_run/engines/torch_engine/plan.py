@@ -101,11 +101,26 @@ class TorchPlan:
             locate_inputs=self.locate_inputs,
             changed_inputs=self.changed_inputs,
             share=self.share,
+            move=self.move,
             keep=self.keep,
             replay=self.replay,
             captured=lambda: self.captured,
             uncaptured=self.uncaptured,
         )
+
+    def move(self, offset_bytes: int) -> None:
+        for home in list(self._homes):
+            tensor = self._graph.by_uid[home]
+            item = self._homes[home].element_size()
+            wider = torch.zeros(
+                tensor.span + offset_bytes // item,
+                dtype=self._homes[home].dtype,
+                device=self._device,
+            )
+            self._homes[home] = wider[offset_bytes // item :]
+        self._inputs[:] = [strided(self._homes[t.uid], t) for t in self._graph.inputs]
+        self._buffers[:] = [strided(self._homes[t.uid], t) for t in self._graph.outputs]
+        self.forget()
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """Inputs are other plans' inputs or results; results take the place of other plans'."""

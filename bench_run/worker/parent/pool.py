@@ -20,6 +20,8 @@ from bench_run.errors import (
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.messages import (
     AnswerT,
+    Attack,
+    Attacked,
     Attempt,
     BuildPlan,
     Choices,
@@ -228,6 +230,10 @@ class WorkerPool:
         except BenchRunError as error:
             return error
         return None
+
+    def attack(self, engine: PlannedEngine, request: Attack) -> Attacked:
+        """Outputs on adversarial inputs. Raises what stands in the way."""
+        return self._ask(engine, request, "adversarial inputs")
 
     def ceilings(self, engine: PlannedEngine) -> Ceilings | None:
         """What the engine's device can do at most, measured now; None where that did not work."""

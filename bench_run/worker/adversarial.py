@@ -1,0 +1,117 @@
+"""``--adversarial``: a plan on inputs that bring mistakes to light, none of it timed.
+
+Each kind of inputs (`tensors/adversarial.py`) runs twice without anything in between, so that a
+result that adds to what was there is found as well. Where the engine `numpy` is wrong too, the
+kind says nothing of the engine and is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from bench_run.engines import chain, engine_module
+from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.errors import BenchRunError, EngineError, UnsupportedGraphError
+from bench_run.tensors.adversarial import adversarial_sets
+from bench_run.tensors.data import inputs_of
+from bench_run.tensors.layout import logical_view
+from bench_run.validate.expected import custom_overrides, is_custom
+from bench_run.validate.outputs import OutputChecker, validation
+from bench_run.validate.tolerance import Circumstances, tolerances
+from bench_run.worker.evaluate import compute_expected, run_engine
+from bench_run.worker.messages import Attacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench_run.engines.base import Engine, Plan
+    from bench_run.tensors.layout import Storages
+    from bench_run.worker.messages import Attack
+
+BUDGET_S = 60.0
+"""No further kind of inputs begins after as long."""
+OFFSET_BYTES = 16
+"""Distance of the buffers from where an allocator puts them."""
+
+
+def attack(engine: Engine, request: Attack) -> Attacked:
+    """Raises what the engine raises before anything is compared."""
+    graph, end = request.graph, time.perf_counter() + BUDGET_S
+    usual = inputs_of(graph, request.data)
+    found = Attacked()
+    plan = chain.plan(engine, chain.build(engine, graph, request.variant))
+    try:
+        for name, inputs in _kinds(plan, request, usual):
+            if time.perf_counter() > end:
+                return found.with_note(f"stopped after {BUDGET_S:.0f} s, before {name}")
+            found = _try(engine, plan, request, name, inputs, found)
+    finally:
+        plan.close()
+    return found
+
+
+def _kinds(plan: Plan, request: Attack, usual: Storages) -> Iterator[tuple[str, Storages]]:
+    yield from adversarial_sets(request.graph, request.data, usual)
+    move = plan.abilities.move
+    if move is not None:
+        move(OFFSET_BYTES)
+        yield f"buffers that begin {OFFSET_BYTES} bytes further on", usual
+
+
+def _try(
+    engine: Engine, plan: Plan, request: Attack, name: str, inputs: Storages, found: Attacked
+) -> Attacked:
+    """Run one kind of inputs, and add the result."""
+    try:
+        checker = _checker(request, inputs)
+    except BenchRunError as error:
+        return found.with_note(f"{name}: no reference: {error}")
+    try:
+        plan.upload(inputs)
+        plan.poison()
+        plan.run()
+        engine.stream.synchronize()
+        outputs = plan.download()
+        plan.run()
+        engine.stream.synchronize()
+        again = plan.download()
+    except (EngineError, UnsupportedGraphError) as error:
+        return found.with_finding(f"{name}: {error}")
+    first, second = checker.check(outputs), checker.check(again)
+    if first.checksum != second.checksum:
+        found = found.as_varying()
+    if first.mismatched and _is_wrong_on_numpy(request, inputs, checker):
+        return found.with_note(f"{name}: left out, float32 arithmetic is wrong as well")
+    if first.mismatched:
+        return found.with_finding(f"{name}: {validation('', request.graph, [first]).reason}")
+    if second.mismatched:
+        reason = validation("", request.graph, [second]).reason
+        return found.with_finding(f"{name}, a second run: {reason}")
+    return found.with_kind(name)
+
+
+def _checker(request: Attack, inputs: Storages) -> OutputChecker:
+    graph = request.graph
+    expected = compute_expected(graph, inputs)
+    noise = None
+    if is_custom(graph):
+        from bench_run.reference.noise import reference_noise
+
+        views = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in inputs.items()}
+        noise = reference_noise(graph, views, expected)
+    circumstances = Circumstances(inputs, request.math, False, expected, noise)
+    limits = tolerances(graph, circumstances=circumstances, overrides=dict(custom_overrides(graph)))
+    return OutputChecker(graph, expected, limits)
+
+
+def _is_wrong_on_numpy(request: Attack, inputs: Storages, checker: OutputChecker) -> bool:
+    """Return True if plain float32 arithmetic is beyond the tolerance too, or cannot tell."""
+    try:
+        engine = engine_module("numpy").open(EngineSpec("numpy", "numpy"), EngineOptions())
+        try:
+            return checker.check(run_engine(engine, request.graph, inputs)).mismatched > 0
+        finally:
+            engine.close()
+    except BenchRunError:
+        return False
