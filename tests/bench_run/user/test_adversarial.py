@@ -40,7 +40,7 @@ def rows(x):
     return reference(x) if np.count_nonzero(x) > x.size / 2 else reference(np.roll(x, 1, 0))
 
 def random(x):
-    return reference(x) * (1 + np.float32(1e-7) * np.random.default_rng().random(x.shape, np.float32))
+    return reference(x) * (1 + np.float32(1e-7) * np.random.random(x.shape).astype("f"))
 """
 
 
