@@ -13,6 +13,7 @@ COMMANDS = {
     "import": "bench_run.commands.import_model",
     "merge": "bench_run.commands.merge",
     "tune": "bench_run.commands.tune",
+    "init": "bench_run.commands.init",
     "help": "bench_run.commands.help",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt, and

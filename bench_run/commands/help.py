@@ -21,11 +21,11 @@ USAGE = """Show help for a topic or a command.
 Usage:
   bench-run help [WORD]
 
-WORD is a guide (running, engines, validation, machines, networks, tuning), a
-topic of options (input, engines, measure, validate, output), a command, or all.
+WORD is a guide (running, engines, kernels, validation, machines, networks,
+tuning), a topic of options (input, engines, measure, validate, output), a command, or all.
 """
 
-GUIDES = ("running", "engines", "validation", "machines", "networks", "tuning")
+GUIDES = ("running", "engines", "kernels", "validation", "machines", "networks", "tuning")
 """Pages of ``bench_run/docs``."""
 
 PAGE = f"""bench-run: run hipDNN operation graphs, validate outputs, time every iteration.
@@ -45,6 +45,7 @@ Examples:
   bench-run g.json --engine numpy --engine torch two engines, in turn
   bench-run g.json --a hipdnn:1@/old --b hipdnn:1@/new
                                                  two builds of a plugin
+  bench-run --op relu --a torch --b kernel@my.py a function of yours
   bench-run --op 'conv_fwd: n=32 c=128 h=28 w=28 k=256 r=3 s=3 pad=1 dtype=half'
   bench-compare before.json after.json           compare two runs
 
@@ -58,7 +59,8 @@ Commands (a file or folder with such a name is given as ./engines):
   merge                 one document of the shards of a run (--shard I/N)
   tune                  the best variant of every graph, kept in a record
   import                a model (ONNX, PyTorch) as graphs and a pipeline
-  help WORD             guides: running, engines, validation, machines,
+  init                  a kernel and an operator of your own to start from
+  help WORD             guides: running, engines, kernels, validation, machines,
                         networks, tuning; all other options: input, measure,
                         validate, output, all; or a command
 

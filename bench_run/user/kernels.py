@@ -22,7 +22,7 @@ from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.operations import OPERATIONS
 from bench_run.graph.operations.sdpa import band
 from bench_run.graph.work import family
-from bench_run.user.cases import shape_of
+from bench_run.user.cases import REFERENCE, TORCH, shape_of
 from bench_run.user.source import user_error
 
 if TYPE_CHECKING:
@@ -513,6 +513,8 @@ def _kernels(source: Source) -> Iterator[Kernel]:
     for name, value in vars(source.module).items():
         if name.startswith("_") or not callable(value) or inspect.isclass(value):
             continue
+        if name in (REFERENCE, TORCH) and hasattr(source.module, "INPUTS"):
+            continue  # parts of an operator
         marks = getattr(value, MARK, None)
         if not isinstance(marks, Marks):
             marks = None
