@@ -22,7 +22,8 @@ Usage:
   bench-run help [WORD]
 
 WORD is a guide (running, engines, kernels, validation, machines, networks,
-tuning), a topic of options (input, engines, measure, validate, output), a command, or all.
+tuning), a topic of options (input, engines, measure, validate, output), a
+command, or all.
 """
 
 GUIDES = ("running", "engines", "kernels", "validation", "machines", "networks", "tuning")

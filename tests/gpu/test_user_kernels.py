@@ -1,0 +1,199 @@
+"""Functions of a user's file on an NVIDIA GPU: values, times, knobs, cheats."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench_schema.estimate import case_time
+
+import bench_run
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "bench_run" / "user" / "examples"
+TRITON = f"kernel@{EXAMPLES / 'in_triton.py'}"
+sys.path.insert(0, str(ROOT / "tests" / "exploits"))
+
+pytestmark = pytest.mark.gpu
+QUICK = {"rounds": 3, "iterations": 60}
+PRODUCT = "matmul: m=2048 n=2048 k=2048 dtype=half"
+
+
+def needs(name):
+    return pytest.importorskip(name)
+
+
+def run(graphs=(), **options):
+    return bench_run.run(list(graphs), **{**QUICK, **options})
+
+
+def state(case):
+    return case.outcome.status, case.validation and case.validation.status, case.implausible
+
+
+RIGHT = ("completed", "passed", None)
+
+
+def test_triton_is_right_beside_pytorch_and_cudnn():
+    needs("triton")
+    ops = [
+        PRODUCT,
+        "sdpa: b=2 h=8 s=1024 d=64 dtype=half",
+        "sdpa: b=2 h=4 s=512 d=128 dtype=half mask=causal",
+    ]
+    found = run(op=ops, engine=["torch:cuda", "cudnn", TRITON], sdpa_scale="rsqrt")
+    assert {RIGHT} == {state(case) for case in found.cases}
+    softmax = ROOT / "graphs" / "operators" / "softmax.py"
+    found = run([f"case@{softmax}"], engine=["torch:cuda", TRITON])
+    assert {RIGHT} == {state(case) for case in found.cases}
+
+
+def kernel_ns(function, *arguments):
+    """Median time of the kernels of a call, by the records of PyTorch's profiler (CUPTI)."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    for _ in range(20):
+        function(*arguments)
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for _ in range(200):
+            function(*arguments)
+        torch.cuda.synchronize()
+    times = [e.device_time_total * 1000 for e in profiler.events() if e.device_time_total > 0]
+    return statistics.median(times)
+
+
+def test_times_are_those_of_cupti_within_two_percent():
+    """Each kernel is one launch. The target is 1 %; clocks move more than that between runs."""
+    torch = needs("torch")
+    triton = importlib.import_module("triton")
+    spec = importlib.util.spec_from_file_location("in_triton", EXAMPLES / "in_triton.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    a = torch.randn(4096, 4096, device="cuda", dtype=torch.half)
+    b, c = torch.randn_like(a), torch.empty_like(a)
+    grid = (triton.cdiv(4096, 128) * triton.cdiv(4096, 256),)
+    strides = (4096, 1) * 3
+
+    def product():
+        module._matmul[grid](
+            a,
+            b,
+            c,
+            4096,
+            4096,
+            4096,
+            *strides,
+            BM=128,
+            BN=256,
+            BK=64,
+            GROUP=8,
+            num_stages=3,
+            num_warps=8,
+        )
+
+    x, y = torch.randn(8192, 4096, device="cuda"), torch.empty(8192, 4096, device="cuda")
+    softmax = ROOT / "graphs" / "operators" / "softmax.py"
+    rows = []
+    for name, by_hand, document in (
+        (
+            "matmul",
+            kernel_ns(product),
+            run(op=["matmul: m=4096 n=4096 k=4096 dtype=half"], engine=[TRITON], rounds=5),
+        ),
+        (
+            "softmax",
+            kernel_ns(module.softmax, x, y),
+            run([f"{softmax}: rows=8192 cols=4096 dtype=float"], engine=[TRITON], rounds=5),
+        ),
+    ):
+        (case,) = document.cases
+        rows.append((name, by_hand, case_time(case).ns, case_time(case).ns / by_hand - 1))
+    print(rows)
+    assert all(abs(row[3]) < 0.02 for row in rows), rows
+
+
+def test_cupy_runs_on_the_stream_of_the_run():
+    needs("cupy")
+    engine = f"kernel@{EXAMPLES / 'in_cupy.py'}"
+    cases = run(op=["relu: dims=4096x4096"], engine=["torch:cuda", engine]).cases
+    assert {RIGHT} == {state(case) for case in cases}
+    assert all("device_ns" in case.summary for case in cases)
+
+
+def test_jax_is_right_and_its_times_are_no_shorter_than_its_work(monkeypatch):
+    needs("jax")
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    engine = f"kernel@{EXAMPLES / 'in_jax.py'}"
+    cases = run(op=[PRODUCT, "relu: dims=4096x4096"], engine=["torch:cuda", engine]).cases
+    assert {RIGHT} == {state(case) for case in cases}
+    for case in cases:
+        print(case.id, case.summary.keys(), case_time(case).ns, case.notes)
+    by = {(case.graph.family, case.engine): case for case in cases}
+    for family in ("matmul", "relu"):
+        ours, theirs = by[family, "torch:cuda"], by[family, engine]
+        assert case_time(theirs).ns > 0.7 * case_time(ours).ns
+
+
+def test_knobs_of_a_product_race(tmp_path):
+    needs("triton")
+    command = [sys.executable, "-m", "bench_run", "tune", "--op", PRODUCT, "--engine", TRITON]
+    command += ["-o", str(tmp_path / "tuned.json")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=400)
+    print(done.stdout[-3000:], done.stderr[-500:])
+    assert 0 == done.returncode, done.stderr
+    record = json.loads((tmp_path / "tuned.json").read_text())
+    assert 1 == len(record["entries"])
+
+
+def test_each_of_three_edits_is_measured(tmp_path):
+    needs("triton")
+    path = tmp_path / "mine.py"
+    text = (EXAMPLES / "in_triton.py").read_text()
+    path.write_text(text)
+    command = [sys.executable, "-m", "bench_run", "--op", PRODUCT, "--watch", "--rounds", "3"]
+    command += ["--a", "torch:cuda", "--b", "kernel@mine.py"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+
+    def line(word):
+        return next(x for x in process.stdout if word in x)
+
+    try:
+        line("watching")
+        for old, new, word in (
+            ('"BM": (128, 64)', '"BM": (64,)', "passed"),
+            ("total.to(", "(total * 1.01).to(", "failed"),
+            ("(total * 1.01).to(", "total.to(", "passed"),
+        ):
+            text = text.replace(old, new)
+            path.write_text(text)
+            print(line(word))
+        process.send_signal(signal.SIGINT)
+        assert 0 == process.wait(60)
+    finally:
+        process.kill()
+
+
+def test_cheats_are_found_and_honest_functions_believed():
+    cheats = importlib.import_module("gpu_kernel_cheats")
+    engine = f"kernel@{ROOT / 'tests' / 'exploits' / 'gpu_kernel_cheats.py'}"
+    document = run(op=["matmul: m=1024 n=1024 k=1024"], engine=[engine])
+    found = {case.variant["kernel"]: case for case in document.cases}
+    assert cheats.TABLE.keys() == found.keys()
+    for name, kind in cheats.TABLE.items():
+        case = found[name]
+        print(name, state(case), case.validation and case.validation.reason)
+    for name, kind in cheats.TABLE.items():
+        if kind == cheats.HONEST:
+            assert RIGHT == state(found[name]), name
+        elif kind == cheats.WRONG:
+            assert "failed" == found[name].validation.status, name
+        else:
+            assert RIGHT != state(found[name]), name
