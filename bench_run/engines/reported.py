@@ -161,7 +161,7 @@ ROWS: Mapping[str, Row] = {
     "facts.device_index": Row(optional(whole(MOST_COUNT)), "a whole number from 0"),
     "facts.abilities": Row(optional(by_name(word)), WORDS.wanted),
     "abilities.devices": Row(optional(whole(MOST_COUNT)), "a number of devices"),
-    "stream.clock": Row(one_of("host", "events"), "host or events", is_needed=True),
+    "stream.clock": Row(one_of("host", "events", "cupti"), "host, events or cupti", is_needed=True),
     "stream.gate_depth": Row(whole(MOST_COUNT), "a whole number from 0", is_needed=True),
     "stream.elapsed_ns()": DURATION,
     "stream.correction_ns()": DURATION,
