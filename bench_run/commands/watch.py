@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from bench_run.runner.planning import Outline
 
 ROUNDS, ITERATIONS = 3, 60
-"""Of each save, at most."""
+"""Upper limits of each save."""
 LOOK_S = 0.05
-"""How often the files are looked at; a save is over once they stay the same for as long."""
+"""Interval at which the files are read; a save is over once they stay the same for one."""
 NAME_WIDTH = 30
 
 
@@ -71,7 +71,7 @@ class KeptReferences(ReferenceStore):
 
 @dataclass
 class Watch:
-    """What was measured so far, by case."""
+    """Measurements so far, by case."""
 
     options: Options
     others: Mapping[str, Case] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How far honest arithmetic may be from the reference of an operator that a file defines.
+"""Rounding errors of the reference of an operator that a file defines.
 
 No formula is known for its rounding errors, so they are measured on the reference itself: once in
 float32, and once with each input moved by one rounding of its own type. The larger of the two

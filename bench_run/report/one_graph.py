@@ -77,7 +77,11 @@ def one_pair(document: Document) -> str:
     for title, field in ROWS:
         lines.append(_row(title, [getattr(case.summary[name], field) for case in (a, b)]))
     lines += [RULE, f"Speedup:     {_speedup(a, b, name)}"]
-    lines += [*_validation("Accuracy comparison", b), *footnotes([a, b])]
+    if a.validation is None:
+        lines += _validation("Accuracy comparison", b)
+    else:
+        lines += [*_validation("Validation of A", a), *_validation("Validation of B", b)]
+    lines += footnotes([a, b])
     return "\n".join(lines)
 
 

@@ -66,7 +66,7 @@ class UserCase:
     text: bytes
     """Contents of the file."""
     init: tuple[str, ...]
-    """How the file fills its inputs, in the words of ``--init``."""
+    """Fillings of the inputs, in the words of ``--init``."""
 
 
 def graphs_of_file(argument: str) -> list[UserCase]:
@@ -99,7 +99,7 @@ def _init(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _described(path: str, items: str) -> list[dict[str, Any]]:
-    """What a process of its own reads in the file."""
+    """Read the file in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
         command = [sys.executable, "-m", "bench_run.user.describe", path, items, str(answer)]

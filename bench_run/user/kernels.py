@@ -93,7 +93,7 @@ class Operand:
     name: str
     dims: tuple[int, ...]
     strides: tuple[int, ...]
-    """In elements."""
+    """Distances in elements."""
     data_type: str
     nbytes: int
     """Bytes of the elements."""
@@ -206,7 +206,7 @@ class Kernel:
         return found
 
     def prepare(self, problem: Problem) -> Call:
-        """What runs the graph. A kernel that prepares does so now."""
+        """Return the call that runs the graph. A kernel that prepares does so now."""
         function = self.function
         if self.prepares:
             try:
@@ -286,7 +286,7 @@ def _causal(graph: Graph, node: Node) -> dict[str, bool]:
 
 
 def operation_names(graph: Graph) -> frozenset[str]:
-    """What a function for this graph may be called: ``relu``, ``conv_fwd``, ``conv``, ``rope``."""
+    """Names of a function for this graph: ``relu``, ``conv_fwd``, ``conv``, ``rope``."""
     words = [list(_words(node)) for node in graph.nodes]
     names = {"_".join(each) for each in product(*words)} if len(words) <= 4 else set()
     return frozenset((*names, graph.name))
@@ -326,7 +326,7 @@ def _is(part: str, node: Node) -> bool:
 
 @dataclass(frozen=True)
 class Bound:
-    """Where the arguments of a call come from: places among inputs, then outputs; or values."""
+    """Sources of the arguments of a call: places among inputs, then outputs; or values."""
 
     places: tuple[int, ...]
     keywords: Mapping[str, int]

@@ -220,8 +220,7 @@ class Circumstances:
     """The reference's outputs by uid, for the sizes of what passes between the graphs of a
     chain."""
     noise: Mapping[int, float] | None = None
-    """By uid, the error that the reference of a user's operator has by itself
-    (`reference/noise.py`)."""
+    """Error of the reference of a user's operator by itself, by uid (`reference/noise.py`)."""
 
 
 Overrides = Mapping[str, Mapping[str, Any]]

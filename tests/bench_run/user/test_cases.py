@@ -208,3 +208,27 @@ def test_a_graph_file_never_leads_to_a_file_of_code(tmp_path):
     read = read_graph_object(json.loads(write_graph(graph)), "g.json")
     assert read.nodes[0].custom is None
     assert np.all([t.name for t in read.tensors])
+
+
+OPERATORS = {
+    "softmax": "rows=8 cols=40",
+    "rope": "batch=2 tokens=16 heads=2 size=8",
+    "topk": "rows=4 cols=64 k=3",
+    "quantize_int8": "rows=8 cols=32",
+    "grouped_gemm": "groups=3 rows=4 k=16 n=8",
+}
+FOLDER = Path(__file__).resolve().parents[3] / "graphs" / "operators"
+
+
+def test_every_operator_that_comes_along_is_listed():
+    assert sorted(OPERATORS) == sorted(path.stem for path in FOLDER.glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    "engine", ["numpy", pytest.param("torch:cpu", marks=pytest.mark.needs("torch:cpu"))]
+)
+def test_operators_that_come_along_are_right(engine):
+    graphs = [f"case@{FOLDER / name}.py: {items}" for name, items in OPERATORS.items()]
+    cases = run(*graphs, engine=[engine]).cases
+    assert 2 * len(OPERATORS) == len(cases)
+    assert {"passed"} == {case.validation.status for case in cases}

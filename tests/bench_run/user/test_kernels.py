@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import bench_run
+from bench_compare.cli import main
 from bench_run.engines import engine_module
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
@@ -274,3 +275,56 @@ def test_the_document_names_the_file_what_it_imports_and_the_commit(tmp_path):
     assert 64 == len(engine.plugin_sha256)
     assert 12 == len(engine.libraries["helper_of_mine.py"])
     assert "numpy" == engine.knobs["framework"]
+
+
+def test_a_comparison_shows_that_the_file_changed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("a.json", "a @ b"), ("b.json", "b.T.dot(a.T).T.copy()")):
+        write(tmp_path, f"import numpy\ndef matmul(a, b): return {text}\n")
+        run(tmp_path / "my.py", "kernel@my.py", output=name)
+    main(["a.json", "b.json"])
+    shown = capsys.readouterr().out
+    assert "plugin sha256" in shown, shown
+
+
+def test_a_function_that_hangs_costs_its_case(tmp_path):
+    path = write(tmp_path, "import numpy\ndef f(a, b):\n    while True: pass\n")
+    (case,) = run(path, "kernel@{}", timeout_s=2.0).cases
+    assert "timed out" == case.outcome.status
+
+
+TORCH = """
+import torch
+
+def matmul(a, b):
+    return a @ b
+
+def strided(a, b):
+    return (b.T @ a.T).T
+
+def into(a, b, c):
+    torch.matmul(a, b, out=c)
+
+def wide(a, b):
+    return (a @ b).double()
+
+class Lazy(torch.Tensor):
+    pass
+
+def lazy(a, b):
+    return (a @ b).as_subclass(Lazy)
+"""
+
+
+@pytest.mark.needs("torch:cpu")
+def test_functions_of_pytorch_return_tensors_or_write_to_the_outputs(tmp_path):
+    path = write(tmp_path, TORCH)
+    names = ("matmul", "strided", "into", "wide", "lazy")
+    cases = run(path, *(f"kernel:{name}@{{}}" for name in names)).cases
+    found = {n: (c.outcome.status, c.outcome.reason) for n, c in zip(names, cases, strict=True)}
+    for name in ("matmul", "strided", "into"):
+        assert ("completed", None) == found[name]
+    assert ["passed"] * 3 == [case.validation.status for case in cases[:3]]
+    assert "c" == cases[1].plan["copied outputs"]
+    assert "wide returned c [4, 4] torch.float64; expected [4, 4] torch.float32" in found["wide"][1]
+    assert "lazy returned a Lazy; expected c" in found["lazy"][1]
