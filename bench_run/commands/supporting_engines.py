@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bench_run.engines import ENGINES, list_engines
+from bench_run.engines import ENGINES, KERNEL, list_engines
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, WorkerError
 from bench_run.plan.engines import EVERY, PlannedEngine, plan_engines
@@ -72,7 +72,7 @@ def supporting_engines(
     options: Options, usual: Sequence[str] | None = None
 ) -> Iterator[SupportingEngines]:
     """The engines named, else those of `usual` that can run here, else all of ours that can."""
-    names = usual or tuple(ENGINES)
+    names = usual or tuple(name for name in ENGINES if name != KERNEL)
     texts = (
         options.engine
         if options.engine

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from bench_run.graph.scale import with_sdpa_scale
 from bench_run.graph.sources.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
 from bench_run.text import plain_text
-from bench_run.user.cases import graphs_of_file, is_case
+from bench_run.user.cases import PREFIX, graphs_of_file, is_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -75,6 +76,10 @@ def save_suite(graphs: Sequence[LoadedGraph], path: str) -> str:
     text = f'about = "{total} graphs as they were logged, {len(merged)} different ones"\n'
     files: dict[str, bytes] = {}
     for each in merged:
+        if is_case(each.loaded.path):  # the file itself has the reference
+            own = os.path.relpath(each.loaded.path.removeprefix(PREFIX), Path(path).parent)
+            text += f"\n[[graph]]\nrepeat = {each.repeat}\nfile = {json.dumps(own)}\n"
+            continue
         # Named as the file it came from; what is there already gets a number.
         stem = Path(each.loaded.path.rpartition("!")[2]).name.partition(".json")[0]
         stem = stem.replace("#", "_") or "graph"
@@ -133,6 +138,7 @@ def gather(options: Options) -> Gathered:
         alone = _from_files(options.graphs)
         return replace(alone, graphs=(*alone.graphs, *chains))
     files = _from_files(options.graphs)
+    _refuse_golden(options, files.graphs)
     left_out: list[str] = []
     made = [
         make_graph(graph)
@@ -180,6 +186,14 @@ def _from_files(arguments: Sequence[str]) -> Gathered:
     of_suites = [loaded for suite in suites for loaded in _from_suite(Path(suite))]
     graphs = (*report.graphs, *of_suites, *(each for case in cases for each in _cases(case)))
     return Gathered(graphs, report.failures, report.notes, report.sources)
+
+
+def _refuse_golden(options: Options, graphs: Iterable[LoadedGraph]) -> None:
+    """Raises `UsageError`: an operator of a file has its reference there."""
+    own = next((each.path for each in graphs if is_case(each.path)), None)
+    for flag, value in (("--golden", options.golden), ("--write-golden", options.write_golden)):
+        if own is not None and value is not None:
+            raise UsageError(f"{flag}: {own} has its reference in its file, not in golden tensors")
 
 
 def _cases(argument: str) -> Iterator[LoadedGraph]:

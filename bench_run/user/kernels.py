@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.usage import nearest
 
 from bench_run.errors import EngineError, UnsupportedGraphError
-from bench_run.graph.operations import OPERATIONS
+from bench_run.graph.operations import BY_NAME, OPERATIONS, POINTWISE_MODES
 from bench_run.graph.operations.sdpa import band
 from bench_run.graph.work import family
 from bench_run.user.cases import REFERENCE, TORCH, shape_of
@@ -190,6 +190,14 @@ class Kernel:
             bind(
                 self.function, graph, self.typed(graph, knobs), by_place=self.is_named_after(graph)
             )
+
+    @property
+    def is_of_an_operation(self) -> bool:
+        """True if the function has the name of an operation, so that it runs no other."""
+        return (
+            self.name in BY_NAME
+            or {self.name, f"{self.name}_fwd"} & POINTWISE_MODES.keys() != set()
+        )
 
     def is_named_after(self, graph: Graph) -> bool:
         return self.name in operation_names(graph)
@@ -484,7 +492,7 @@ class KernelFile:
         if not self._is_named:
             marked = [each for each in kernels if each.marks is not None]
             named = [each for each in kernels if each.is_named_after(graph)]
-            kernels = marked or named or kernels
+            kernels = marked or named or [k for k in kernels if not k.is_of_an_operation]
         found, reasons, others = [], [], []
         for each in kernels:
             try:
@@ -496,7 +504,8 @@ class KernelFile:
             else:
                 found.append(each)
         if not found:
-            why = "; ".join(reasons) or f"{', '.join(others)} run other graphs"
+            names = ", ".join(others or (each.name for each in self.kernels))
+            why = "; ".join(reasons) or f"no function for it, only {names}"
             raise UnsupportedGraphError(
                 f"{self.source.path.name}: {why}; the graph is {signature_of(graph)}"
             )

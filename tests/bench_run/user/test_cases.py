@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bench_run
-from bench_run.errors import GraphError
+from bench_run.errors import GraphError, UsageError
 from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.work import family, flops, moved_bytes
 from bench_run.user.cases import graphs_of_file
@@ -232,3 +232,19 @@ def test_operators_that_come_along_are_right(engine):
     cases = run(*graphs, engine=[engine]).cases
     assert 2 * len(OPERATORS) == len(cases)
     assert {"passed"} == {case.validation.status for case in cases}
+
+
+def test_a_saved_suite_names_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, SCALE)
+    (tmp_path / "suites").mkdir()
+    run("scale.py", engine=["numpy"], save_suite="suites/s.toml")
+    assert 'file = "../scale.py#scale_rows4_cols8_float"' in Path("suites/s.toml").read_text()
+    assert 4 == len(run("suites/s.toml", engine=["numpy"]).cases)
+
+
+@pytest.mark.parametrize("flag", ["golden", "write_golden"])
+def test_golden_tensors_are_refused_since_the_file_has_the_reference(tmp_path, flag):
+    path = write(tmp_path, SCALE)
+    with pytest.raises(UsageError, match="has its reference in its file"):
+        run(path, engine=["numpy"], **{flag: str(tmp_path / "golden")})

@@ -328,3 +328,10 @@ def test_functions_of_pytorch_return_tensors_or_write_to_the_outputs(tmp_path):
     assert "c" == cases[1].plan["copied outputs"]
     assert "wide returned c [4, 4] torch.float64; expected [4, 4] torch.float32" in found["wide"][1]
     assert "lazy returned a Lazy; expected c" in found["lazy"][1]
+
+
+def test_a_function_with_the_name_of_another_operation_does_not_run(tmp_path):
+    text = "def relu(x): return x\ndef helper(x): return x\n"
+    assert "helper" == chosen(tmp_path, text, "exp: dims=4").name
+    with pytest.raises(UnsupportedGraphError, match="no function for it, only relu; the graph is"):
+        chosen(tmp_path / "..", "def relu(x): return x\n", "exp: dims=4")
