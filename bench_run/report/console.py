@@ -25,6 +25,7 @@ from bench_run.report.labels import (
     marked,
     plan_labels,
 )
+from bench_run.report.one_graph import compares_with_a
 from bench_run.text import (
     NOISY_MEANS,
     number,
@@ -275,7 +276,7 @@ def side_by_side(document: Document) -> str:
             value, interval = change_cells(change(a, b, series))
         validation = validation_text(b.validation, b.implausible)
         rows.append([one_line(a.graph.name), _state(a), _state(b), value, interval, validation])
-    by_a = all(a.validation is None for a, _ in pairs)
+    by_a = all(compares_with_a(a) for a, _ in pairs)
     last = "B against A" if by_a else "validation of B"
     headers = ("graph", "A", "B", "change", "95 % CI", last)
     align = ("left", "right", "right", "right", "right", "left")

@@ -162,7 +162,15 @@ def _rows(source: Source, items: str) -> Iterator[dict[str, Any]]:
             "name": "_".join(filter(None, (name, size, dtype))),
             "id": name,
             "file": str(source.path),
-            "data": json.dumps({"definition": digest, "shape": words}, sort_keys=True),
+            "data": json.dumps(
+                {
+                    "definition": digest,
+                    "inputs": list(given),
+                    "outputs": list(made),
+                    "shape": words,
+                },
+                sort_keys=True,
+            ),
             "dtype": dtype,
             "inputs": given,
             "outputs": made,

@@ -56,7 +56,8 @@ def load_source(text: str) -> Source:
     path = Path(text).expanduser().resolve()
     if not path.is_file():
         raise EngineError(f"{text}: no such file")
-    before = os.getcwd()
+    before, keeps_no_bytecode = os.getcwd(), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     sys.path.insert(0, str(path.parent))
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else "user_file"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -67,11 +68,13 @@ def load_source(text: str) -> Source:
     LOADING.append(text)
     try:
         data = path.read_bytes()
-        spec.loader.exec_module(module)
+        # Not from a file of bytecode: that of a save within the same second looks up to date.
+        exec(compile(data, str(path), "exec"), vars(module))  # noqa: S102 - the user's own file
     except BaseException as error:
         raise user_error(error, path) from error
     finally:
         LOADING.remove(text)
+        sys.dont_write_bytecode = keeps_no_bytecode
         os.chdir(before)
     digest = hashlib.sha256(data).hexdigest()
     return Source(path, module, digest, _imported(path), _commit(path.parent))

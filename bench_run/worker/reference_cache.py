@@ -279,7 +279,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 PACKAGE = Path(__file__).resolve().parents[1]
 LIBRARIES = ("numpy", "scipy", "ml_dtypes")
-ROOMS = ("reference", "tensors", "graph")
+ROOMS = ("reference", "tensors", "graph", "user")
 """Rooms of this package whose code has a part in what a reference is."""
 MODULES = ("worker/evaluate.py",)
 NAMES = ("name", "extras", "preferred_engine_id")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import re
 import textwrap
 
@@ -335,3 +336,12 @@ def test_a_function_with_the_name_of_another_operation_does_not_run(tmp_path):
     assert "helper" == chosen(tmp_path, text, "exp: dims=4").name
     with pytest.raises(UnsupportedGraphError, match="no function for it, only relu; the graph is"):
         chosen(tmp_path / "..", "def relu(x): return x\n", "exp: dims=4")
+
+
+def test_a_save_within_the_second_is_not_hidden_by_bytecode(tmp_path):
+    path = write(tmp_path, "def f(a, b): return 1\n")
+    py_compile.compile(str(path))
+    stamp = path.stat()
+    path.write_text("def f(a, b): return 2\n")
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert 2 == load_source(str(path)).module.f(0, 0)

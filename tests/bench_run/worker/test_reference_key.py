@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import bench_run
 from bench_run.graph.make import make_graphs
-from bench_run.graph.model import Node, Tensor
+from bench_run.graph.model import CustomOperation, Node, Tensor
 from bench_run.tensors.data import Data, inputs_of
 from bench_run.worker import reference_cache
 from bench_run.worker.reference_cache import code_digest, graph_digest, key_of, provenance
@@ -39,6 +39,7 @@ NODE = {
     "outputs": {"y": 99},
     "attributes": {"stride": (2, 2)},
     "input_lists": {"peer_stats": (1,)},
+    "custom": CustomOperation("other.py", ("x",)),
 }
 GRAPHS = {"io_data_type": "double", "intermediate_data_type": "half", "compute_data_type": "half"}
 WITHOUT_MEANING = {"name": "other", "extras": {"a": 1}, "preferred_engine_id": 4}
