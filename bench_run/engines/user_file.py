@@ -7,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.usage import nearest
+
 from bench_run.engines.base import knobs_of_variant
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
 from bench_run.user.kernels import KernelFile
@@ -66,7 +68,11 @@ class KernelChoice:
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> BuiltKernel:
         if PLAN in variant:
-            kernel, knobs = self._plans(graph)[variant[PLAN]]
+            plans = self._plans(graph)
+            if variant[PLAN] not in plans:
+                what = f"no plan {variant[PLAN]!r}{nearest(variant[PLAN], list(plans))}"
+                raise UnsupportedGraphError(f"{self.file.source.path.name}: {what}")
+            kernel, knobs = plans[variant[PLAN]]
             return BuiltKernel(graph, kernel, knobs)
         knobs = {**self._knobs, **knobs_of_variant(variant)}
         return BuiltKernel(graph, self.file.choose(graph, knobs, variant.get(KERNEL)), knobs)

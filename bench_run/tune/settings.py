@@ -191,7 +191,8 @@ def usual_iterations(engines: Sequence[str]) -> int | None:
 def _use_accelerator(engines: Sequence[str]) -> bool:
     specs = [parse_spec(text) for text in engines] or [parse_spec(choose_auto()[0])]
     if all(spec.name == KERNEL for spec in specs):
-        return availability("torch:cuda").ok
+        on_gpu = any("cpu" not in spec.options for spec in specs)
+        return on_gpu and availability("torch:cuda").ok
     names = {spec.text for spec in specs if spec.name not in PROCESSOR_ENGINES or spec.id}
     return bool(names - {"torch:cpu"})
 

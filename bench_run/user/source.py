@@ -46,7 +46,6 @@ class Source:
         return known if self.commit is None else {**known, "commit": self.commit}
 
 
-@cache
 def load_source(text: str) -> Source:
     """Import the file as a module of its stem, with its folder first on the import path, once in a
     process.
@@ -56,16 +55,21 @@ def load_source(text: str) -> Source:
     path = Path(text).expanduser().resolve()
     if not path.is_file():
         raise EngineError(f"{text}: no such file")
+    return _load(path)
+
+
+@cache
+def _load(path: Path) -> Source:
     before, keeps_no_bytecode = os.getcwd(), sys.dont_write_bytecode
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(path.parent))
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else "user_file"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise EngineError(f"{text}: expected a Python file (.py)")
+        raise EngineError(f"{path.name}: expected a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    LOADING.append(text)
+    LOADING.append(path.name)
     try:
         data = path.read_bytes()
         # Not from a file of bytecode: that of a save within the same second looks up to date.
@@ -73,7 +77,7 @@ def load_source(text: str) -> Source:
     except BaseException as error:
         raise user_error(error, path) from error
     finally:
-        LOADING.remove(text)
+        LOADING.remove(path.name)
         sys.dont_write_bytecode = keeps_no_bytecode
         os.chdir(before)
     digest = hashlib.sha256(data).hexdigest()

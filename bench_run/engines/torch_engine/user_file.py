@@ -153,7 +153,7 @@ class TorchKernelEngine(TorchEngine):
 
 def _uses_jax(spec: EngineSpec) -> bool:
     return any(
-        each.framework == "jax" for each in KernelFile(load_source(spec.plugin_path)).kernels
+        each.framework == "jax" for each in KernelFile(load_source(spec.plugin_path or "")).kernels
     )
 
 

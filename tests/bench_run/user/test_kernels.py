@@ -25,6 +25,7 @@ SDPA = "sdpa: b=1 h=1 s=4 d=4 mask=causal"
 
 
 def write(folder, text, name="my.py"):
+    folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(textwrap.dedent(text))
     return path
@@ -110,7 +111,7 @@ def test_keyword_only_parameters_take_attributes_constants_and_knobs(tmp_path):
     wanted = {"causal": True, "alibi_mask": False, "BLOCK": 128, "SCALE": 1.5}
     assert wanted == bound.values
     layernorm = "def f(x, scale, bias, *, epsilon): return x + epsilon"
-    kernel = chosen(tmp_path / "..", layernorm, "layernorm: n=2 h=4")
+    kernel = chosen(tmp_path / "other", layernorm, "layernorm: n=2 h=4")
     assert {"epsilon"} == set(
         kernel.prepare(Problem(graph_of("layernorm: n=2 h=4"), {}, "")).bound.values
     )
@@ -335,7 +336,7 @@ def test_a_function_with_the_name_of_another_operation_does_not_run(tmp_path):
     text = "def relu(x): return x\ndef helper(x): return x\n"
     assert "helper" == chosen(tmp_path, text, "exp: dims=4").name
     with pytest.raises(UnsupportedGraphError, match="no function for it, only relu; the graph is"):
-        chosen(tmp_path / "..", "def relu(x): return x\n", "exp: dims=4")
+        chosen(tmp_path / "other", "def relu(x): return x\n", "exp: dims=4")
 
 
 def test_a_save_within_the_second_is_not_hidden_by_bytecode(tmp_path):
@@ -345,3 +346,16 @@ def test_a_save_within_the_second_is_not_hidden_by_bytecode(tmp_path):
     path.write_text("def f(a, b): return 2\n")
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     assert 2 == load_source(str(path)).module.f(0, 0)
+
+
+def test_a_file_is_loaded_once_however_it_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path, "def f(a, b): return 1\n")
+    monkeypatch.chdir(tmp_path)
+    assert load_source("my.py") is load_source(str(path))
+
+
+def test_a_plan_that_the_file_no_longer_has_is_unsupported(tmp_path):
+    path = write(tmp_path, "import numpy\ndef f(a, b, *, N=4): return a @ b\n")
+    engine = engine_module("kernel").open(parse_spec(f"kernel@{path}"), EngineOptions())
+    with pytest.raises(UnsupportedGraphError, match=r"my.py: no plan 'N=5'; did you mean N=4"):
+        engine.build(graph_of(MATMUL), {"plan": "N=5"})
