@@ -2,7 +2,7 @@
 
 No formula is known for its rounding errors, so they are measured on the reference itself: once in
 float32, and once with each input moved by one rounding of its own type. The larger of the two
-largest differences is the noise of an output.
+differences is the noise of an output.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ SEED = 20_261
 
 def reference_noise(
     graph: Graph, inputs: Mapping[int, Array], expected: Mapping[int, Array]
-) -> dict[int, float]:
-    """The largest difference of each floating output from `expected`, by uid.
+) -> dict[int, tuple[float, float, float]]:
+    """Return the difference of each output from `expected`, by uid: the largest of an element, the
+    root mean square, and that relative to the root mean square of `expected`.
 
     `inputs`: logical arrays by uid; `expected`: what the reference gives for them in float64.
     """
     (node,) = graph.nodes
     outputs = {port: graph.by_uid[uid] for port, uid in node.outputs.items()}
     wide = {uid: widen(array, graph.by_uid[uid].data_type) for uid, array in inputs.items()}
-    noise = dict.fromkeys(expected, 0.0)
+    noise: dict[int, tuple[float, float, float]] = dict.fromkeys(expected, (0.0, 0.0, 0.0))
     random = np.random.default_rng(SEED)
 
     def moved(uid: int) -> Array:
@@ -50,13 +51,20 @@ def reference_noise(
             given = {port: change(uid) for port, uid in node.inputs.items()}
             found = evaluate_node(node, given, outputs)
         for port, uid in node.outputs.items():
-            error = _largest(found[port], expected[uid])
-            noise[uid] = max(noise[uid], error)
+            error = _sizes(found[port], expected[uid])
+            largest, rms, relative = map(max, zip(noise[uid], error, strict=True))
+            noise[uid] = largest, rms, relative
     return noise
 
 
-def _largest(found: Array, expected: Array) -> float:
+def _sizes(found: Array, expected: Array) -> tuple[float, float, float]:
     """Among the elements that are finite in both."""
     with np.errstate(all="ignore"):
-        error = np.abs(np.asarray(found, np.float64) - np.asarray(expected, np.float64))
-    return float(np.max(error, initial=0.0, where=np.isfinite(error)))
+        wanted = np.asarray(expected, np.float64)
+        error = np.abs(np.asarray(found, np.float64) - wanted)
+    finite = np.isfinite(error)
+    if not finite.any():
+        return 0.0, 0.0, 0.0
+    rms = float(np.sqrt(np.mean(error[finite] ** 2)))
+    size = float(np.sqrt(np.mean(wanted[finite] ** 2)))
+    return float(error[finite].max()), rms, rms / size if size else 0.0

@@ -14,7 +14,13 @@ import numpy as np
 
 from bench_run.files import replacing
 from bench_run.validate.outputs import CheckResult, OutputChecker
-from bench_run.validate.tolerance import Circumstances, Tolerance, read_overrides, tolerances
+from bench_run.validate.tolerance import (
+    Circumstances,
+    Noise,
+    Tolerance,
+    read_overrides,
+    tolerances,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +93,7 @@ def _tolerances(
     inputs: Storages,
     settings: ValidationSettings,
     expected: Storages,
-    noise: Mapping[int, float] | None,
+    noise: Mapping[int, Noise] | None,
 ) -> dict[int, Tolerance]:
     overrides = dict(custom_overrides(graph))
     if settings.sidecar is not None:
@@ -119,12 +125,12 @@ def custom_overrides(graph: Graph) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield from ((k, v) for k, v in custom.tolerance.items() if isinstance(v, Mapping))
 
 
-def _read_noise(folder: str) -> Mapping[int, float] | None:
+def _read_noise(folder: str) -> Mapping[int, Noise] | None:
     try:
         found = json.loads((Path(folder) / NOISE).read_bytes())
     except (OSError, ValueError):
         return None
-    return {int(uid): float(value) for uid, value in found.items()}
+    return {int(uid): (float(a), float(b), float(c)) for uid, (a, b, c) in found.items()}
 
 
 def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:

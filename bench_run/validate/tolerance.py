@@ -183,6 +183,9 @@ def _different(expected: Array) -> int:
     return int(np.unique(np.asarray(some, np.float64)).size * min(step, expected.size))
 
 
+Noise = tuple[float, float, float]
+"""Error of a reference: the largest, the root mean square, and that relative to its values."""
+NO_NOISE: Noise = (0.0, 0.0, 0.0)
 VALIDATORS = ("matching", "allclose", "allclose_matching_infinities")
 
 
@@ -219,8 +222,8 @@ class Circumstances:
     expected: Storages | None = None
     """The reference's outputs by uid, for the sizes of what passes between the graphs of a
     chain."""
-    noise: Mapping[int, float] | None = None
-    """Error of the reference of a user's operator by itself, by uid (`reference/noise.py`)."""
+    noise: Mapping[int, Noise] | None = None
+    """Rounding errors of the reference of a user's operator, by uid (`reference/noise.py`)."""
 
 
 Overrides = Mapping[str, Mapping[str, Any]]
@@ -321,7 +324,9 @@ def by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Toleran
     modes = tuple(OPERAND_UNITS)
     asked, *looser = modes[modes.index(circumstances.math) :]
     if circumstances.noise is not None:
-        return {t.uid: _by_noise(t, circumstances.noise.get(t.uid, 0.0)) for t in graph.outputs}
+        return {
+            t.uid: _by_noise(t, circumstances.noise.get(t.uid, NO_NOISE)) for t in graph.outputs
+        }
     if isinstance(graph, ChainGraph):
         expected = circumstances.expected or {}
         links = graph.sources & set(expected)
@@ -344,14 +349,24 @@ def by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Toleran
 
 NOISE_FACTOR = 8.0
 """An implementation may err by as many times the noise of its reference."""
+SHARED_FACTOR = 3.0
+"""The same for errors of all elements together."""
 
 
-def _by_noise(tensor: Tensor, noise: float) -> Tolerance:
+def _by_noise(tensor: Tensor, noise: Noise) -> Tolerance:
+    """An element may err by a multiple of the largest error; all together by a few times the mean
+    error, so that an error that all elements share is seen."""
     if _is_exact(tensor):
         return _exact("default")
     row = DTYPES[tensor.data_type]
+    unit, (largest, rms, relative) = row.unit_roundoff, noise
     source = f"default: {NOISE_FACTOR:.0f} times the rounding errors of the file's reference"
-    return Tolerance(2 * row.unit_roundoff, NOISE_FACTOR * noise + row.smallest, source)
+    shared = SharedError(
+        rtol=unit,
+        atol=SHARED_FACTOR * rms + row.smallest,
+        drift=SHARED_FACTOR * relative,
+    )
+    return Tolerance(2 * unit, NOISE_FACTOR * largest + row.smallest, source, shared=shared)
 
 
 def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) -> Tolerance:

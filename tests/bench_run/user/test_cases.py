@@ -228,9 +228,10 @@ def test_every_operator_that_comes_along_is_listed():
     "engine", ["numpy", pytest.param("torch:cpu", marks=pytest.mark.needs("torch:cpu"))]
 )
 def test_operators_that_come_along_are_right(engine):
-    graphs = [f"case@{FOLDER / name}.py: {items}" for name, items in OPERATORS.items()]
+    types = "dtype=float,half,bfloat16"
+    graphs = [f"case@{FOLDER / name}.py: {items} {types}" for name, items in OPERATORS.items()]
     cases = run(*graphs, engine=[engine]).cases
-    assert 2 * len(OPERATORS) == len(cases)
+    assert 3 * len(OPERATORS) == len(cases)
     assert {"passed"} == {case.validation.status for case in cases}
 
 
@@ -248,3 +249,15 @@ def test_golden_tensors_are_refused_since_the_file_has_the_reference(tmp_path, f
     path = write(tmp_path, SCALE)
     with pytest.raises(UsageError, match="has its reference in its file"):
         run(path, engine=["numpy"], **{flag: str(tmp_path / "golden")})
+
+
+@pytest.mark.parametrize("dtype", ["float", "half", "bfloat16"])
+def test_a_share_of_one_percent_is_found_in_every_type(tmp_path, dtype):
+    text = (FOLDER / "softmax.py").read_text()
+    for name, factor in (("right", 1), ("wrong", 1.01)):
+        text += f"\ndef {name}(x):\n    y = reference(x.astype(np.float32)) * {factor}\n"
+        text += "    return y.astype(x.dtype)\n"
+    path = write(tmp_path, text, "softmax.py")
+    engines = [f"kernel:right@{path}", f"kernel:wrong@{path}"]
+    cases = run(f"{path}: rows=64 cols=100 dtype={dtype}", engine=engines).cases
+    assert ["passed", "failed"] == [case.validation.status for case in cases]
