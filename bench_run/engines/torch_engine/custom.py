@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.engines.torch_engine.op import BoundKernel
+from bench_run.engines.torch_engine.op import UNKNOWN_LAUNCHES, BoundKernel
 from bench_run.user.cases import TORCH, source_of
 from bench_run.user.kernels import Kernel, Problem
 
@@ -23,4 +23,4 @@ def custom(op: TorchOp) -> BoundKernel:
     def run(*inputs: object) -> Values:
         return tuple(call(inputs, outputs))
 
-    return BoundKernel(tuple(op.node.inputs), tuple(op.node.outputs), run)
+    return BoundKernel(tuple(op.node.inputs), tuple(op.node.outputs), run, UNKNOWN_LAUNCHES)

@@ -99,6 +99,9 @@ Values: TypeAlias = "torch.Tensor | tuple[torch.Tensor, ...]"
 LAUNCHES = 8
 """Kernels that a node is taken to launch at most, unless its call says more."""
 
+UNKNOWN_LAUNCHES = 32
+"""Kernels that a function of a user is taken to launch at most."""
+
 _FLOAT64 = ("double", "int8", "uint8", "int32", "int64")
 
 

@@ -13,7 +13,7 @@ import torch
 from bench_run.engines.spec import refuse_unknown
 from bench_run.engines.torch_engine.engine import TorchEngine, open_engine
 from bench_run.engines.torch_engine.frameworks import framework
-from bench_run.engines.torch_engine.op import TYPES, foreign_errors
+from bench_run.engines.torch_engine.op import TYPES, UNKNOWN_LAUNCHES, foreign_errors
 from bench_run.engines.torch_engine.plan import TorchPlan
 from bench_run.engines.user_file import KERNEL, BuiltKernel, KernelChoice
 from bench_run.errors import BenchRunError, UnsupportedGraphError
@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from bench_run.engines.base import EngineAbilities, EngineOptions, EngineSpec, Plan
     from bench_run.graph.model import Graph
 
-LAUNCHES = 32
-"""Kernels that a function is taken to launch at most, until they are counted."""
-
 
 class KernelProgram:
     """A function as a program of the plan (see `TorchProgram`)."""
 
-    launches = LAUNCHES
+    launches = UNKNOWN_LAUNCHES
 
     def __init__(self, built: BuiltKernel, device: torch.device) -> None:
         kernel = built.kernel
