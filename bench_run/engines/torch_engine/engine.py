@@ -66,7 +66,7 @@ class TorchEngine:
         self, spec: EngineSpec, options: EngineOptions, device: torch.device, resources: ExitStack
     ) -> None:
         self.stream: Stream
-        self._device, self._resources = device, resources
+        self._device, self.resources = device, resources
         self._compile = "compile" in spec.options
         self._cache, self._replay = options.cache, options.replay
         self._programs: dict[int, tuple[Graph, TorchProgram, Function]] = {}
@@ -147,7 +147,7 @@ class TorchEngine:
         return int(torch.cuda.max_memory_allocated(self._device))
 
     def close(self) -> None:
-        self._resources.close()
+        self.resources.close()
 
 
 def _compiled(program: TorchProgram) -> Function:
@@ -268,11 +268,12 @@ def open_engine(
             raise EngineUnavailableError(f"{what}; install one or set {variable}")
     if device.type == "cpu":
         keep_freed_memory()
-    resources = ExitStack()
-    resources.enter_context(_INFERENCE)
-    resources.enter_context(_arithmetic(options.math))
-    with foreign_errors("open"):
-        engine = make(spec, options, device, resources)
+    with ExitStack() as opening:
+        opening.enter_context(_INFERENCE)
+        opening.enter_context(_arithmetic(options.math))
+        with foreign_errors("open"):
+            engine = make(spec, options, device, opening)
+        engine.resources = opening.pop_all()  # an engine that is not opened leaves none
     if device.type == "cuda" and torch.version.cuda is not None:
         with suppress(RuntimeError):  # a device that is full or broken shows in the cases
             # The first product of a process loads cuBLAS, its first convolution cuDNN: 0.09 and

@@ -6,6 +6,7 @@ import os
 import py_compile
 import re
 import textwrap
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -164,10 +165,10 @@ def test_functions_that_fit_are_a_case_each_and_a_name_chooses_one(tmp_path):
 def test_knobs_of_a_file_are_listed_with_their_values(tmp_path):
     path = write(tmp_path, "import numpy\ndef f(a, b, *, N=4): return a @ b\n")
     spec = parse_spec(f"kernel@{path}")
-    engine = engine_module("kernel").open(spec, EngineOptions())
     graph = graph_of(MATMUL)
-    assert {"N": ("4",)} == engine.abilities.knob_values(graph, {})
-    assert [{"plan": "N=4"}] == engine.abilities.plans(graph)
+    with closing(engine_module("kernel").open(spec, EngineOptions())) as engine:
+        assert {"N": ("4",)} == engine.abilities.knob_values(graph, {})
+        assert [{"plan": "N=4"}] == engine.abilities.plans(graph)
 
 
 # What a file may get wrong: one line that names file and line, and the other cases go on.
@@ -356,6 +357,18 @@ def test_a_file_is_loaded_once_however_it_is_named(tmp_path, monkeypatch):
 
 def test_a_plan_that_the_file_no_longer_has_is_unsupported(tmp_path):
     path = write(tmp_path, "import numpy\ndef f(a, b, *, N=4): return a @ b\n")
-    engine = engine_module("kernel").open(parse_spec(f"kernel@{path}"), EngineOptions())
-    with pytest.raises(UnsupportedGraphError, match=r"my.py: no plan 'N=5'; did you mean N=4"):
+    opened = engine_module("kernel").open(parse_spec(f"kernel@{path}"), EngineOptions())
+    with (
+        closing(opened) as engine,
+        pytest.raises(UnsupportedGraphError, match=r"my.py: no plan 'N=5'; did you mean N=4"),
+    ):
         engine.build(graph_of(MATMUL), {"plan": "N=5"})
+
+
+@pytest.mark.needs("torch:cpu")
+def test_a_file_that_is_refused_leaves_pytorch_as_it_was(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = write(tmp_path, "import torch\nx = 1\n")
+    with pytest.raises(EngineUnavailableError, match="defines no function"):
+        engine_module("kernel").open(parse_spec(f"kernel@{path}"), EngineOptions())
+    assert not torch.is_inference_mode_enabled()
