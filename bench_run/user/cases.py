@@ -133,6 +133,8 @@ def describe(path: str, items: str) -> dict[str, Any]:
         return {"graphs": list(_rows(source, items))}
     except (EngineError, UnsupportedGraphError) as error:
         return {"error": str(error)}
+    except Exception as error:  # values of a kind that nobody expected
+        return {"error": str(user_error(error, Path(path)))}
 
 
 def _rows(source: Source, items: str) -> Iterator[dict[str, Any]]:
@@ -155,6 +157,8 @@ def _rows(source: Source, items: str) -> Iterator[dict[str, Any]]:
         if outputs is None:
             made = _inferred(source, given, shape, dtype)
         else:
+            if not isinstance(outputs, Mapping) or not outputs or outputs.keys() & inputs.keys():
+                raise EngineError('OUTPUTS: expected names of their own: {"y": ("rows", "cols")}')
             made = {n: _tensor("OUTPUTS", n, row, shape, dtype) for n, row in outputs.items()}
         size = "_".join(f"{k}{v}" for k, v in shape.items())
         words = {str(key): value for key, value in shape.items()}
@@ -181,9 +185,10 @@ def _rows(source: Source, items: str) -> Iterator[dict[str, Any]]:
 
 def _shapes(module: Any, items: str) -> tuple[list[Mapping[str, Any]], Sequence[str]]:
     """Those of the file; items such as ``rows=4 dtype=half,float`` replace them."""
-    shapes: Any = getattr(module, "SHAPES", ({},))
-    shapes = list(shapes.values()) if isinstance(shapes, Mapping) else list(shapes)
-    dtypes = [ALIASES.get(name, name) for name in getattr(module, "DTYPES", ("float",))]
+    shapes = _shapes_of_file(module)
+    dtypes: Any = getattr(module, "DTYPES", ("float",))
+    dtypes = (dtypes,) if isinstance(dtypes, str) else dtypes
+    dtypes = [ALIASES.get(name, name) for name in dtypes]
     changed: dict[str, list[Any]] = {}
     for item in items.split():
         key, equals, values = item.partition("=")
@@ -208,6 +213,17 @@ def _shapes(module: Any, items: str) -> tuple[list[Mapping[str, Any]], Sequence[
         except ValueError as error:
             raise EngineError(f"expected whole numbers after the file: {error}") from None
     return shapes, dtypes
+
+
+def _shapes_of_file(module: Any) -> list[Mapping[str, Any]]:
+    shapes: Any = getattr(module, "SHAPES", ({},))
+    if isinstance(shapes, Mapping):  # one shape, or shapes with names
+        named = all(isinstance(shape, Mapping) for shape in shapes.values())
+        shapes = shapes.values() if named else (shapes,)
+    found = list(shapes)
+    if not found or not all(isinstance(shape, Mapping) for shape in found):
+        raise EngineError('SHAPES: expected dicts such as [{"rows": 1024, "cols": 512}]')
+    return found
 
 
 def _tensor(what: str, name: str, row: Any, shape: Mapping[str, Any], dtype: str) -> dict[str, Any]:

@@ -177,6 +177,16 @@ def test_a_case_can_stand_in_a_suite_be_sharded_resumed_and_run_again(tmp_path, 
             r"TOLERANCE: unknown 'tol'; known are rtol",
         ),
         ("INPUTS = {'x': (4,)}\nWORK = {'flop': 1}\ndef reference(x): return x", r"WORK: unknown"),
+        (
+            "INPUTS = {'x': (4,)}\nSHAPES = [4]\ndef reference(x): return x",
+            r"SHAPES: expected dicts",
+        ),
+        (
+            "INPUTS = {'x': (4,)}\nOUTPUTS = (4,)\ndef reference(x): return x",
+            r"OUTPUTS: expected nam",
+        ),
+        ("INPUTS = {'x': (4,)}\nOUTPUTS = {'x': 4}\ndef reference(x): return x", r"names of their"),
+        ("INPUTS = {'x': 4.5}\ndef reference(x): return x", r"TypeError: 'float' object"),
         ("import os\nos._exit(7)", r"its process ended with code 7"),
         ("import nowhere", r"scale.py:1: ModuleNotFoundError"),
         ("raise SystemExit", r"scale.py:1: it called sys.exit"),
@@ -261,3 +271,12 @@ def test_a_share_of_one_percent_is_found_in_every_type(tmp_path, dtype):
     engines = [f"kernel:right@{path}", f"kernel:wrong@{path}"]
     cases = run(f"{path}: rows=64 cols=100 dtype={dtype}", engine=engines).cases
     assert ["passed", "failed"] == [case.validation.status for case in cases]
+
+
+def test_one_shape_and_one_type_need_no_list(tmp_path):
+    text = SCALE.replace(
+        '[{"rows": 4, "cols": 8}, {"rows": 2, "cols": 16}]', '{"rows": 4, "cols": 8}'
+    )
+    text = text.replace('["float", "half"]', '"half"')
+    (case,) = graphs_of_file(str(write(tmp_path, text)))
+    assert ("half", (4, 8)) == (case.graph.tensors[0].data_type, case.graph.tensors[0].dims)
