@@ -108,6 +108,8 @@ def bad_words(command: str, words: Sequence[str], usage: str) -> str:
     unknown = partial(_unknown, command)
     if command == "import" and not any(word.startswith(("-o", "--out")) for word in words):
         general = "import: name the folder to write: -o DIR"
+    if command == "init" and words[:1] != ["kernel"]:
+        general = "init: name what to write: bench-run init kernel"
     return bad_flag(words, usage, _help(command), unknown) or general
 
 

@@ -1,6 +1,7 @@
 """Engine specs: ``name[:id][+option…][+knob:K=V…][+device=N][+threads=N][@plugin path]`` ⇄ values.
 
-Everything after the first ``@`` is the path, so that a path may hold any character. The id ends at
+Everything after the first ``@`` is the path, so that a path may hold any character; only the path
+of a Python file may be followed by options: ``kernel@my.py+knob:BLOCK=64``. The id ends at
 the first ``+`` and may hold colons: ``torch:cuda:1+compile``, ``cudnn:plan=eng5_k2=1``,
 ``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``. A number alone is an engine of hipDNN:
 ``12`` is ``hipdnn:12``. The option ``device=N`` belongs to every engine: ``cudnn:all+device=1``; so
@@ -33,6 +34,8 @@ WORDS = {
 GRAMMAR = "name[:id][+option...][+knob:KEY=VALUE...][+device=N][+threads=N][@plugin path]"
 DEVICE = "device="
 THREADS = "threads="
+PYTHON = ".py+"
+"""End of a path after which options follow."""
 KNOB = "knob:"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -40,6 +43,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 def parse_spec(text: str) -> EngineSpec:
     """Raises `UsageError` where the text is no spec or its name is no engine's."""
     head, has_path, path = text.partition("@")
+    if PYTHON in path:  # kernel@my.py+knob:BLOCK=64
+        path, _, more = path.partition(PYTHON)
+        path, head = f"{path}.py", f"{head}+{more}"
     if head.partition("+")[0].isdecimal():
         head = f"hipdnn:{head}"
     chosen, *options = head.split("+")
@@ -47,6 +53,8 @@ def parse_spec(text: str) -> EngineSpec:
     if "," in name:
         several = " ".join(f"--engine {one}" for one in text.split(","))
         raise UsageError(f"--engine {text!r}: one engine at a time: {several}")
+    if text.endswith(".py") and not has_path:
+        raise UsageError(f"--engine {text!r}: a file of kernels is kernel@{text}")
     if not _NAME.fullmatch(name):
         raise UsageError(f"--engine {text!r}: not of the form {GRAMMAR}")
     options_given = [("option", "+", option) for option in options]

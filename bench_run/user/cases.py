@@ -42,7 +42,6 @@ DESCRIBE_S = 120.0
 """Seconds that reading a file may take."""
 REFERENCE, TORCH = "reference", "in_torch"
 """Functions of the file: what is right, and the operator as a user of PyTorch writes it."""
-NAMES = ("INPUTS", "OUTPUTS", "SHAPES", "DTYPES", "TOLERANCE", "WORK", "NAME")
 LIMITS = ("rtol", "atol", "rms")
 ENTRY = re.compile(
     r"(?:case@)?(?P<path>[^#]+?\.py)(?:#(?P<name>[^:]*))?(?::\s*(?P<items>.*))?", re.S

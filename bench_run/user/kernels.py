@@ -209,7 +209,7 @@ class Kernel:
         for name, text in knobs.items():
             if name not in known:
                 names = ", ".join(known) or "none"
-                raise EngineError(f"{self.name} has no knob {name!r}; known are {names}")
+                raise UnsupportedGraphError(f"{self.name} has no knob {name!r}; known are {names}")
             found[name] = _typed(text, known[name])
         return found
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from bench_run.errors import BenchRunError, EngineError, UnsupportedGraphError, message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
 
 GIT_S = 5.0
@@ -38,7 +39,7 @@ class Source:
     files: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the other files of its folder that it imports, by path relative to the folder."""
     commit: str | None = None
-    """Commit of its folder, followed by ``+ changes`` if tracked files differ from it."""
+    """Commit of its folder, followed by ``+ changes`` if one of the files differs."""
 
     def libraries(self) -> dict[str, str]:
         """The facts for the document: versions of what can change the kernel."""
@@ -81,7 +82,8 @@ def _load(path: Path) -> Source:
         sys.dont_write_bytecode = keeps_no_bytecode
         os.chdir(before)
     digest = hashlib.sha256(data).hexdigest()
-    return Source(path, module, digest, _imported(path), _commit(path.parent))
+    files = _imported(path)
+    return Source(path, module, digest, files, _commit(path.parent, (path.name, *files)))
 
 
 def user_error(error: BaseException, path: Path) -> BenchRunError:
@@ -104,37 +106,40 @@ def _place(error: BaseException, path: Path) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{Path(error.filename).name}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        f for f in frames if Path(f.filename).is_relative_to(path.parent) and _is_own(f.filename)
-    ]
+    own = [f for f in frames if _is_own(Path(f.filename), path)]
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else path.name
 
 
-def _is_own(filename: str) -> bool:
-    """Return False for installed packages, whose folder may lie below the user's."""
-    parts = Path(filename).parts
-    return "site-packages" not in parts and "dist-packages" not in parts and "<" not in filename
+def _is_own(file: Path, path: Path) -> bool:
+    """Return True for files of the folder of `path` that are not installed there: a home folder
+    may hold Python itself, and this package."""
+    folder = path.parent
+    installed = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]]
+    inside = (each for each in installed if each.is_relative_to(folder))
+    return (
+        file.is_relative_to(folder)
+        and not {"site-packages", "dist-packages"} & {*file.parts}
+        and not any(file.is_relative_to(each) for each in inside)
+    )
 
 
 def _imported(path: Path) -> dict[str, str]:
-    """Hashes of loaded modules that lie below the file's folder."""
+    """Hashes of the modules that were found through the file's folder."""
     files = {}
-    for module in list(sys.modules.values()):
-        name = getattr(module, "__file__", None)
-        if not isinstance(name, str) or not _is_own(name) or Path(name) == path:
+    for name, module in list(sys.modules.items()):
+        place = getattr(module, "__file__", None)
+        if not isinstance(place, str) or Path(place) == path or not _is_own(Path(place), path):
             continue
-        own = Path(__file__).parents[1]
-        if Path(name).is_relative_to(path.parent) and not Path(name).is_relative_to(own):
-            try:
-                digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
-            except OSError:
-                continue
-            files[str(Path(name).relative_to(path.parent))] = digest
+        inner = Path(place).relative_to(path.parent)
+        if inner.parts[0].removesuffix(".py") == name.split(".")[0]:
+            with suppress(OSError):
+                files[str(inner)] = hashlib.sha256(Path(place).read_bytes()).hexdigest()
     return files
 
 
-def _commit(folder: Path) -> str | None:
-    """Short commit of the folder's repository; None outside of one, or without git."""
+def _commit(folder: Path, files: Iterable[str]) -> str | None:
+    """Short commit of the folder's repository, and whether one of the files differs from it or is
+    not in it; None outside of a repository, or without git."""
 
     def git(*words: str) -> str:
         command = ("git", "-C", str(folder), *words)
@@ -143,7 +148,7 @@ def _commit(folder: Path) -> str | None:
 
     try:
         commit = git("rev-parse", "--short=12", "HEAD")
-        changed = git("status", "--porcelain", "--untracked-files=no", ".")
+        changed = git("status", "--porcelain", "--", *files)  # of all files it may take seconds
     except (OSError, subprocess.SubprocessError):
         return None
     return commit + (" + changes" if changed else "")

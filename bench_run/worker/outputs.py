@@ -502,7 +502,7 @@ class OutputValidator:
         return True
 
     def _check_unknown(self, kept: Kept, usual: OutputChecker) -> None:
-        """Of a set without a reference: it is computed only where the outputs are right for the
+        """Check a set without a reference: it is computed only where the outputs are right for the
         usual inputs, which they seldom are by right."""
         if usual.check(kept.outputs).mismatched:
             return

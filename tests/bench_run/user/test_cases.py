@@ -280,3 +280,30 @@ def test_one_shape_and_one_type_need_no_list(tmp_path):
     text = text.replace('["float", "half"]', '"half"')
     (case,) = graphs_of_file(str(write(tmp_path, text)))
     assert ("half", (4, 8)) == (case.graph.tensors[0].data_type, case.graph.tensors[0].dims)
+
+
+@pytest.mark.parametrize("dtype", ["float", "half"])
+def test_a_reference_that_jumps_allows_no_element_to_be_wrong_by_a_step(tmp_path, dtype):
+    text = """
+    import numpy as np
+
+    INPUTS = {"x": ("n",)}
+    SHAPES = {"n": 4096}
+
+    def reference(x):
+        return np.rint(x * 30)
+
+    def right(x):
+        return np.rint(x * 30).astype(x.dtype)
+
+    def wrong(x):
+        y = right(x)
+        y[::20] += 1
+        return y
+    """
+    path = write(tmp_path, text, "jumps.py")
+    engines = [f"kernel:{name}@{path}" for name in ("right", "wrong")]
+    right, wrong = run(f"{path}: dtype={dtype}", engine=engines).cases
+    assert "failed" == wrong.validation.status
+    if dtype == "float":  # in half the file has to say what a step may do
+        assert "passed" == right.validation.status

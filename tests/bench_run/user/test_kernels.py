@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import py_compile
 import re
+import subprocess
+import sys
 import textwrap
 from contextlib import closing
 
@@ -16,7 +18,12 @@ from bench_compare.cli import main
 from bench_run.engines import engine_module
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
+from bench_run.errors import (
+    EngineError,
+    EngineUnavailableError,
+    UnsupportedGraphError,
+    UsageError,
+)
 from bench_run.graph.make import make_graphs
 from bench_run.user.kernels import KernelFile, Problem, matches
 from bench_run.user.source import load_source
@@ -261,7 +268,7 @@ def test_a_name_that_the_file_lacks_is_answered_with_the_nearest(tmp_path):
 
 
 def test_an_unknown_knob_is_answered_with_those_of_the_function(tmp_path):
-    with pytest.raises(EngineError, match=r"f has no knob 'M'; known are N"):
+    with pytest.raises(UnsupportedGraphError, match=r"f has no knob 'M'; known are N"):
         chosen(tmp_path, "def f(a, b, *, N=4): return a @ b", MATMUL, M="1")
 
 
@@ -372,3 +379,42 @@ def test_a_file_that_is_refused_leaves_pytorch_as_it_was(tmp_path):
     with pytest.raises(EngineUnavailableError, match="defines no function"):
         engine_module("kernel").open(parse_spec(f"kernel@{path}"), EngineOptions())
     assert not torch.is_inference_mode_enabled()
+
+
+def test_knobs_may_follow_the_file_and_choose_among_its_functions(tmp_path):
+    text = "import numpy\ndef f(a, b): return a @ b\ndef g(a, b, *, N=4): return a @ b\n"
+    (case,) = run(write(tmp_path, text), "kernel@{}+knob:N=8").cases
+    assert ("passed", "g", "8") == (case.validation.status, case.plan["kernel"], case.plan["N"])
+    with pytest.raises(UsageError, match=r"a file of kernels is kernel@my.py"):
+        parse_spec("my.py")
+
+
+def test_installed_packages_below_the_folder_are_not_files_of_the_project(tmp_path, monkeypatch):
+    """A file in a home folder that holds Python itself, and a checkout that is on the path."""
+    for folder in ("python/lib", "checkout"):
+        (tmp_path / folder).mkdir(parents=True)
+        monkeypatch.syspath_prepend(str(tmp_path / folder))
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path / "python"))
+    write(tmp_path / "python" / "lib", "def fail(): raise KeyError('deep')\n", "of_python.py")
+    write(tmp_path / "checkout", "X = 1\n", "of_checkout.py")
+    write(tmp_path, "X = 1\n", "of_project.py")
+    text = "import of_python, of_checkout, of_project\n\n\nof_python.fail()\n"
+    with pytest.raises(EngineError, match=r"my.py:4: KeyError"):
+        load_source(str(write(tmp_path, text)))
+    good = write(tmp_path, text.replace("of_python.fail()", ""), "good.py")
+    assert {"of_project.py"} == load_source(str(good)).files.keys()
+
+
+def test_the_commit_says_whether_the_file_differs_from_it(tmp_path):
+    def git(*words):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-q")
+    for name in ("one.py", "two.py"):
+        write(tmp_path, "def f(a): return a\n", name)
+    git("add", "one.py")
+    git("commit", "-qm", "one")
+    (tmp_path / "one.txt").write_text("another file of the repository")
+    one, two = (load_source(str(tmp_path / name)).commit for name in ("one.py", "two.py"))
+    assert (f"{one} + changes", 12) == (two, len(one))
