@@ -59,6 +59,12 @@ if TYPE_CHECKING:
     from bench_run.worker.parent.process import Turn
 
 
+def contents(facts: EngineFacts) -> object:
+    """Return the hashes of the files of an engine; rounds of one run need the same."""
+    files = {n: v for n, v in facts.libraries.items() if n.endswith(".py")}
+    return facts.plugin_sha256, files
+
+
 class WorkerPool:
     """Workers by engine key. Asking for an engine starts its worker when there is none."""
 
@@ -82,6 +88,8 @@ class WorkerPool:
         self._fresh: dict[str, PlannedEngine] = {}
         """Engines whose workers did nothing yet but open them."""
         self.opened: dict[str, EngineOpened] = {}
+        self._contents: dict[str, object] = {}
+        """Hashes of the files of each engine when it was first opened; shared with pools beside."""
 
     def facts(self, engine: PlannedEngine) -> EngineFacts:
         """What the engine said of itself when it was opened; it is opened if it never was."""
@@ -144,6 +152,12 @@ class WorkerPool:
             raise
 
     def _enter(self, engine: PlannedEngine, worker: Worker, opened: EngineOpened) -> None:
+        found = contents(opened.facts)
+        if self._contents.setdefault(engine.key, found) != found:
+            worker.kill()
+            raise EngineError(
+                f"{opened.facts.plugin_path}: it, or a file that it loads, changed during the run"
+            )
         worker.announce = self.breakdown.phase
         self._workers[engine.key] = worker
         self._fresh[engine.key] = engine
@@ -164,7 +178,9 @@ class WorkerPool:
 
     def beside(self, breakdown: TimeBreakdown) -> WorkerPool:
         """Another pool whose workers start as those of this one do; for another thread."""
-        return WorkerPool(self._timeout_s, {}, breakdown, launcher=self._launcher)
+        pool = WorkerPool(self._timeout_s, {}, breakdown, launcher=self._launcher)
+        pool._contents = self._contents
+        return pool
 
     def hand_over(self, engine: PlannedEngine, other: WorkerPool) -> None:
         """A worker that did nothing yet but open the engine goes to the other pool."""

@@ -64,10 +64,7 @@ def run(path, *specs, op=MATMUL, **options):
         [],
         op=[op],
         engine=[s.format(path) for s in specs],
-        rounds=1,
-        iterations=3,
-        warmup=1,
-        **options,
+        **{"rounds": 1, "iterations": 3, "warmup": 1, **options},
     )
 
 
@@ -418,3 +415,15 @@ def test_the_commit_says_whether_the_file_differs_from_it(tmp_path):
     (tmp_path / "one.txt").write_text("another file of the repository")
     one, two = (load_source(str(tmp_path / name)).commit for name in ("one.py", "two.py"))
     assert (f"{one} + changes", 12) == (two, len(one))
+
+
+@pytest.mark.parametrize("name", ["my.py", "helper_that_changes.py"])
+def test_a_file_that_changes_during_a_run_costs_its_case(tmp_path, name):
+    """Each import changes one of the files, as a save between two rounds does."""
+    write(tmp_path, "", "helper_that_changes.py")
+    text = "import numpy, os, helper_that_changes\nfolder = os.path.dirname(__file__)\n"
+    text += f"open(os.path.join(folder, {name!r}), 'a').write('#')\n"
+    path = write(tmp_path, f"{text}def f(a, b): return a @ b\n")
+    (case,) = run(path, "kernel@{}", rounds=2).cases
+    assert "failed" == case.outcome.status
+    assert "changed during the run" in case.outcome.reason
