@@ -1,0 +1,122 @@
+"""What another version of this project answers to the same comparisons, and where the two differ.
+
+    python -m tests.benchmarks.same_verdicts CHECKOUT [--worlds 300] [--keep FOLDER]
+
+CHECKOUT is a folder with the other version. Half of the worlds have bad news in them
+(`tests.bench_compare.worlds`); the stored documents of `tests/data` are compared with each other,
+too. Exit codes, verdicts, reasons and numbers of every case are held against each other.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+
+from tests.bench_compare.worlds import drawn, policy_of, words_of, written
+
+ROOT = Path(__file__).parents[2]
+TOLERANCE = 1e-9
+ANSWER = """
+import contextlib, io, json, sys
+from bench_compare.cli import main
+codes = []
+for number, words in enumerate(json.load(sys.stdin)):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            code = main([*words, "-q", "--json", f"{sys.argv[1]}/{number}.json"])
+        except SystemExit as error:
+            code = error.code
+    codes.append(code)
+print(json.dumps(codes))
+"""
+
+
+def worlds(folder: Path, count: int) -> list[list[str]]:
+    """Words of the command line; their files are in `folder`."""
+    found = []
+    for seed in range(count):
+        bad = bool(seed % 2)
+        random = np.random.default_rng((seed, bad))
+        plan = drawn(random, bad)
+        here = folder / str(seed)
+        here.mkdir(parents=True)
+        words = words_of(random, plan, written(random, plan, here))
+        found.append([*words, *policy_of(random, plan, here)])
+    return found
+
+
+def stored() -> list[list[str]]:
+    """Each stored document against each other one, and each alone with itself."""
+    paths = sorted(map(str, (ROOT / "tests/data/documents").glob("**/*.json*")))
+    return [[a, b] for a, b in permutations(paths, 2)][:200]
+
+
+def answers(checkout: Path, commands: list[list[str]], folder: Path) -> list[int]:
+    folder.mkdir(parents=True)
+    path = os.pathsep.join([str(checkout), str(checkout / "schema")])
+    done = subprocess.run(
+        [sys.executable, "-c", ANSWER, str(folder)],
+        env={**os.environ, "PYTHONPATH": path},
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
+    codes: list[int] = json.loads(done.stdout.splitlines()[-1])
+    return codes
+
+
+def differences(first, second, where=""):
+    """Places at which two trees are unlike; numbers may differ by their last digits."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        for name in {**first, **second}:
+            yield from differences(first.get(name), second.get(name), f"{where}.{name}")
+    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        for number, pair in enumerate(zip(first, second, strict=True)):
+            yield from differences(*pair, f"{where}[{number}]")
+    elif isinstance(first, float) and isinstance(second, (int, float)):
+        if not math.isclose(first, second, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+            yield where, first, second
+    elif first != second:
+        yield where, first, second
+
+
+def main(argv: list[str]) -> int:
+    words = dict(zip(argv[1::2], argv[2::2], strict=True))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(words.get("--keep", temporary)).resolve()
+        commands = [*worlds(folder / "worlds", int(words.get("--worlds", 300))), *stored()]
+        sides = [folder / "other", folder / "this"]
+        codes = [
+            answers(checkout, commands, side)
+            for checkout, side in zip((Path(argv[0]).resolve(), ROOT), sides, strict=True)
+        ]
+        kinds, unlike, cases = Counter(), 0, 0
+        for number, command in enumerate(commands):
+            texts = [side / f"{number}.json" for side in sides]
+            trees = [json.loads(one.read_bytes()) if one.exists() else {} for one in texts]
+            cases += len(trees[1].get("cases", ()))
+            found = list(differences(*trees))
+            if codes[0][number] != codes[1][number]:
+                found.insert(0, ("exit code", codes[0][number], codes[1][number]))
+            unlike += bool(found)
+            kinds.update(where.split("[")[0] + where.rpartition("]")[2] for where, *_ in found)
+            for place, one, two in found[:3]:
+                print(f"{number} {place}: {one!r} -> {two!r}   {' '.join(command)[:300]}")
+    print(f"{len(commands)} comparisons of {cases} cases: {unlike} differ {dict(kinds)}")
+    return int(bool(unlike))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
