@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,6 @@ from bench_compare.comparison.circumstances.notes import (
 from bench_compare.comparison.circumstances.pairs import pair_differences
 from bench_compare.comparison.circumstances.settings import differences, stopping_warnings
 from bench_compare.comparison.judging.estimates import (
-    ComparisonInputs,
     ExactMeasured,
     MeasuredMetric,
     comparison_inputs,
@@ -48,11 +47,9 @@ from bench_compare.comparison.regressions import (
     warnings,
 )
 from bench_compare.input.align import align, engines_compared
-from bench_compare.metrics import GATES, METRICS, PerRound
+from bench_compare.metrics import GATES, METRICS
 from bench_compare.model import CaseComparison, Comparison, Detail, Verdict
-from bench_compare.parallel import share_out, side_by_side
 from bench_compare.statistics.discovery import false_discovery
-from bench_compare.statistics.special import load_special_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -192,21 +189,6 @@ SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
 """On the samples of a side, by metric and row."""
 
 
-def makers(
-    pairs: Sequence[Pair],
-    sides: tuple[Side, Side],
-    measured: Mapping[str, MeasuredMetric | ExactMeasured],
-) -> list[Callable[[], Any]]:
-    """What makes the changes and notes of each pair, and the notes on samples of base and other;
-    none needs another."""
-    return [
-        lambda: [_changes(pair) for pair in pairs],
-        lambda: [[*_case_notes(pair, *sides)] for pair in pairs],
-        lambda: _notes_on_samples(measured, "base"),
-        lambda: _notes_on_samples(measured, "other"),
-    ]
-
-
 def _changes(pair: Pair) -> tuple[Change, ...]:
     if pair.unlike is None:
         return changes(pair.base, pair.other)
@@ -233,10 +215,6 @@ def _notes_on_samples(
     return notes
 
 
-LEAST_SHARED = 4_000
-"""Cases that are worth a process."""
-LEAST_DETAILS = 8
-"""The same for closer looks, of which each takes 8 ms."""
 DETAILED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CLOCK, Verdict.UNCLEAR)
 
 
@@ -323,22 +301,17 @@ def _decided(
     base: Side, matches: Sequence[Match], chosen: Sequence[str], policy: Policy
 ) -> tuple[list[Match], list[CaseComparison]]:
     """Judged, and the cases of all of them."""
-    worth = sum(len(match.pairs) for match in matches) >= LEAST_SHARED
-    todo = [makers(match.pairs, (base, match.other), match.measured) for match in matches]
-    found, said = side_by_side(
-        lambda: _judged(matches, policy), list(chain.from_iterable(todo)), worth=worth
-    )
-    made = iter(said)
+    found = _judged(matches, policy)
     cases: list[CaseComparison] = []
     names = [name for name in chosen if name in GATES] or list(chosen)
     for match in found:
-        changed, noted, *of_samples = islice(made, 4)
+        of_samples = [_notes_on_samples(match.measured, side) for side in ("base", "other")]
         gates = [(name, match.results[name]) for name in names if name in match.results]
         for row, pair in enumerate(match.pairs):
             gate = next((name for name, one in gates if one.decides[row]), None)
             more = (some.get((gate, row), ()) for some in of_samples if gate)
-            notes = (*noted[row], *chain.from_iterable(more))
-            became = changed[row]
+            notes = (*_case_notes(pair, base, match.other), *chain.from_iterable(more))
+            became = _changes(pair)
             decided = None if gate is None else (match.results[gate], row)
             verdict, make_reason = _headline(pair, decided, became, notes)
             last = pair.side.cases[-1]
@@ -373,38 +346,14 @@ def _measured(
 ) -> Match:
     pairs = align(*sides)
     inputs = comparison_inputs(pairs, sides, policy, calibration)
-    apart = [name for name in chosen if isinstance(METRICS[name].reading, PerRound)]
-    worth = len(pairs) >= LEAST_SHARED
-    if worth:
-        load_special_functions()
-    found, others = side_by_side(
-        lambda: _but_per_round(chosen, inputs),
-        [partial(measure, METRICS[name], inputs, ()) for name in apart],
-        worth=worth,
-    )
-    found |= dict(zip(apart, others, strict=True))
-    measured = {
-        name: replace(one, metric=METRICS[name])
-        for name in chosen
-        if (one := found[name]) is not None
-    }
-    whole = {name: with_left_out(one, inputs) for name, one in measured.items()}
-    return Match(sides[1], pairs, measured, whole, {})
-
-
-def _but_per_round(
-    chosen: Sequence[str], inputs: ComparisonInputs
-) -> dict[str, MeasuredMetric | ExactMeasured | None]:
-    """What has one number a round is measured elsewhere; gates are measured in any case, as rates
-    rest on them."""
+    # Gates are measured in any case: rates rest on them.
     found = {name: measure(METRICS[name], inputs, ()) for name in GATES}
     judged_gates = (with_left_out(one, inputs) for one in found.values() if one is not None)
     gates = tuple(one for one in judged_gates if isinstance(one, MeasuredMetric))
-    for name in chosen:
-        row = METRICS[name]
-        if not (row.gates or isinstance(row.reading, PerRound)):
-            found[name] = measure(row, inputs, gates)
-    return found
+    found |= {name: measure(METRICS[name], inputs, gates) for name in chosen if name not in found}
+    measured = {name: one for name in chosen if (one := found[name]) is not None}
+    whole = {name: with_left_out(one, inputs) for name, one in measured.items()}
+    return Match(sides[1], pairs, measured, whole, {})
 
 
 def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
@@ -470,16 +419,8 @@ def _with_details(
     rows = [(match, row) for match in matches for row in range(len(match.pairs))]
     flagged = [place for place, case in enumerate(cases) if case.verdict in DETAILED]
     flagged.sort(key=lambda place: (cases[place].verdict is Verdict.UNCLEAR, -_size(cases[place])))
-    chosen = flagged[:most]
-    looked = [(cases[place], rows[place]) for place in chosen]
-    found = share_out(
-        lambda some: [_detail(*one) for one in looked[some.start : some.stop]],
-        len(looked),
-        1,
-        LEAST_DETAILS,
-    )
-    for place, one in zip(chosen, found, strict=True):
-        cases[place] = replace(cases[place], detail=one)
+    for place in flagged[:most]:
+        cases[place] = replace(cases[place], detail=_detail(cases[place], rows[place]))
     return cases
 
 
@@ -488,10 +429,7 @@ def _detail(case: CaseComparison, at: tuple[Match, int]) -> Detail | None:
     measured = None if case.gate is None else match.measured[case.gate]
     if not isinstance(measured, MeasuredMetric) or measured.samples is None:
         return None
-    base, other = (
-        side.rounds.series.take(np.flatnonzero(side.rounds.case == row))
-        for side in measured.samples
-    )
+    base, other = (side.series.take(np.flatnonzero(side.case == row)) for side in measured.samples)
     return detail(measured.metric.name, base, other) if base and other else None
 
 

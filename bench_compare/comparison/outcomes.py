@@ -15,7 +15,7 @@ from bench_schema.identity import engine_name
 
 from bench_compare.metrics import GATES
 from bench_compare.model import Change, Verdict
-from bench_compare.rounds.lazy import facts, series_of
+from bench_compare.rounds.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -119,7 +119,7 @@ def _checked_share(case: Case) -> float:
     name, found = time_series(case), case.validation
     if name is None or found is None or found.status != "passed":
         return 0.0
-    timed = sum(len(one) for one in series_of(case.rounds, name).samples)
+    timed = sum(one.series[name].size for one in case.rounds if name in one.series)
     if not case.rounds:
         timed = case.summary[name].count
     return found.iterations_checked / max(timed, 1)

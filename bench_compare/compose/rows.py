@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.identity import CaseIdentity, engine_names, graphs_given, original
 
-from bench_compare.comparison.judging.observations import sampled
 from bench_compare.compose.forms import FormConversion, conversion_of
 from bench_compare.errors import InputError
 from bench_compare.model import CaseSide
-from bench_compare.rounds.lazy import columns_of, facts, gather
+from bench_compare.rounds.facts import facts
+from bench_compare.rounds.observations import gather, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -175,7 +175,7 @@ def read_table(
     ran = [one for side in sides for one in side.cases if one.outcome.status == "completed"]
     on_device = all(SERIES[0] in facts(one.rounds).sampled for one in ran)
     wanted = series or SERIES[0 if on_device else 1]
-    matrix, _, _ = sampled(gather(sides), wanted)
+    matrix, _ = sampled(gather(sides), wanted)
     times = np.exp(matrix.values)
     times = np.where(times > LEAST_NS, times, np.nan)
     measured: list[bool] = np.asarray(np.isfinite(times).any(axis=1)).tolist()
@@ -306,12 +306,7 @@ def _energies(sides: Sequence[CaseSide], sources: Ints, rounds: Ints) -> Array:
     found = np.full((len(sides), len(place)), np.nan)
     for number, side in enumerate(sides):
         for case, source in zip(side.cases, side.sources, strict=True):
-            columns = columns_of(case.rounds)
-            for one in (
-                case.rounds
-                if (columns is None or bool(columns.table.numbers["energy_j"][0][columns.place]))
-                else ()
-            ):
+            for one in case.rounds:
                 joules = one.energy_j_per_iteration
                 if joules is None or not 0 < joules < MOST_JOULES:
                     continue  # a counter that wrapped says nothing

@@ -22,11 +22,11 @@ from bench_compare.comparison.circumstances.settings import (
     SHOULD_AGREE,
     device_times,
 )
-from bench_compare.comparison.judging import observations
 from bench_compare.comparison.outcomes import checked, complaint, wrong
 from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CaseSide
-from bench_compare.rounds.lazy import facts, gather
+from bench_compare.rounds import observations
+from bench_compare.rounds.facts import facts
 from bench_compare.statistics.arrays import units
 from bench_compare.statistics.samples import section_variance
 
@@ -175,12 +175,13 @@ def _case(document: Document, case: Case, engine: EngineRecord, name: str) -> Ca
 
 def _levels(cases: Sequence[Case]) -> Iterator[LevelRow]:
     """One row for each case and metric of samples or rounds that it has."""
-    side = gather([CaseSide(case.graph.name, case.engine, (case,), (0,)) for case in cases])
-    names = observations.series_names(side)
+    side = observations.gather(
+        [CaseSide(case.graph.name, case.engine, (case,), (0,)) for case in cases]
+    )
     for name, metric in METRICS.items():
-        if isinstance(metric.reading, Sampled) and metric.reading.series in names:
+        if isinstance(metric.reading, Sampled) and metric.reading.series in side.samples:
             # What a single round knows of its own spread.
-            matrix, rounds, _ = observations.sampled(side, metric.reading.series)
+            matrix, rounds = observations.sampled(side, metric.reading.series)
             within = np.full(side.height, np.nan)
             single = np.flatnonzero(units(matrix.values) == 1)
             if single.size:

@@ -16,7 +16,6 @@ from bench_schema.errors import DocumentError
 from bench_compare.errors import InputError
 from bench_compare.history.digest import SERIES_SETTINGS, Digest, digest
 from bench_compare.input.load import SUFFIXES, read_source
-from bench_compare.parallel import share_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -201,7 +200,7 @@ def update(
     for first in range(0, len(new), BATCH):
         names = new[first : first + BATCH]
         stamps = [_stamp(wanted[name]) for name in names]  # before: what changes is read again
-        batch = _read_all([wanted[name] for name in names])
+        batch = [_read(wanted[name]) for name in names]
         with _writing(connection):
             for name, stamp, held in zip(names, stamps, batch, strict=True):
                 query = "SELECT size, mtime_ns FROM file WHERE path = ?"
@@ -220,11 +219,6 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError:
         return -1, -1  # gone since it was listed: reading it will say so
     return found.st_size, found.st_mtime_ns
-
-
-def _read_all(paths: Sequence[Path]) -> list[Digest | str]:
-    """By several processes, which do not touch the index."""
-    return share_out(lambda at: [_read(paths[n]) for n in at], len(paths), 1, LEAST_FILES)
 
 
 def _read(path: Path) -> Digest | str:

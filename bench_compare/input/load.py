@@ -13,15 +13,11 @@ from bench_compare.errors import InputError
 from bench_compare.model import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from bench_schema.document import Document
+    from collections.abc import Iterable, Iterator
 
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".json.journal")
 """What a folder is searched for."""
 NOT_JSON = object()
-LARGE_BYTES = 1 << 22
-"""Of a file that several processes read: to start them takes longer than to read a smaller one."""
 
 
 def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
@@ -33,24 +29,14 @@ def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
     found: dict[Path, tuple[Path, bool]] = {}
     for path, named in _paths(patterns):
         found.setdefault(path.resolve(), (path, named))
-    large: Mapping[Path, Document] = {}
-    paths = [path for path, _ in found.values()]
-    if any(path.is_file() and path.stat().st_size >= LARGE_BYTES for path in paths):
-        from bench_compare.input.large import read_large  # small documents do without it
-
-        large = read_large(paths)
     for path, named in found.values():
-        document = large.get(path)
-        if document is not None:
-            source: Source | None = Source(str(path), document, "bench")
-        else:
-            try:
-                source = read_source(path) if named else _read_found(path)
-            except DocumentError as error:
-                if named:
-                    raise
-                remarks.append(f"{error}; passed over")
-                continue
+        try:
+            source = read_source(path) if named else _read_found(path)
+        except DocumentError as error:
+            if named:
+                raise
+            remarks.append(f"{error}; passed over")
+            continue
         if source is None:
             remarks.append(f"{path}: passed over, it holds no results")
         else:

@@ -115,10 +115,10 @@ def report_of(comparison: Comparison, view: View) -> Report:
 
 def page_of(comparison: Comparison, view: View) -> Page:
     """The front and the blocks, which other processes make meanwhile."""
-    from bench_compare.report.html.details import CHUNK, blocks_beside
+    from bench_compare.report.html.details import CHUNK, blocks
     from bench_compare.report.html.front import coded, front_data
 
-    made, data = blocks_beside(comparison, lambda: front_data(comparison, view, CHUNK))
+    made, data = blocks(comparison), front_data(comparison, view, CHUNK)
     differing = chain.from_iterable(block.differing for block in made)
     data["cases"]["why"] = coded(map(", ".join, differing))
     return Page("compare", words.title(comparison), data, [block.text for block in made])

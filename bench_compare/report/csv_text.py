@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING
 
 from bench_schema.packing import csv_line
 
-from bench_compare.parallel import share_out
-
 if TYPE_CHECKING:
     from bench_compare.model import View
     from bench_compare.report.model import Report
 
-LEAST_SHARE = 2_000
-"""Groups of rows that are worth a process."""
 FLOATS = ".10g"
 
 
@@ -21,14 +17,9 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - a table of numb
     assert report.records is not None
     records = report.records()
     last = f",{csv_line(records.last, FLOATS)}" if records.last else ""
-
-    def texts(part: range) -> list[str]:
-        found = []
-        for first, rows in records.groups(part):
-            head = csv_line(first, FLOATS)
-            found.append("\n".join(f"{head},{csv_line(row, FLOATS)}{last}" for row in rows))
-        return found
-
-    groups = share_out(texts, records.count, 1, LEAST_SHARE)
+    groups = []
+    for first, rows in records.groups(range(records.count)):
+        head = csv_line(first, FLOATS)
+        groups.append("\n".join(f"{head},{csv_line(row, FLOATS)}{last}" for row in rows))
     ordered = groups if records.order is None else [groups[place] for place in records.order]
     return "\n".join([csv_line(records.head), *ordered, ""])

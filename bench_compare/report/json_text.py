@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from bench_schema.checks.acceptor import VERSIONS
 from bench_schema.packing import CONTROLS
 
-from bench_compare.parallel import share_out
-
 if TYPE_CHECKING:
     from bench_compare.model import View
     from bench_compare.report.model import Report
 
-LEAST_SHARE = 2_000
-"""Items that are worth a process."""
 BLOCK = 256
 """Items of which all values are held at once."""
 SCHEMAS = {
@@ -52,19 +47,12 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - the record is w
     if not payload.count:
         return f"{around}\n"
     before, empty, after = around.rpartition(f'"{payload.key}": []')
-
-    def blocks(part: range) -> list[str]:
-        """Items as they stand in the record, two levels deep, without brackets."""
-        found = []
-        for start in range(part.start, part.stop, BLOCK):
-            values = payload.items(range(start, min(start + BLOCK, part.stop)))
-            text = orjson.dumps(values, option=orjson.OPT_INDENT_2)[1:-2]
-            found.append(harmless(text.replace(b"\n", b"\n  ")))  # in texts it is an escape
-        return found
-
-    items = share_out(blocks, payload.count, 1, LEAST_SHARE)
-    more = chain.from_iterable((",", block) for block in items[1:])
-    return "".join((before, empty[:-1], items[0], *more, "\n  ]", after, "\n"))
+    items = []
+    for start in range(0, payload.count, BLOCK):
+        values = payload.items(range(start, min(start + BLOCK, payload.count)))
+        text = orjson.dumps(values, option=orjson.OPT_INDENT_2)[1:-2]
+        items.append(harmless(text.replace(b"\n", b"\n  ")))  # in texts it is an escape
+    return "".join((before, empty[:-1], ",".join(items), "\n  ]", after, "\n"))
 
 
 def harmless(data: bytes) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench_compare.rounds.lazy import columns_of
+from bench_compare.rounds.observations import clock_mhz
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from bench_schema.document import Case, EngineRecord, Telemetry
+    from bench_schema.document import Case, EngineRecord
 
     from bench_compare.model import CaseComparison, Comparison
 
@@ -98,25 +98,11 @@ def _traced(cases: Sequence[Case]) -> set[str]:
 def _median_clock_mhz(cases: Sequence[Case]) -> float | None:
     known: list[float] = []
     for case in cases:
-        lazy = columns_of(case.rounds)
-        if lazy is not None and len(cases) == 1:
-            return lazy.clock_mhz
-        if lazy is not None:
-            known += lazy.clocks_mhz
-            continue
         for one in case.rounds:
             mhz = clock_mhz(one.telemetry_after)
             mhz = clock_mhz(one.telemetry_before) if mhz is None else mhz
             known += [] if mhz is None else [mhz]
     return median(known) if known else None
-
-
-def clock_mhz(telemetry: Telemetry | None) -> float | None:
-    """The measured clock where there is one, else what the device reports."""
-    if telemetry is None:
-        return None
-    probed = telemetry.probed_clock_mhz
-    return telemetry.sm_clock_mhz if probed is None else probed
 
 
 FACTS: dict[str, Callable[[EngineRecord], str]] = {

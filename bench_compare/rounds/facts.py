@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from bench_schema.document import Round, Surroundings
 
@@ -23,11 +23,11 @@ OTHERS_S = 0.05
 STEAL_S = 0.02
 SWITCHES = 3
 """Involuntary ones."""
-KEPT = 1 << 16
-"""Cases without columns whose facts are remembered: each is asked for several times, all cases one
-after another, so that a memory for fewer than all would be none."""
+KEPT = 1 << 18
+"""Cases whose facts are remembered. All cases are read one after another, several times, so a
+smaller memory than that for all of them would not help."""
 KINDS = 1024
-"""Unlike facts of them that are kept as one object each."""
+"""Unlike facts that are kept as one object each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Facts(NamedTuple):
 
 
 @lru_cache(KEPT)
-def facts_of(rounds: tuple[Round, ...]) -> Facts:
-    """Of the rounds of a case."""
+def facts(rounds: Sequence[Round]) -> Facts:
+    """Return the facts of the rounds of a case."""
     return _shared(joined([of_round(one) for one in rounds]))
 
 
@@ -74,40 +74,6 @@ def facts_of(rounds: tuple[Round, ...]) -> Facts:
 def _shared(found: Facts) -> Facts:
     """One object for equal ones."""
     return found
-
-
-def facts_of_cases(cases: Iterable[Sequence[Round]]) -> list[Facts]:
-    """Of each case; equal ones are one object."""
-    numbers: dict[Hashable, int] = {}
-    parts: list[Facts] = []
-    known: dict[tuple[int, ...], Facts] = {}
-    found = []
-    for rounds in cases:
-        code = tuple([numbers.setdefault(_sign(one), len(numbers)) for one in rounds])
-        whole = known.get(code)
-        if whole is None:
-            for number, one in zip(code, rounds, strict=True):
-                if number == len(parts):
-                    parts.append(of_round(one))
-            whole = known[code] = joined([parts[number] for number in code])
-        found.append(whole)
-    return found
-
-
-def _sign(one: Round) -> Hashable:
-    """Rounds with equal signs have equal facts."""
-    beside = one.surroundings
-    return (
-        one.host,
-        one.device_uuid,
-        one.device_timing,
-        one.device_bound_ns,
-        tuple([(name, samples.size > 0) for name, samples in one.series.items()]),
-        throttled(one),
-        tuple(one.notes),
-        None if beside is None or is_quiet(beside) else _disturber(one, beside),
-        one.checks is not None and any(one.checks.mismatched),
-    )
 
 
 def of_round(one: Round) -> Facts:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.statistics.samples import SampleParts
+from bench_compare.statistics.samples import SampleTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def resolution(sides: Sequence[tuple[Ints, Sequence[Ints]]], level: Array) -> Ar
     for case, series in sides:
         parts: dict[int, list[Ints]] = {}
         places = np.flatnonzero(coarse[case])
-        samples = SampleParts.of(series).take(places)
+        samples = SampleTable.of(series).take(places)
         for row, one in zip(case[places].tolist(), samples, strict=True):
             parts.setdefault(row, []).append(one[:SAMPLES])
         for row, some in parts.items():

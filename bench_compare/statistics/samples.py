@@ -24,43 +24,34 @@ BLOCK_SAMPLES = 1 << 16
 """Samples in one rectangle: half a MiB, so that the work on it stays in the cache."""
 
 
-class SampleParts(Sequence["Ints"]):
-    """The samples of many rounds as parts of few arrays. An object for each of a million would be
-    130 MB, and each forked process that looks at them would have its own."""
+class SampleTable(Sequence["Ints"]):
+    """The samples of many rounds, one after another in one array."""
 
-    __slots__ = ("arrays", "first", "number", "sizes")
+    __slots__ = ("first", "sizes", "values")
 
-    def __init__(self, arrays: Sequence[Ints], number: Ints, first: Ints, sizes: Ints) -> None:
-        self.arrays = arrays
-        self.number, self.first, self.sizes = number, first, sizes
-        """Of each round: its array, and where in it the samples are."""
+    def __init__(self, values: Ints, first: Ints, sizes: Ints) -> None:
+        self.values, self.first, self.sizes = values, first, sizes
 
     @classmethod
-    def of(cls, rounds: Sequence[Ints]) -> SampleParts:
-        if isinstance(rounds, SampleParts):
+    def of(cls, rounds: Sequence[Ints]) -> SampleTable:
+        if isinstance(rounds, SampleTable):
             return rounds
         sizes = np.fromiter((one.size for one in rounds), np.int64, len(rounds))
-        return cls(rounds, np.arange(len(rounds)), np.zeros_like(sizes), sizes)
+        values = np.concatenate([*rounds, np.empty(0, np.int64)])
+        return cls(values, np.cumsum(sizes) - sizes, sizes)
 
     @classmethod
-    def joined(cls, parts: Sequence[SampleParts]) -> SampleParts:
-        if len(parts) == 1:
-            return parts[0]
-        before = itertools.accumulate((len(one.arrays) for one in parts), initial=0)
-        nothing = np.empty(0, np.int64)
+    def joined(cls, parts: Sequence[SampleTable]) -> SampleTable:
+        before = itertools.accumulate((one.values.size for one in parts), initial=0)
         return cls(
-            [array for one in parts for array in one.arrays],
-            np.concatenate(
-                [nothing, *(one.number + n for one, n in zip(parts, before, strict=False))]
-            ),
-            np.concatenate([nothing, *(one.first for one in parts)]),
-            np.concatenate([nothing, *(one.sizes for one in parts)]),
+            np.concatenate([one.values for one in parts]),
+            np.concatenate([one.first + n for one, n in zip(parts, before, strict=False)]),
+            np.concatenate([one.sizes for one in parts]),
         )
 
-    def part(self, places: Ints, cut: Ints | int = 0) -> SampleParts:
-        """Some rounds, without so many leading samples of each."""
-        first, sizes = self.first[places] + cut, self.sizes[places] - cut
-        return SampleParts(self.arrays, self.number[places], first, np.maximum(sizes, 0))
+    def part(self, places: Ints, cut: Ints | int = 0) -> SampleTable:
+        """Some rounds, without the first `cut` samples of each."""
+        return SampleTable(self.values, self.first[places] + cut, self.sizes[places] - cut)
 
     def __len__(self) -> int:
         return self.sizes.size
@@ -80,9 +71,8 @@ class SampleParts(Sequence["Ints"]):
 
     def take(self, places: slice | Ints) -> list[Ints]:
         """Some of them, each as an array."""
-        columns = self.number[places], self.first[places], self.sizes[places]
-        every = zip(*(one.tolist() for one in columns), strict=True)
-        return [self.arrays[number][first : first + size] for number, first, size in every]
+        columns = self.first[places].tolist(), self.sizes[places].tolist()
+        return [self.values[first : first + size] for first, size in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +96,10 @@ OUTLIER_MADS = 10.0
 """About 6.7 standard deviations of a normal distribution: spikes, not tails."""
 
 
-def trimmed(series: Sequence[Ints], cuts: Sequence[int]) -> list[Ints]:
-    """The series without their leading warm-up samples."""
-    return [one[cut:] for one, cut in zip(series, cuts, strict=True)]
-
-
 def rectangles(series: Sequence[Ints]) -> Iterator[tuple[Ints, Ints]]:
     """(indices, rows) of series of one length, at most `BLOCK_SAMPLES` at a time; empty ones are
     left out."""
-    samples = SampleParts.of(series)
+    samples = SampleTable.of(series)
     lengths = samples.sizes
     order = np.argsort(lengths, kind="stable")
     bounds = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
@@ -133,7 +118,7 @@ def narrow(rows: Ints) -> Ints:
 
 
 def round_statistics(series: Sequence[Ints]) -> RoundStatistics:
-    """Statistics of rounds whose warm-up is already cut off (`trimmed`)."""
+    """Compute the statistics of rounds whose warm-up is already cut off."""
     size = len(series)
     medians, trend = np.full(size, np.nan), np.full(size, np.nan)
     outliers, kept = np.zeros(size, np.int64), np.zeros(size, np.int64)

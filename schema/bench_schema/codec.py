@@ -1,8 +1,8 @@
 """JSON text to documents and back.
 
 Reading: text → valid by the schema of its own version → upgraded → frozen dataclasses, series as
-int64 arrays. What cannot be read is a `DocumentError` of one sentence. Writing refuses every
-value that JSON cannot hold, so no text is ever invalid.
+int64 arrays. Text that cannot be read raises a `DocumentError` of one sentence. Writing refuses
+every value that JSON cannot hold, so the text is always valid.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 import orjson
 
 from bench_schema.checks.acceptor import check_integers, decoder
-from bench_schema.checks.duplicate_keys import refuse_duplicate_keys
 from bench_schema.checks.validator import check_document, path_text
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Round
 from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
+from bench_schema.rounds import StoredRounds
 from bench_schema.upgrade import upgrade, version_of
 
 if TYPE_CHECKING:
@@ -61,9 +61,11 @@ def non_finite(value: object) -> tuple[Path, str] | None:
 
 
 def _pack(value: object) -> object:
-    """What stands for values that msgspec leaves to us; arrays of integers need no search."""
+    """Replace values that msgspec does not know; integers and rounds that were read are finite."""
     if isinstance(value, np.ndarray):
         return None if value.dtype.kind in "iu" else math.nan
+    if isinstance(value, StoredRounds):
+        return None
     if isinstance(value, np.floating):
         return float(value)
     return dict(value) if isinstance(value, Mapping) else None
@@ -102,14 +104,30 @@ T = TypeVar("T")
 
 
 def decode(data: bytes, where: str) -> Document:
-    """The document that JSON text holds; ``where`` names the text in errors."""
+    """Read the document that JSON text holds; ``where`` names the text in errors.
+
+    Its rounds are `StoredRounds`. What the acceptor refuses is parsed and checked as a whole, for
+    the sentence, and because JSON Schema accepts 2.0 as an integer.
+    """
     try:
-        document = build(decoder(SCHEMA_VERSION, "")(data), Document)
+        shell = decoder(SCHEMA_VERSION, "", raw="cases")(data)
+        texts, shell.cases = shell.cases, []
+        document = build(shell, Document)
+        cases = map(decoder(SCHEMA_VERSION, "Case"), texts)
+        document = dataclasses.replace(document, cases=_stored(map(case_of, cases), where))
     except msgspec.MsgspecError:
         document = from_tree(parse(data, where), where)
-    check_references(document, where)
-    refuse_duplicate_keys(data, where)
+    check_keys(document, where)
     return document
+
+
+def _stored(cases: Iterable[Case], where: str) -> tuple[Case, ...]:
+    """The cases with their rounds checked and packed, one case at a time."""
+    made = []
+    for index, case in enumerate(cases):
+        check_rounds(case, f"{where}: cases[{index}]")
+        made.append(dataclasses.replace(case, rounds=StoredRounds.of(case.rounds)))
+    return tuple(made)
 
 
 def parse(data: bytes, where: str) -> Any:
@@ -129,17 +147,14 @@ def parse(data: bytes, where: str) -> Any:
         raise NotJsonError(where, f"not JSON: {error.msg.split(':')[0]} ({place})") from None
 
 
-def refuse_not_finite(data: bytes, where: str, before: int | None = None) -> None:
-    """Name the field of a number that no double holds; orjson tells its column only. `before`: the
-    text is that of neighbouring cases of a document, and so many stand before them."""
+def refuse_not_finite(data: bytes, where: str) -> None:
+    """Name the field of a number that no double holds; orjson names its column only."""
     import json
 
     with contextlib.suppress(ValueError, RecursionError):
         found = _not_finite(json.loads(data))
         if found is not None:
             path, number = found
-            if before is not None:
-                path = ("cases", before + int(path[0]), *path[1:])
             if number != number:
                 raise NotJsonError(where, f"not JSON: NaN at {path_text(path)}")
             raise SchemaError(f"{where}: {path_text(path)}", "the number is too large")
@@ -165,18 +180,12 @@ def from_tree(tree: Any, where: str) -> Document:
     check_document(tree, version, where)
     upgraded = whole_numbers(upgrade(tree, version))
     check_integers(upgraded, SCHEMA_VERSION, where)
-    return build(upgraded, Document)
-
-
-def check_references(document: Document, where: str) -> None:
-    """Refuse what a schema cannot: keys that are there twice, a case of no engine."""
-    check_keys(document, where)
-    for index, case in enumerate(document.cases):
-        check_rounds(case, f"{where}: cases[{index}]")
+    document = build(upgraded, Document)
+    return dataclasses.replace(document, cases=_stored(document.cases, where))
 
 
 def check_keys(document: Document, where: str) -> None:
-    """The same without a look at the rounds."""
+    """Refuse engines and cases that are there twice, and cases without an engine."""
     engines = [engine.key for engine in document.engines]
     _refuse_twice(engines, f"{where}: engines", "key")
     _refuse_twice([case.id for case in document.cases], f"{where}: cases", "id")
@@ -234,13 +243,25 @@ def whole_numbers(tree: Any) -> Any:
 
 
 def build(value: object, kind: type[T]) -> T:
-    """Frozen dataclasses from valid values: a tree, or what a `decoder` gave."""
+    """Convert valid values to frozen dataclasses: a tree, or the value of a `decoder`."""
     return msgspec.convert(
         value,
         kind,
         from_attributes=True,
         dec_hook=lambda _kind, samples: np.asarray(samples, dtype=np.int64),
     )
+
+
+def case_of(accepted: Any) -> Case:
+    """Convert the value of a case's `decoder`; of its series those that are there."""
+    for one in accepted.rounds:
+        one.series, one.warmup = _given(one.series), _given(one.warmup)
+    return build(accepted, Case)
+
+
+def _given(fields: msgspec.Struct) -> dict[str, Any]:
+    every = msgspec.structs.asdict(fields)
+    return {name: value for name, value in every.items() if value is not msgspec.UNSET}
 
 
 # --- text from values ---
@@ -279,9 +300,11 @@ def _spelled(value: Any) -> Any:
 
 
 def _plain(value: object) -> object:
-    """Values that orjson leaves to us: arrays that are not contiguous, read-only mappings."""
+    """Convert values that orjson does not know: other arrays, mappings, rounds."""
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value, dtype=np.int64)
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, StoredRounds):
+        return list(value)
     raise TypeError(f"no JSON for {type(value).__name__}")

@@ -8,7 +8,7 @@ nanoseconds, ``None`` means "not known" (never zero), and a number that JSON can
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping  # noqa: TC003  annotations are read at run time
+from collections.abc import Mapping, Sequence  # noqa: TC003  annotations are read at run time
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -339,7 +339,8 @@ class Case:
     outcome: Outcome = COMPLETED
     init: Mapping[str, Samples] = field(default_factory=dict)
     """Initialisation phases (`INIT_PHASES`), one value for each round."""
-    rounds: tuple[Round, ...] = ()
+    rounds: Sequence[Round] = ()
+    """A tuple, or `bench_schema.rounds.StoredRounds` of a document that was read."""
     summary: Mapping[str, Summary] = field(default_factory=dict)
     validation: Validation | None = None
     work: Work = UNKNOWN_WORK

@@ -32,6 +32,7 @@ from bench_schema.checks.acceptor import check_integers, decoder
 from bench_schema.checks.validator import check
 from bench_schema.codec import (
     build,
+    case_of,
     check_rounds,
     encode,
     from_tree,
@@ -421,7 +422,8 @@ def read_value(field: str, text: bytes, where: str) -> Any:
     """What one line adds, valid by the present schema."""
     name, kind = LINES[field]
     try:
-        return build(decoder(SCHEMA_VERSION, name)(text), kind)
+        accepted = decoder(SCHEMA_VERSION, name)(text)
+        return case_of(accepted) if kind is Case else build(accepted, kind)
     except msgspec.MsgspecError:
         tree = parse(text, where)
         check(tree, SCHEMA_VERSION, where, name)

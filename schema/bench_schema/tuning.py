@@ -278,7 +278,7 @@ def tuned_check(tree: Any, where: str) -> None:
 
 @functools.cache
 def _accepted(version: int) -> Any:
-    return Compiler(_schema(version), text=False).named("")
+    return Compiler(_schema(version)).named("")
 
 
 def _schema(version: int) -> Any:

@@ -12,6 +12,7 @@ from bench_schema.checks.validator import plain_validator
 from bench_schema.document import INIT_PHASES, SCHEMA_VERSION, SERIES, Status
 from bench_schema.estimate import warmup_cut
 from bench_schema.merge import find_device, summaries, with_rates
+from bench_schema.rounds import StoredRounds
 
 VERSIONS = range(1, SCHEMA_VERSION + 1)
 CLASSES = [
@@ -113,7 +114,7 @@ def test_names_of_series_phases_and_outcomes_are_those_of_the_schema():
 
 def filled(value, found):
     """Collect (class, field) of everything that is neither unknown nor empty."""
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, StoredRounds)):
         for item in value:
             filled(item, found)
     elif isinstance(value, dict):

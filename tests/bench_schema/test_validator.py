@@ -209,7 +209,7 @@ def test_every_object_of_the_schema_names_or_types_its_fields():
 
 def test_a_keyword_that_the_acceptor_does_not_know_stops_the_compilation():
     with pytest.raises(ValueError, match="no acceptor for the keywords"):
-        Compiler({"type": "integer", "multipleOf": 2}, text=False).named("")
+        Compiler({"type": "integer", "multipleOf": 2}).named("")
 
 
 def test_an_acceptor_refuses_what_it_is_not_sure_of():

@@ -36,6 +36,8 @@ for number, words in enumerate(json.load(sys.stdin)):
             code = main([*words, "-q", "--json", f"{sys.argv[1]}/{number}.json"])
         except SystemExit as error:
             code = error.code
+        except Exception as error:
+            code = repr(error)
     codes.append(code)
 print(json.dumps(codes))
 """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from bench_compare.input.align import whole_runs
-from bench_compare.rounds.lazy import facts
+from bench_compare.rounds.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

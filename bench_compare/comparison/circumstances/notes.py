@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.estimate import row_mean
 
-from bench_compare.comparison.judging.observations import observation_matrix
 from bench_compare.model import Note
-from bench_compare.rounds.facts import KEPT, OTHERS_S, STEAL_S, SWITCHES
-from bench_compare.rounds.lazy import facts, indices
+from bench_compare.rounds.facts import KEPT, OTHERS_S, STEAL_S, SWITCHES, facts
+from bench_compare.rounds.observations import of_rounds
 from bench_compare.statistics.arrays import units
 from bench_compare.statistics.samples import rectangles
 
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Document, Surroundings
 
-    from bench_compare.comparison.judging.estimates import SideSamples
-    from bench_compare.comparison.judging.observations import ObservationMatrix
     from bench_compare.model import CaseSide, Side, SideName
     from bench_compare.rounds.facts import Disturber, Facts
+    from bench_compare.rounds.observations import SeriesRounds
     from bench_compare.statistics.arrays import Array, Ints
 
 
@@ -110,7 +108,7 @@ def disturbed_warnings(sides: Iterable[Side]) -> list[str]:
                 disturbed[index].append(what)
         if not disturbed:
             continue
-        visits = Counter(index for case in cases for index in indices(case.rounds))
+        visits = Counter(one.index for case in cases for one in case.rounds)
         rounds = {
             index: Counter(texts).most_common(1)[0][0]
             for index, texts in disturbed.items()
@@ -144,17 +142,16 @@ MODE_ASHMAN = 4.5
 that stand apart more than 4."""
 
 
-def sample_notes(samples: SideSamples, height: int, side: SideName) -> dict[int, list[Note]]:
+def sample_notes(rounds: SeriesRounds, height: int, side: SideName) -> dict[int, list[Note]]:
     """Notes by case (row), for cases that have any."""
     found: dict[int, list[Note]] = defaultdict(list)
     for finder in (cold_rounds, drift_inside_rounds, drift_between_rounds, outliers, modes):
-        for row, kind, text in finder(samples, height):
+        for row, kind, text in finder(rounds, height):
             found[row].append(Note(kind, side, text))
     return found
 
 
-def cold_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
-    rounds = samples.rounds
+def cold_rounds(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
     cold = np.bincount(rounds.case[rounds.not_warm], minlength=height)
     total = np.bincount(rounds.case, minlength=height)
     # Of short series that were warm all along one in ten looks cold: one round is not enough.
@@ -162,13 +159,13 @@ def cold_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, s
         yield row, "not warm", f"{cold[row]} of {total[row]} rounds never got warm"
 
 
-def drift_inside_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+def drift_inside_rounds(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
     """Second half of the rounds against the first, the same way in all of them, and more than the
     scatter of their samples makes."""
-    found = samples.statistics
-    trend = _by_case(samples, found.trend, height).values
+    found = rounds.statistics
+    trend = of_rounds(rounds, found.trend, height).values
     of_halves = HALVES * found.scatter / np.sqrt(np.maximum(found.kept, 1))
-    halves = _by_case(samples, of_halves, height).values
+    halves = of_rounds(rounds, of_halves, height).values
     mean, count = row_mean(trend), units(trend)
     with np.errstate(invalid="ignore"):
         between = row_mean((trend - mean[:, None]) ** 2) / np.maximum(count - 1, 1)
@@ -179,9 +176,9 @@ def drift_inside_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int
         yield row, "drift", f"drifts by {100 * np.expm1(mean[row]):+.1f} % inside a round"
 
 
-def drift_between_rounds(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+def drift_between_rounds(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
     """Round medians that only rise, or only fall, over at least five rounds of one document."""
-    placed = _by_case(samples, samples.statistics.log_median, height)
+    placed = of_rounds(rounds, rounds.statistics.log_median, height)
     for source in np.unique(placed.sources).tolist():
         levels = placed.values[:, placed.sources == source]
         if levels.shape[1] < 5:
@@ -196,28 +193,21 @@ def drift_between_rounds(samples: SideSamples, height: int) -> Iterator[tuple[in
             yield row, "drift", f"drifts by {change:+.1f} % from the first round to the last"
 
 
-def _by_case(samples: SideSamples, values: Array, height: int) -> ObservationMatrix:
-    """A number of each round, as a matrix with a row for each case."""
-    rounds = samples.rounds
-    return observation_matrix(rounds.case, rounds.source, rounds.index, values, height)
-
-
-def outliers(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
-    rounds, statistics = samples.rounds, samples.statistics
-    far = np.bincount(rounds.case, statistics.outliers, minlength=height)
-    kept = np.bincount(rounds.case, statistics.kept, minlength=height)
+def outliers(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
+    far = np.bincount(rounds.case, rounds.statistics.outliers, minlength=height)
+    kept = np.bincount(rounds.case, rounds.statistics.kept, minlength=height)
     for row in np.flatnonzero((far >= 2) & (far >= OUTLIER_SHARE * kept)).tolist():
         yield row, "outliers", f"{far[row]:.0f} of {kept[row]:.0f} samples are far above the rest"
 
 
-def modes(samples: SideSamples, height: int) -> Iterator[tuple[int, str, str]]:
+def modes(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
     """Looked for in at most `MODE_SAMPLES` samples of each case, from all of its rounds."""
-    case = samples.rounds.case
+    case = rounds.case
     for first in range(0, height, MODE_CASES):
         here = np.flatnonzero((case >= first) & (case < first + MODE_CASES))
         parts: list[list[Ints]] = [[] for _ in range(first, min(first + MODE_CASES, height))]
-        rounds = samples.rounds.series.take(here)
-        for row, one in zip((case[here] - first).tolist(), rounds, strict=True):
+        samples = rounds.series.take(here)
+        for row, one in zip((case[here] - first).tolist(), samples, strict=True):
             parts[row].append(one)
         for row, text in _bimodal(parts):
             yield first + row, "bimodal", text

@@ -12,7 +12,7 @@ from bench_schema.settings import rows_of
 
 from bench_compare.metrics import GATES
 from bench_compare.model import SettingDifference
-from bench_compare.rounds.lazy import facts
+from bench_compare.rounds.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -14,12 +14,11 @@ import numpy as np
 from bench_schema.estimate import row_mean
 from bench_schema.identity import engine_name
 
-from bench_compare.comparison.judging import observations
 from bench_compare.errors import InputError
 from bench_compare.input.align import align
 from bench_compare.metrics import GATES
 from bench_compare.model import Side
-from bench_compare.rounds.lazy import gather
+from bench_compare.rounds import observations
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.fits import fit
 from bench_compare.statistics.layers import BetweenDocuments
@@ -95,10 +94,9 @@ def calibrate(sources: Sequence[Source]) -> Calibration:
     entries = []
     for place, side in _groups(sources):
         cases = [pair.base for pair in align(side, side)]
-        measured = gather([case for case in cases if case is not None])
-        names = observations.series_names(measured)
-        for series in (name for name in GATES if name in names):
-            matrix, _, _ = observations.sampled(measured, series)
+        measured = observations.gather([case for case in cases if case is not None])
+        for series in (name for name in GATES if name in measured.samples):
+            matrix, _ = observations.sampled(measured, series)
             columns = Columns(matrix.sources, matrix.rounds, np.zeros_like(matrix.sources))
             entry = _entry((*place, series), matrix.values, columns)
             if entry is not None:

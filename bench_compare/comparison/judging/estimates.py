@@ -11,14 +11,14 @@ import numpy.typing as npt
 from bench_schema.estimate import case_log, look_count
 
 from bench_compare.comparison.circumstances.hardware import by_unit, numbered, other_units
-from bench_compare.comparison.judging import observations
 from bench_compare.metrics import Exact, Metric, PerRound, Rate, Sampled
-from bench_compare.rounds.lazy import facts, gather
+from bench_compare.rounds import observations
+from bench_compare.rounds.facts import facts
 from bench_compare.statistics.arrays import Array, Ints, Mask, units
 from bench_compare.statistics.clock_resolution import resolution
 from bench_compare.statistics.columns import Columns, together
 from bench_compare.statistics.intervals import Elsewhere, Estimates, estimate, same_interval
-from bench_compare.statistics.samples import RoundStatistics, section_variance
+from bench_compare.statistics.samples import section_variance
 from bench_compare.statistics.suite import Shift, common_movement
 from bench_compare.statistics.variances import WithinRoundVariance
 
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.comparison.judging.observations import ObservationMatrix, SeriesRounds
     from bench_compare.input.align import Pair
     from bench_compare.model import CaseSide, Side
     from bench_compare.policy import Policy
-    from bench_compare.rounds.lazy import SideRounds
+    from bench_compare.rounds.observations import ObservationMatrix, SeriesRounds, SideRounds
     from bench_compare.statistics.arrays import Array
     from bench_compare.statistics.layers import BetweenDocuments
 
@@ -71,14 +70,6 @@ Values: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class SideSamples:
-    """The rounds behind one side of a metric, for the notes beside its verdicts."""
-
-    rounds: SeriesRounds
-    statistics: RoundStatistics
-
-
-@dataclass(frozen=True, eq=False)
 class MeasuredMetric:
     """A metric of all pairs of two sides. Logarithms; rows are cases."""
 
@@ -97,7 +88,7 @@ class MeasuredMetric:
     """What all cases did together, of metrics that gate."""
     cycles: tuple[Array, Array] | None = None
     """90 % interval of the shift of time multiplied by clock, where clocks are known."""
-    samples: tuple[SideSamples, SideSamples] | None = None
+    samples: tuple[SeriesRounds, SeriesRounds] | None = None
     between: BetweenDocuments | None = None
     """What is known beforehand of documents of the machines."""
     other_unit: Mask = field(default_factory=lambda: np.zeros(0, bool))
@@ -154,9 +145,9 @@ def comparison_inputs(
     )
     split = [by_unit(side, cases) for side, cases in zip(sides, measurable, strict=True)]
     base, other = (one.cases for one in split)
-    rounds = gather(base), gather(other)
+    rounds = observations.gather(base), observations.gather(other)
     series = frozenset().union(
-        *map(observations.series_names, rounds), *map(observations.summary_names, (base, other))
+        *(one.samples for one in rounds), *map(observations.summary_names, (base, other))
     )
     documents, blocks = numbered(split)
     settings = (source.document.run.settings for side in sides for source in side.sources)
@@ -217,19 +208,19 @@ def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Meas
     if not any(np.isfinite(x).any() for x in (*levels, *(one[0].values for one in found))):
         return None
     base, other = (one[0] for one in found)
-    samples = tuple(SideSamples(rounds, statistics) for _, rounds, statistics in found)
-    clocks = [observations.clocks(one.rounds, len(inputs.pairs)) for one in samples]
+    samples = [rounds for _, rounds in found]
+    clocks = [observations.clocks(one, len(inputs.pairs)) for one in samples]
     within = _within_round(samples, (base, other))
     inside = np.zeros(len(inputs.pairs))  # mean variance of the samples in a round, the larger side
     for one in samples:
         known = np.isfinite(one.statistics.scatter)
-        case = one.rounds.case[known]
+        case = one.case[known]
         squares = np.bincount(case, one.statistics.scatter[known] ** 2, len(inside))
         count = np.bincount(case, minlength=len(inside))
         inside = np.maximum(inside, squares / np.maximum(count, 1))
     measured = _build(metric, inputs, (base, other), within, inside)
     middle = (measured.base_level + measured.other_level) / 2
-    coarse = resolution([(s.rounds.case, s.rounds.series) for s in samples], middle)
+    coarse = resolution([(s.case, s.series) for s in samples], middle)
     if reading.series == SERIES:
         coarse = np.maximum(coarse, systematic(*sides, middle))
     return replace(
@@ -247,7 +238,7 @@ def _or(first: Array, second: Array) -> Array:
 
 
 def _within_round(
-    samples: Sequence[SideSamples], sides: tuple[ObservationMatrix, ObservationMatrix]
+    samples: Sequence[SeriesRounds], sides: tuple[ObservationMatrix, ObservationMatrix]
 ) -> WithinRoundVariance | None:
     """Spread from inside the rounds, for cases with one round on each side."""
     counts = [units(side.values) for side in sides]
@@ -256,9 +247,9 @@ def _within_round(
         return None
     variance, dof = np.zeros(len(single)), np.full(len(single), np.inf)
     for side in samples:
-        rows = np.flatnonzero(single[side.rounds.case])
-        inside, degrees = section_variance(side.rounds.series.part(rows))
-        case = side.rounds.case[rows]
+        rows = np.flatnonzero(single[side.case])
+        inside, degrees = section_variance(side.series.part(rows))
+        case = side.case[rows]
         variance[case] += inside
         dof[case] = np.minimum(dof[case], degrees)
     return WithinRoundVariance(variance, dof)

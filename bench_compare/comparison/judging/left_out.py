@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_compare.comparison.judging import observations
 from bench_compare.comparison.judging.estimates import MeasuredMetric
 from bench_compare.metrics import Rate, Sampled
+from bench_compare.rounds import observations
 from bench_compare.statistics.columns import Columns, by_document, paired_columns
 from bench_compare.statistics.intervals import NOWHERE, PAIR, Estimates, estimate
 

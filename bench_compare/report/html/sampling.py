@@ -64,8 +64,6 @@ class HeldSeries(NamedTuple):
     """Leading samples of each round that do not count."""
     documents: tuple[int, ...]
     """Rounds of each document."""
-    times_ns: Sequence[float]
-    """Location of each round (`bench_schema.estimate`); NaN: not known."""
 
 
 def budget(series_count: int) -> Budget:
@@ -147,9 +145,6 @@ def _middles(
     samples: Ints, least: Ints, lengths: tuple[int, ...], held: Sequence[HeldSeries]
 ) -> Floats:
     """Location of each round, above the least of its row; shape (series, rounds)."""
-    known = np.array([one.times_ns for one in held])
-    if not np.isnan(known).any():
-        return known - least[:, None]
     ends = np.cumsum(lengths)
     rounds = [samples[:, end - length : end] for end, length in zip(ends, lengths, strict=True)]
     above = least.astype(np.int64)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_schema.document import SERIES
+from bench_schema.estimate import cut_of
 
 from bench_compare.report.html.sampling import HeldSeries, reduced
-from bench_compare.rounds.lazy import series_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,13 +86,10 @@ def told(
 
 
 def _held(side: CaseSide, name: str) -> HeldSeries:
-    if len(side.cases) == 1:
-        samples, cuts, times_ns = series_of(side.cases[0].rounds, name)
-        documents: tuple[int, ...] = (len(samples),)
-    else:
-        found = [one for case in side.cases if (one := series_of(case.rounds, name)).samples]
-        documents = tuple(len(one.samples) for one in found)
-        samples, cuts, times_ns = ([*chain.from_iterable(c)] for c in zip(*found, strict=True))
-    if any(cuts):
-        cuts = [min(cut, one.size - 1) for one, cut in zip(samples, cuts, strict=True)]
-    return HeldSeries(samples, cuts, documents, times_ns)
+    samples, cuts, documents = [], [], []
+    for case in side.cases:
+        held = [one for one in case.rounds if name in one.series and one.series[name].size]
+        samples += [one.series[name] for one in held]
+        cuts += [min(cut_of(one, name).cut, one.series[name].size - 1) for one in held]
+        documents += [len(held)] if held else []
+    return HeldSeries(samples, cuts, tuple(documents))

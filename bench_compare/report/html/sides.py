@@ -14,9 +14,7 @@ import numpy as np
 from bench_schema.document import PAID_ONCE
 
 from bench_compare.report.html.front import floats, short, shortened
-from bench_compare.report.why import clock_mhz
-from bench_compare.rounds.lazy import readings_of
-from bench_compare.rounds.table import READINGS
+from bench_compare.rounds.observations import clock_mhz
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -132,10 +130,6 @@ def _columns(
 def _readings(cases: Sequence[Sequence[Round]]) -> Floats:
     """Rows of warm-up cut, clock before and after (MHz), power (W) and temperature (°C), with a
     column for each round of all cases; where no device said anything, only the cut."""
-    known = readings_of(cases)
-    if known is not None:
-        table, told = known
-        return floats(table if told else table[:, :1]).round(1).T
     told = False
     rows: list[tuple[float | None, ...]] = []
     for one in itertools.chain.from_iterable(cases):
@@ -144,7 +138,7 @@ def _readings(cases: Sequence[Sequence[Round]]) -> Floats:
         heat = (None, None) if after is None else (after.power_w, after.temperature_c)
         cut = max(one.cut.values(), default=0)
         rows.append((cut, clock_mhz(before), clock_mhz(after), *heat))
-    table = np.array(rows, float).reshape(-1, READINGS)
+    table = np.array(rows, float).reshape(-1, 5)
     return floats(table if told else table[:, :1]).round(1).T
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from bench_schema.packing import FORMULA_STARTS
 
 from bench_compare.model import Verdict, View
-from bench_compare.report import csv_text
 from tests.bench_compare.comparison.compositions import composed
 from tests.bench_compare.report.shown import render
 
@@ -53,10 +52,3 @@ def test_rows_from_columns_are_those_of_each_metric():
         _, comparison = composed(seed)
         alone = [replace(case, metrics=dict(case.metrics)) for case in comparison.cases]
         assert render("csv", comparison) == render("csv", replace(comparison, cases=alone))
-
-
-def test_rows_are_the_same_however_many_processes_make_them(monkeypatch):
-    _, comparison = composed(3)
-    whole = render("csv", comparison)
-    monkeypatch.setattr(csv_text, "LEAST_SHARE", 1)
-    assert whole == render("csv", comparison)

@@ -6,11 +6,9 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from bench_schema import files
 
 from bench_compare.comparison.compare import compare
 from bench_compare.comparison.judging.results import NUMBERS, values_of
-from bench_compare.input import large, load
 from bench_compare.metrics import PHASES
 from bench_compare.model import Side, Source, Verdict
 from bench_compare.policy import Policy
@@ -42,10 +40,10 @@ def unlike(document):
         [
             lambda one: one,
             lambda one: replace(one, rounds=one.rounds[1:]),
-            lambda one: replace(one, rounds=[quiet(each) for each in one.rounds]),
+            lambda one: replace(one, rounds=tuple(map(quiet, one.rounds))),
             lambda one: replace(one, init={n: v for n, v in one.init.items() if n != "plan_ns"}),
-            lambda one: replace(one, rounds=[cut(each) for each in one.rounds]),
-            lambda one: replace(one, rounds=[], init={}),
+            lambda one: replace(one, rounds=tuple(map(cut, one.rounds))),
+            lambda one: replace(one, rounds=(), init={}),
         ]
     )
     return replace(
@@ -65,16 +63,6 @@ def cut(one):
 def documents():
     first, second = html_size.documents(24, 60)
     return first, unlike(second)
-
-
-def test_a_document_read_as_columns_makes_the_same_panels(documents, tmp_path, monkeypatch):
-    monkeypatch.setattr(load, "LARGE_BYTES", 1)
-    monkeypatch.setattr(large, "LEAST_BYTES", 1)
-    paths = [tmp_path / "a.json", tmp_path / "b.json"]
-    for path, one in zip(paths, documents, strict=True):
-        files.save(path, one)
-    found = large.read_large(paths)
-    assert panels(compared(documents)) == panels(compared([found[path] for path in paths]))
 
 
 def test_a_phase_is_told_once_by_its_metric_or_by_its_side(documents):

@@ -15,7 +15,6 @@ from bench_compare.statistics.samples import (
     rectangles,
     round_statistics,
     section_variance,
-    trimmed,
 )
 
 SERIES = st.lists(
@@ -42,10 +41,6 @@ def test_rectangles_hold_every_sample_that_is_not_in_an_empty_series(series):
     assert sum(rows.size for _, rows in parts) == sum(one.size for one in series)
     for index, rows in parts:
         assert all((series[i] == row).all() for i, row in zip(index, rows, strict=True))
-
-
-def test_the_cut_takes_the_leading_samples():
-    assert [one.tolist() for one in trimmed([np.array([9, 9, 1, 2])], [2])] == [[1, 2]]
 
 
 def test_an_even_count_has_the_geometric_mean_of_the_middle_two():
