@@ -87,7 +87,7 @@ class SideRounds:
 def gather(sides: Sides) -> SideRounds:
     """Read all rounds of a side once."""
     found: dict[str, list[tuple[np.ndarray, SampleTable]]] = defaultdict(list)
-    numbers: dict[str, list[tuple[int, int, int, float]]] = defaultdict(list)
+    numbers: dict[str, list[np.ndarray]] = {name: [] for name in PER_ROUND}
     rows = (
         (row, case, source)
         for row, side in enumerate(sides)
@@ -106,14 +106,18 @@ def gather(sides: Sides) -> SideRounds:
                         entry = (row, source, one.index, cut.cut, cut.not_warm, clock)
                         entries[name].append(entry)
                         samples[name].append(values)
-            for name, reading in PER_ROUND.items():
-                read = enumerate(reading.read(case))
-                numbers[name] += [(row, source, place, value) for place, value in read]
+        for name, reading in PER_ROUND.items():
+            told = [
+                (row, source, place, value)
+                for row, case, source in block
+                for place, value in enumerate(reading.read(case))
+            ]
+            numbers[name].append(np.array(told, NUMBER))
         for name, some in entries.items():
             found[name].append((np.array(some, ROUND), SampleTable.of(samples[name])))
     return SideRounds(
         height=len(sides),
-        numbers={name: np.array(some, NUMBER) for name, some in numbers.items()},
+        numbers={n: np.concatenate([*some, np.empty(0, NUMBER)]) for n, some in numbers.items()},
         samples={name: _joined(some) for name, some in found.items()},
     )
 
@@ -193,7 +197,7 @@ def sampled(side: SideRounds, name: str) -> tuple[ObservationMatrix, SeriesRound
 def per_round(side: SideRounds, metric: Metric) -> ObservationMatrix:
     """Return the values of a metric that has one number a round."""
     assert isinstance(metric.reading, PerRound), "of another kind"
-    found = side.numbers.get(metric.name, np.empty(0, NUMBER))
+    found = side.numbers[metric.name]
     lifted = np.maximum(found["value"], metric.reading.least)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.asarray(np.where(lifted > 0, np.log(lifted), np.nan))

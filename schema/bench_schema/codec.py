@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import re
 import sys
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 # their bits (0.02 s), and only if those of a NaN or an infinity show up in it (or bytes that happen
 # to look like them) is it walked over.
 
+T = TypeVar("T")
 Path: TypeAlias = tuple[str | int, ...]
 
 NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
@@ -97,9 +99,6 @@ def _inside(value: Any) -> Iterable[tuple[str | int, Any]]:
     return ()
 
 
-T = TypeVar("T")
-
-
 # --- values from text ---
 
 
@@ -126,8 +125,23 @@ def _stored(cases: Iterable[Case], where: str) -> tuple[Case, ...]:
     made = []
     for index, case in enumerate(cases):
         check_rounds(case, f"{where}: cases[{index}]")
-        made.append(dataclasses.replace(case, rounds=StoredRounds.of(case.rounds)))
+        made.append(
+            dataclasses.replace(
+                case,
+                rounds=StoredRounds.of(case.rounds),
+                graph=_shared(case.graph),
+                outcome=_shared(case.outcome),
+                work=_shared(case.work),
+                engine=sys.intern(case.engine),
+            )
+        )
     return tuple(made)
+
+
+@functools.lru_cache(1 << 17)
+def _shared(value: T) -> T:
+    """Return one object for equal ones: documents of one suite share their graphs."""
+    return value
 
 
 def parse(data: bytes, where: str) -> Any:
