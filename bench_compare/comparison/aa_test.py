@@ -11,7 +11,6 @@ import numpy as np
 from bench_schema.units import share_text
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.judging.results import values_of
 from bench_compare.errors import InputError
 from bench_compare.input.sides import refuse_twice
 from bench_compare.metrics import GATES
@@ -88,10 +87,10 @@ STEPS = (0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 
 def _least_threshold(found: Comparison) -> float:
     """The logarithm within which nine of ten cases of a split are the same, and nearly all of their
     ratios lie, with `DOCUMENTS` a side; infinite where no case has an interval."""
-    cases = found.cases
-    numbers = values_of([case.metrics for case in cases], [case.gate for case in cases])
+    gates = [case.gate_metric for case in found.cases if case.gate_metric is not None]
+    numbers = np.array([(one.ratio, one.ci_low, one.ci_high) for one in gates], float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios, low, high = np.log(numbers[2:5])
+        ratios, low, high = np.log(numbers.reshape(-1, 3).T)
     known = np.isfinite(low + high)
     if not known.any():
         return math.inf

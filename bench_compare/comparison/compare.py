@@ -27,8 +27,8 @@ from bench_compare.comparison.judging.estimates import (
     comparison_inputs,
     measure,
 )
+from bench_compare.comparison.judging.judge import CaseMetrics, Tested, judged
 from bench_compare.comparison.judging.left_out import with_left_out
-from bench_compare.comparison.judging.results import CaseMetrics, Tested, judged
 from bench_compare.comparison.judging.suite import (
     between_document_warnings,
     movements,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.comparison.judging.results import Results
+    from bench_compare.comparison.judging.judge import Judged
     from bench_compare.input.align import Pair
     from bench_compare.model import Change, Note, Side, SideName
     from bench_compare.policy import Policy
@@ -227,7 +227,7 @@ class Match:
     measured: Mapping[str, MeasuredMetric | ExactMeasured]
     judged: Mapping[str, MeasuredMetric | ExactMeasured]
     """The same with documents that `measured` leaves out, for the verdicts of cases."""
-    results: Mapping[str, Results]
+    results: Mapping[str, Judged]
 
 
 def compare(
@@ -382,7 +382,7 @@ def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
 
 def _headline(
     pair: Pair,
-    decided: tuple[Results, int] | None,
+    decided: tuple[Judged, int] | None,
     became: Sequence[Change],
     notes: Sequence[Note],
 ) -> tuple[Verdict, Callable[[], str]]:
@@ -395,14 +395,14 @@ def _headline(
     if decided is None:
         return Verdict.UNMEASURED, partial(str, "no metric that decides was measured on both sides")
     results, row = decided
-    verdict = results.verdicts[row]
+    verdict = results.verdict(row)
     if became and verdict not in WORSENED:
         return became[0].verdict, partial(str, became[0].reason)
     return verdict, partial(_measured_reason, results, row, became, notes)
 
 
 def _measured_reason(
-    results: Results, row: int, became: Sequence[Change], notes: Sequence[Note]
+    results: Judged, row: int, became: Sequence[Change], notes: Sequence[Note]
 ) -> str:
     texts = [results.reason(row), *(f"{change.verdict}: {change.reason}" for change in became)]
     modes = [note.side for note in notes if note.kind == "bimodal"]

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from bench_schema.units import change_words, share_text
 
-from bench_compare.comparison.judging.results import verdict_of
 from bench_compare.comparison.regressions import WORSENED
 from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, Conclusion, Verdict
@@ -124,9 +123,7 @@ def _doubts(comparison: Comparison) -> Iterator[str]:
                 for case in comparison.cases
                 if case.gate is not None and case.other_label == side.label
             ]
-            verdicts = {
-                verdict_of(one.metrics, one.gate) for one in measured if one.gate is not None
-            }
+            verdicts = {one.gate_metric.verdict for one in measured if one.gate_metric}
             if verdicts == {Verdict.UNCLEAR}:
                 yield f"{side.label}: {_all_unclear(measured)}" if many else _all_unclear(measured)
             elif suspects := [case for case in measured if case.is_suspect]:

@@ -127,7 +127,7 @@ def _checked_share(case: Case) -> float:
 
 def _looser(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[str]:
     before, after = _tolerances(base), _tolerances(other)
-    for name in before.keys() & after.keys():
+    for name in (name for name in before if name in after):
         for kind, least, most in zip(("rtol", "atol"), before[name], after[name], strict=True):
             if most > LOOSER * least:
                 yield f"the {kind} of {name} grew from {least:.2g} to {most:.2g}"
@@ -147,7 +147,7 @@ def _tolerances(validations: Sequence[Validation]) -> dict[str, tuple[float, flo
 def _grown(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[str]:
     """An error that is within its tolerance and grew by `ERROR_GROWTH`."""
     before, after = _errors(base), _errors(other)
-    for name in before.keys() & after.keys():
+    for name in (name for name in before if name in after):
         least, most = before[name], after[name]
         if most > 0 and most >= ERROR_GROWTH * least:
             yield f"the error of {name} grew from {least:.2g} to {most:.2g} within its tolerance"

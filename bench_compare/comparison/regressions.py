@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from bench_schema.units import change_words
 
 from bench_compare.comparison.circumstances.settings import DEVICE_LIMITS, mixed
-from bench_compare.comparison.judging.results import verdict_of
 from bench_compare.metrics import METRICS, PHASES, Rate
 from bench_compare.model import BadNews, Verdict
 from bench_compare.policy import ALWAYS_BAD, SUITE
@@ -216,11 +215,10 @@ def beside_warnings(cases: Sequence[CaseComparison], policy: Policy) -> Iterator
     worse: dict[str, dict[str, list[CaseComparison]]] = defaultdict(lambda: defaultdict(list))
     told = [name for name in TOLD if name not in policy.fail_on]
     for case in cases:
-        gate = None if case.gate is None else verdict_of(case.metrics, case.gate)
-        if gate is None or gate in WORSENED:
+        if case.gate_metric is None or case.gate_metric.verdict in WORSENED:
             continue
         for name in told:
-            if verdict_of(case.metrics, name) in WORSENED:
+            if name in case.metrics and case.metrics[name].verdict in WORSENED:
                 worse[case.other_label][name].append(case)
     for label, metrics in worse.items():
         parts = []

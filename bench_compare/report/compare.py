@@ -11,7 +11,6 @@ from bench_schema.names import safe
 from bench_schema.units import change_text, interval_text, is_too_noisy
 
 from bench_compare.comparison.conclusion import conclude
-from bench_compare.comparison.judging.results import every_comparison, known, stretches
 from bench_compare.metrics import METRICS
 from bench_compare.model import MetricComparison, Verdict
 from bench_compare.report import words
@@ -38,9 +37,8 @@ from bench_compare.report.model import (
 from bench_compare.report.rows import QUIET, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_compare.comparison.judging.results import Results
     from bench_compare.model import (
         BadNews,
         CaseComparison,
@@ -311,11 +309,10 @@ def _side(side: Side) -> dict[str, Any]:
 
 
 def _cases(cases: Sequence[CaseComparison]) -> list[dict[str, Any]]:
-    every = every_comparison([case.metrics for case in cases])
-    return [_case(*one) for one in zip(cases, every, strict=True)]
+    return [_case(case) for case in cases]
 
 
-def _case(case: CaseComparison, metrics: Mapping[str, MetricComparison]) -> dict[str, Any]:
+def _case(case: CaseComparison) -> dict[str, Any]:
     detail = case.detail
     return {
         "id": case.id,
@@ -334,7 +331,7 @@ def _case(case: CaseComparison, metrics: Mapping[str, MetricComparison]) -> dict
         "changes": [{"verdict": c.verdict.value, "reason": c.reason} for c in case.changes],
         "metrics": {
             name: dict(zip(METRIC_FIELDS, metric_values(metric), strict=True))
-            for name, metric in metrics.items()
+            for name, metric in case.metrics.items()
         },
         "notes": [_values(note) for note in case.notes],
         "detail": None
@@ -385,7 +382,7 @@ def records_of(comparison: Comparison, view: View) -> Records:
 
     def groups(part: range) -> Iterator[tuple[Sequence[Any], Iterable[Sequence[Any]]]]:
         some = cases[part.start : part.stop]
-        for case, cells in zip(some, _metric_cells(some), strict=True):
+        for case in some:
             first = (
                 *(case.id, case.verdict.value, case.name),
                 " ".join(f"{k}={v}" for k, v in case.variant.items()),
@@ -396,7 +393,7 @@ def records_of(comparison: Comparison, view: View) -> Records:
                 unfinished[case.other_label],
                 str(case.id in allowed).lower(),
             )
-            yield first, cells or [NO_METRIC]
+            yield first, [_cells(m) for m in case.metrics.values()] or [NO_METRIC]
 
     # It stands in each row: ten thousand of them in as many rows would be gigabytes.
     texts = [
@@ -425,49 +422,14 @@ def records_of(comparison: Comparison, view: View) -> Records:
 NO_METRIC = ("",) * len(METRIC_HEADS)
 
 
-def _metric_cells(cases: Sequence[CaseComparison]) -> Iterator[list[tuple[Any, ...]]]:
-    """Of each case the cells of each of its metrics."""
-    for metrics, place in stretches([case.metrics for case in cases]):
-        if place is None:
-            for each in metrics:
-                cells = []
-                for m in each.values():
-                    row = METRICS[m.metric]
-                    numbers = (m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.p, m.q)
-                    rounds = (m.base_rounds, m.other_rounds, m.unit)
-                    cells.append(
-                        (
-                            *(m.metric, row.unit, *numbers, m.verdict.value, m.threshold_ratio),
-                            *(*rounds, str(m.provisional).lower(), m.rounds_needed),
-                            m.seen_ratio if row.better == "lower" else None,
-                        )
-                    )
-                yield cells
-            continue
-        results, where = place
-        columns = [_cells_of_column(name, one, where) for name, one in results.items()]
-        yield from ([one for one in row if one is not None] for row in zip(*columns, strict=True))
-
-
-def _cells_of_column(name: str, results: Results, rows: slice) -> list[tuple[Any, ...] | None]:
-    """The same of one metric of neighbouring cases; None where a case has no such metric."""
-    told, metric = results.columns.part(rows), METRICS[name]
-    base, other, ratio, low, high, q, threshold = map(known, told.values)
-    seen = results.seen[rows] if metric.better == "lower" else [None] * len(base)
-    verdicts = results.verdicts[rows]
-    numbers = zip(base, other, ratio, low, high, known(told.p), q, strict=True)
-    columns = zip(
-        results.held[rows], numbers, verdicts, threshold, told.standings, seen, strict=True
+def _cells(m: MetricComparison) -> tuple[Any, ...]:
+    row = METRICS[m.metric]
+    return (
+        *(m.metric, row.unit, m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.p, m.q),
+        *(m.verdict.value, m.threshold_ratio, m.base_rounds, m.other_rounds, m.unit),
+        *(str(m.provisional).lower(), m.rounds_needed),
+        m.seen_ratio if row.better == "lower" else None,
     )
-    return [
-        (
-            *(name, metric.unit, *seven, verdict.value, limit, left, right, unit),
-            *(str(provisional).lower(), needed, size),
-        )
-        if held
-        else None
-        for held, seven, verdict, limit, (left, right, unit, provisional, needed), size in columns
-    ]
 
 
 # JUnit

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.names import safe
 from bench_schema.units import NOTHING, change_text, change_with_interval, is_too_noisy, value_text
 
-from bench_compare.comparison.judging.results import is_provisional, verdict_of
-from bench_compare.comparison.judging.verdict import LEAST_UNITS
+from bench_compare.comparison.judging.moves import LEAST_UNITS
 from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, Verdict
 from bench_compare.report.rows import QUIET
@@ -228,12 +227,8 @@ def case_name(case: CaseComparison) -> str:
 
 def provisional(case: CaseComparison) -> bool:
     """Whether the headline is that of a metric, which rests on fewer rounds than it should."""
-    metrics, gate = case.metrics, case.gate
-    return (
-        gate is not None
-        and verdict_of(metrics, gate) is case.verdict
-        and is_provisional(metrics, gate)
-    )
+    gate = case.gate_metric
+    return gate is not None and gate.verdict is case.verdict and gate.provisional
 
 
 def allowed_cases(comparison: Comparison) -> frozenset[str]:

@@ -625,7 +625,7 @@ def answered(seed, bad, folder, trouble=None, loud=False):
     words += policy_of(random, plan, folder)
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        code = main([*words, "--all" if loud else "-q"])
+        code = main([*words, "--all" if loud else "-q", "--json", str(folder / "answer.json")])
     return World(seed, plan, tuple(words), code, said.getvalue())
 
 

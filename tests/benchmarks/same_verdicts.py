@@ -68,7 +68,7 @@ def answers(checkout: Path, commands: list[list[str]], folder: Path) -> list[int
     path = os.pathsep.join([str(checkout), str(checkout / "schema")])
     done = subprocess.run(
         [sys.executable, "-c", ANSWER, str(folder)],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
         input=json.dumps(commands),
         capture_output=True,
         text=True,

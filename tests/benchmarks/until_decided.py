@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.estimate import looks
 
-from bench_compare.comparison.judging.verdict import Move, judge
+from bench_compare.comparison.judging.moves import Move, judge
 from bench_compare.statistics.columns import Columns
 from bench_compare.statistics.discovery import false_discovery
 from bench_compare.statistics.intervals import estimate

@@ -11,11 +11,10 @@ from bench_schema.identity import engine_name
 from bench_schema.units import NOTHING, change_words, is_too_noisy, share_text, size_text
 
 from bench_compare.comparison.judging.estimates import MeasuredMetric
-from bench_compare.comparison.judging.results import UNITS, is_raw, seen_of
-from bench_compare.comparison.judging.verdict import Move, raw_moves, words
-from bench_compare.metrics import PerRound, Sampled
+from bench_compare.comparison.judging.moves import Move, raw_moves, words
+from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CommonMovement, Sensitivity, SuiteNumber, Verdict
-from bench_compare.statistics.intervals import ROUND, take
+from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND, take
 from bench_compare.statistics.layers import of_rows
 from bench_compare.statistics.suite import Shift, suite
 from bench_compare.statistics.variances import pooled_variance
@@ -230,7 +229,8 @@ def common_unit(found: Estimates) -> Unit:
     """What most cases have as their unit."""
     kind = int(np.bincount(found.unit).argmax())
     single = found.single.sum() * 2 > len(found.single)
-    return "iteration" if single else UNITS.get(kind, "round")
+    by_kind: dict[int, Unit] = {PAIR: "pair", DOCUMENT: "document"}
+    return "iteration" if single else by_kind.get(kind, "round")
 
 
 def _judge(measured: MeasuredMetric, found: Shift, policy: Policy) -> tuple[Verdict, str]:
@@ -280,10 +280,11 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
             continue
         sizes, hidden, limit = [], [], BLIND_RATIO
         for case in of_side:
-            seen = None if case.gate is None else seen_of(case.metrics, case.gate)
+            gate_metric = case.gate_metric
+            seen = None if gate_metric is None else gate_metric.seen_ratio
             sizes.append(math.inf if seen is None else seen)
-            if case.gate_metric is not None:
-                limit = max(limit, BEYOND * (1 + case.gate_metric.threshold_ratio))
+            if gate_metric is not None:
+                limit = max(limit, BEYOND * (1 + gate_metric.threshold_ratio))
             if case.verdict in SILENT:  # a verdict hides nothing, and opens no other case's eyes
                 hidden.append(sizes[-1])
         most = _reached(hidden, MOST_SHARE) if hidden else 1.0
@@ -311,8 +312,14 @@ def _sentence(
 ) -> str:
     """`unseen`: cases that could hide a slow-down by `limit`, where these are too many;
     `most`: the slow-down that nine of ten cases would have shown."""
-    raw = sum(is_raw(case.metrics, case.gate) for case in cases if case.gate is not None)
-    if 2 * raw > len(cases):
+    raw = [
+        case
+        for case in cases
+        if case.gate_metric is not None
+        and case.gate_metric.unit == "summary"
+        and METRICS[case.gate_metric.metric].gates
+    ]
+    if 2 * len(raw) > len(cases):
         return "summaries without samples do not tell which slow-downs would have been seen"
     if unseen:
         share = f" in {unseen} of {len(cases)} cases" if len(cases) > 1 else ""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bench_compare.comparison.judging.results import values_of
 from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, RANK, Verdict
 from bench_compare.report import words
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_compare.model import CaseComparison, Comparison, View
+    from bench_compare.model import CaseComparison, Comparison, MetricComparison, View
 
 Floats: TypeAlias = "npt.NDArray[np.float32]"
 
@@ -34,7 +33,7 @@ DIGITS = 6
 """Significant digits of single numbers in the page."""
 
 NUMBERS = ("base", "other", "ratio", "low", "high", "q")
-"""Of the metric that decides: the first of `ResultColumns.values`."""
+"""The first rows of `numbers_of`, for the metric that decides."""
 WORDS: dict[str, Callable[[CaseComparison], str]] = {
     "family": lambda case: case.family,
     "dtype": lambda case: case.data_type,
@@ -73,12 +72,24 @@ def floats(
         return np.array(rows, dtype=np.float64).astype(np.float32)
 
 
+def numbers_of(metrics: Sequence[MetricComparison | None]) -> npt.NDArray[np.float64]:
+    """Base, other, ratio, both ends of its interval, q and threshold: a row each, NaN where not
+    known."""
+    rows = [
+        (None,) * 7
+        if m is None
+        else (m.base, m.other, m.ratio, m.ci_low, m.ci_high, m.q, m.threshold_ratio)
+        for m in metrics
+    ]
+    return np.ascontiguousarray(np.array(rows, float).reshape(-1, 7).T)
+
+
 def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
     """Plain values; `chunk` is the number of cases in one block of details. A column is not there
     yet, which is made together with the blocks: "why"."""
     cases, allowed = comparison.cases, words.allowed_cases(comparison)
     noted = [tuple(dict.fromkeys([note.kind for note in case.notes])) for case in cases]
-    gates = values_of([case.metrics for case in cases], [case.gate for case in cases])
+    gates = numbers_of([case.gate_metric for case in cases])
     thresholds = np.unique(gates[-1][~np.isnan(gates[-1])])
     return {
         "title": words.title(comparison),

@@ -10,14 +10,8 @@ from bench_schema.units import change_words
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_compare.comparison.judging.verdict import (
-    Evidence,
-    Move,
-    exact_move,
-    judge,
-    reason,
-    words,
-)
+from bench_compare.comparison.judging.moves import Move, exact_move, judge, words
+from bench_compare.comparison.judging.reasons import Evidence, reason
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict
 from bench_compare.statistics.intervals import estimate

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.judging.results import NUMBERS, values_of
 from bench_compare.metrics import PHASES
-from bench_compare.model import Side, Source, Verdict
+from bench_compare.model import Side, Source
 from bench_compare.policy import Policy
 from bench_compare.report.html import details
 from tests.bench_compare.report.unblock import unblocked
@@ -79,22 +78,3 @@ def test_a_phase_is_told_once_by_its_metric_or_by_its_side(documents):
                 )
     assert phases == set(few[0]["sides"][0]["init"]) <= set(PHASES)
     assert [400_000] * 24 == [panel["sides"][0]["init"]["load_ns"] for panel in few]
-
-
-def test_numbers_of_the_metric_that_decides_are_those_of_its_result(documents):
-    cases = compared(documents).cases
-    gates = [case.gate for case in cases]
-    told = values_of([case.metrics for case in cases], gates)
-    results = [case.gate_metric for case in cases]
-    assert (NUMBERS, len(cases)) == told.shape
-    assert [None if one is None else one.base for one in results] == [
-        None if value != value else value for value in told[0].tolist()
-    ]
-    assert None in gates
-
-
-def test_numbers_of_results_written_down_by_hand(make):
-    cases = [make.row(1, "g", Verdict.SAME, 1.0), make.row(2, "h", Verdict.REMOVED)]
-    told = values_of([case.metrics for case in cases], [case.gate for case in cases])
-    assert [20_000.0, 20_000.0, 1.0] == told[:3, 0].tolist()
-    assert (told[:, 1] != told[:, 1]).all()

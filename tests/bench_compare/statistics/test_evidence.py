@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_compare.comparison.judging.verdict import Move, judge
+from bench_compare.comparison.judging.moves import Move, judge
 from bench_compare.statistics.columns import Columns
 from bench_compare.statistics.discovery import false_discovery
 from bench_compare.statistics.intervals import DOCUMENT, ROUND, estimate

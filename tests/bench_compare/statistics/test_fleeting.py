@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench_compare.comparison.judging.verdict import Move, judge
+from bench_compare.comparison.judging.moves import Move, judge
 from bench_compare.statistics.columns import Columns
 from bench_compare.statistics.discovery import false_discovery
 from bench_compare.statistics.intervals import estimate

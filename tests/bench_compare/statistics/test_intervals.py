@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bench_compare.comparison.judging.verdict import Move, judge
+from bench_compare.comparison.judging.moves import Move, judge
 from bench_compare.statistics import intervals
 from bench_compare.statistics.arrays import column_median
 from bench_compare.statistics.columns import Columns, single_documents
