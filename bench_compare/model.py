@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -278,9 +277,9 @@ class CaseComparison:
         """Why the verdict is what it is."""
         return self.make_reason()
 
-    @cached_property
+    @property
     def gate_metric(self) -> MetricComparison | None:
-        """Kept, as a page asks for it four times."""
+        """The metric that `verdict` rests on."""
         return None if self.gate is None else self.metrics.get(self.gate)
 
     @property

@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from bench_schema.rounds import StoredRounds
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -23,9 +25,8 @@ OTHERS_S = 0.05
 STEAL_S = 0.02
 SWITCHES = 3
 """Involuntary ones."""
-KEPT = 1 << 18
-"""Cases whose facts are remembered. All cases are read one after another, several times, so a
-smaller memory than that for all of them would not help."""
+KEPT = 1 << 12
+"""Cases of no stored document whose facts are remembered."""
 KINDS = 1024
 """Unlike facts that are kept as one object each."""
 
@@ -64,10 +65,22 @@ class Facts(NamedTuple):
     """Whether a checked iteration had elements outside of the tolerance."""
 
 
-@lru_cache(KEPT)
 def facts(rounds: Sequence[Round]) -> Facts:
-    """Return the facts of the rounds of a case."""
+    """Return the facts of the rounds of a case, which are put together once."""
+    if not isinstance(rounds, StoredRounds):
+        return _of_tuple(tuple(rounds))
+    if not isinstance(rounds.facts, Facts):
+        rounds.facts = _facts(rounds)
+    return rounds.facts
+
+
+def _facts(rounds: Sequence[Round]) -> Facts:
     return _shared(joined([of_round(one) for one in rounds]))
+
+
+@lru_cache(KEPT)
+def _of_tuple(rounds: tuple[Round, ...]) -> Facts:
+    return _facts(rounds)
 
 
 @lru_cache(KINDS)

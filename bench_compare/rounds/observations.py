@@ -32,15 +32,15 @@ CASES_AT_ONCE = 256
 """Cases whose samples are separate arrays at the same time."""
 ROUND = np.dtype(
     [
-        ("case", np.int64),  # row of the comparison
-        ("source", np.int64),  # document, as an index into `Side.sources`
-        ("index", np.int64),  # `Round.index`: equal ones of a document visited all cases together
-        ("cut", np.int64),
+        ("case", np.int32),  # row of the comparison
+        ("source", np.int32),  # document, as an index into `Side.sources`
+        ("index", np.int32),  # `Round.index`: equal ones of a document visited all cases together
+        ("cut", np.int32),
         ("not_warm", bool),
         ("clock_mhz", float),  # mean of before and after the round; NaN: unknown
     ]
 )
-NUMBER = np.dtype([("case", np.int64), ("source", np.int64), ("index", np.int64), ("value", float)])
+NUMBER = np.dtype([("case", np.int32), ("source", np.int32), ("index", np.int32), ("value", float)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ def observation_matrix(
     case: Ints, source: Ints, index: Ints, values: Array, height: int
 ) -> ObservationMatrix:
     """Scatter one value a round into a matrix with a column for each (document, round index)."""
-    code = source * (1 << 32) + index
+    code = source.astype(np.int64) * (1 << 32) + index
     columns, place = np.unique(code, return_inverse=True)
     matrix = np.full((height, len(columns)), np.nan)
     matrix[case, place.ravel()] = values

@@ -132,7 +132,9 @@ def _stored(cases: Iterable[Case], where: str) -> tuple[Case, ...]:
                 graph=_shared(case.graph),
                 outcome=_shared(case.outcome),
                 work=_shared(case.work),
+                id=sys.intern(case.id),
                 engine=sys.intern(case.engine),
+                stopped_by=case.stopped_by and sys.intern(case.stopped_by),
             )
         )
     return tuple(made)

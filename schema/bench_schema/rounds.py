@@ -33,10 +33,12 @@ _unpack = msgspec.msgpack.Decoder(
 class StoredRounds(Sequence[Round]):
     """Rounds that are valid, in the order of the document."""
 
-    __slots__ = ("_count", "_packed")
+    __slots__ = ("_count", "_packed", "facts")
 
     def __init__(self, packed: bytes, count: int) -> None:
         self._packed, self._count = packed, count
+        self.facts: object = None
+        """A reader's summary of the rounds, so that it need not build them again."""
 
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> StoredRounds:
