@@ -294,6 +294,7 @@ POWER_Z = 1.2816
 DISCOVERY_Z = 3.5401
 """Two-sided 0.04 %: about 2 % after false-discovery control where one case in fifty moves."""
 SAME_Z = 1.6449
+INTERVAL_Z = 1.96
 MOST_ROUNDS = 1000
 
 
@@ -317,5 +318,8 @@ def rounds_needed(found: Estimates, limit: Array) -> Array:
         distance = np.where(moved, size, limit - size)
         z = np.where(moved, DISCOVERY_Z, same_z) + POWER_Z
         needed = np.ceil(2 * s2 * (z / distance) ** 2)
+        # A move's interval must also lie beyond half of the threshold (`moves.HALF`).
+        beyond = np.ceil(2 * s2 * ((INTERVAL_Z + POWER_Z) / (size - limit / 2)) ** 2)
+        needed = np.where(moved, np.maximum(needed, beyond), needed)
         more = np.maximum(needed - least, 1)
     return np.asarray(np.where(needed <= MOST_ROUNDS, more, np.nan))

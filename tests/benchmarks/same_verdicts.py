@@ -4,7 +4,8 @@
 
 CHECKOUT is a folder with the other version. Half of the worlds have bad news in them
 (`tests.bench_compare.worlds`); the stored documents of `tests/data` are compared with each other,
-too. Exit codes, verdicts, reasons and numbers of every case are held against each other.
+and so are documents whose changes are as large as their noise. Exit codes, verdicts, reasons and
+numbers of every case are held against each other.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from itertools import permutations
 from pathlib import Path
 
 import numpy as np
+from bench_schema.files import save
 
+from tests.bench_compare.build import case, document
 from tests.bench_compare.worlds import drawn, policy_of, words_of, written
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +57,29 @@ def worlds(folder: Path, count: int) -> list[list[str]]:
         here.mkdir(parents=True)
         words = words_of(random, plan, written(random, plan, here))
         found.append([*words, *policy_of(random, plan, here)])
+    return found
+
+
+def scattered(random, shift):
+    """Five rounds that scatter by 0.8 %, samples by 0.5 %."""
+    levels = 1e6 * np.exp(shift + random.normal(0, 0.008, (5, 1)))
+    return np.rint(levels * np.exp(random.normal(0, 0.005, (5, 20)))).astype(np.int64)
+
+
+def noisy(folder: Path, count: int) -> list[list[str]]:
+    """Two documents of 40 cases each, whose changes are about as large as noise and threshold."""
+    found = []
+    for seed in range(count):
+        random = np.random.default_rng(seed)
+        paths = []
+        shifts = random.normal(0, 0.015, 40)
+        for side in (0, 1):
+            cases = [
+                case(f"g{n}", scattered(random, side * shift)) for n, shift in enumerate(shifts)
+            ]
+            paths.append(folder / f"noisy{seed}_{side}.json")
+            save(paths[-1], document(cases, f"side {side}", f"run {seed} {side}"))
+        found.append(list(map(str, paths)))
     return found
 
 
@@ -94,21 +120,35 @@ def differences(first, second, where=""):
         yield where, first, second
 
 
+def verdict_changes(first, second):
+    """Each verdict of a metric that is another one, with how far its interval reaches."""
+    for one, two in zip(first.get("cases", ()), second.get("cases", ()), strict=False):
+        for name, before in one["metrics"].items():
+            after = two["metrics"].get(name, {"verdict": "gone"})
+            if before["verdict"] != after["verdict"]:
+                ends = [before["ci_low"] or 1, 1 / (before["ci_high"] or 1)]
+                half = math.sqrt(1 + before["threshold_ratio"])
+                nearer = "nearer than half of the threshold" if max(ends) < half else "beyond"
+                yield f"{name}: {before['verdict']} -> {after['verdict']}, interval {nearer}"
+
+
 def main(argv: list[str]) -> int:
     words = dict(zip(argv[1::2], argv[2::2], strict=True))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(words.get("--keep", temporary)).resolve()
-        commands = [*worlds(folder / "worlds", int(words.get("--worlds", 300))), *stored()]
+        count = int(words.get("--worlds", 300))
+        commands = [*worlds(folder / "worlds", count), *stored(), *noisy(folder, count // 10)]
         sides = [folder / "other", folder / "this"]
         codes = [
             answers(checkout, commands, side)
             for checkout, side in zip((Path(argv[0]).resolve(), ROOT), sides, strict=True)
         ]
-        kinds, unlike, cases = Counter(), 0, 0
+        kinds, moved, unlike, cases = Counter(), Counter(), 0, 0
         for number, command in enumerate(commands):
             texts = [side / f"{number}.json" for side in sides]
             trees = [json.loads(one.read_bytes()) if one.exists() else {} for one in texts]
             cases += len(trees[1].get("cases", ()))
+            moved.update(verdict_changes(*trees))
             found = list(differences(*trees))
             if codes[0][number] != codes[1][number]:
                 found.insert(0, ("exit code", codes[0][number], codes[1][number]))
@@ -116,6 +156,8 @@ def main(argv: list[str]) -> int:
             kinds.update(where.split("[")[0] + where.rpartition("]")[2] for where, *_ in found)
             for place, one, two in found[:3]:
                 print(f"{number} {place}: {one!r} -> {two!r}   {' '.join(command)[:300]}")
+    for change, number in moved.items():
+        print(f"  {change}: {number}")
     print(f"{len(commands)} comparisons of {cases} cases: {unlike} differ {dict(kinds)}")
     return int(bool(unlike))
 

@@ -29,6 +29,10 @@ class Move(IntEnum):
     UNKNOWN = 3
 
 
+HALF = 0.5
+"""Share of the threshold that the 95 % interval of a move must lie beyond. A ratio at the threshold
+whose interval nearly reaches 1 may well be no change of interest: −1.0 % ± 0.6 of two identical
+runs."""
 LEAST_UNITS = 3
 """Below three units a side the variance itself is a guess: provisional."""
 
@@ -38,14 +42,16 @@ def judge(
 ) -> npt.NDArray[np.int64]:
     """A `Move` for each case; `limit` is log(1 + threshold).
 
-    Up and down: significant after false-discovery control, at least the threshold, beyond what all
-    cases share (`Estimates.common`), beyond what a run that stops when decided must show
-    (`Estimates.sure`), and beyond what the clock tells apart (`resolution`). Same: the 90 %
-    interval lies within the threshold (two one-sided tests at 5 %). Else unclear.
+    Up and down: significant after false-discovery control, at least the threshold, an interval
+    beyond half of the threshold, beyond what all cases share (`Estimates.common`), beyond what a
+    run that stops when decided must show (`Estimates.sure`), and beyond what the clock tells apart
+    (`resolution`). Same: the 90 % interval lies within the threshold (two one-sided tests at 5 %).
+    Otherwise unclear.
     """
     least = _least(found, limit, resolution)
     with np.errstate(invalid="ignore"):
         moved = (q <= alpha) & (np.abs(found.shift) >= least)
+        moved &= np.maximum(found.low, -found.high) >= HALF * limit
         same = (found.same_low >= -limit) & (found.same_high <= limit)
     moves = np.where(same, Move.SAME, Move.UNCLEAR)
     moves = np.where(moved, np.where(found.shift > 0, Move.UP, Move.DOWN), moves)
@@ -81,6 +87,8 @@ def seen_shift(
         error = np.sqrt(found.variance) * _spread_doubt(found.dof)
         significant = t_quantile(1 - alpha / max(tests, 1) / 2, found.dof) * error
         least = np.maximum(_least(found, limit, resolution), significant)
+        clear = _spread_doubt(found.dof) * (found.high - found.low) / 2
+        least = np.maximum(least, HALF * limit + np.nan_to_num(clear))
         # What all cases share and what is a case's own may spread more than they were found to.
         shared = t_quantile(1 - COMMON_ALPHA / 2, found.common_dof) ** 2 * found.common_variance
         shared = np.minimum(np.nan_to_num(shared), found.common**2)

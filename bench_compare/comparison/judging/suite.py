@@ -11,7 +11,7 @@ from bench_schema.identity import engine_name
 from bench_schema.units import NOTHING, change_words, is_too_noisy, share_text, size_text
 
 from bench_compare.comparison.judging.estimates import MeasuredMetric
-from bench_compare.comparison.judging.moves import Move, raw_moves, words
+from bench_compare.comparison.judging.moves import HALF, Move, raw_moves, words
 from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CommonMovement, Sensitivity, SuiteNumber, Verdict
 from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND, take
@@ -246,7 +246,8 @@ def _judge(measured: MeasuredMetric, found: Shift, policy: Policy) -> tuple[Verd
     least = limit
     if measured.resolution is not None:  # of the clock, in the middle case
         least = max(limit, float(np.median(measured.resolution[known])))
-    if found.p <= policy.alpha_ratio and abs(found.shift) >= least:
+    beyond = max(found.low, -found.high) >= HALF * limit
+    if found.p <= policy.alpha_ratio and abs(found.shift) >= least and beyond:
         move = 1 if found.shift > 0 else -1
         return words(measured.metric)[move], "environment, or a change of the whole build"
     if found.low >= -limit and found.high <= limit:
