@@ -119,11 +119,8 @@ def read_lines(data: bytes, where: str, damage: list[str]) -> Iterator[Line]:
         elif found is not None:
             yield from _other_than(header, found)
         else:
-            rescued = list(_inside(text, place)) if checked else []
-            yield from (each for line in rescued for each in _other_than(header, line))
-            but = f", but for {len(rescued)} whole records in it" if rescued else ""
             damage.append(
-                f"line {number} of the journal ({len(text)} bytes) is damaged and was left out{but}"
+                f"line {number} of the journal ({len(text)} bytes) is damaged and was left out"
             )
 
 
@@ -183,17 +180,6 @@ def _known(field: str, text: bytes, place: str) -> Line:
     if field not in FIELDS:
         raise SchemaError(place, f"expected an object with one field of {', '.join(FIELDS)}")
     return Line(field, text, place)
-
-
-def _inside(text: bytes, place: str) -> Iterator[Line]:
-    """Whole lines that lost the newline between them, found within a damaged one."""
-    ends = [ending.end() for ending in ENDING.finditer(text)]
-    for opening in OPENING.finditer(text):
-        if opening[1].decode() in FIELDS:
-            end = next((end for end in ends if end > opening.end()), opening.end())
-            found = _checked(text[opening.start() : end], place)
-            if found is not None:
-                yield found
 
 
 PathLike: TypeAlias = str | os.PathLike[str]
