@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.names import cut, safe
 from bench_schema.units import (
     change_text,
     share_text,
@@ -18,12 +20,14 @@ from bench_schema.units import (
 
 from bench_compare.compose.model import IntervalEstimate
 from bench_compare.model import Conclusion
+from bench_compare.report.html.tables import page_of as tables_page
 from bench_compare.report.model import (
     Amount,
     Body,
+    Chart,
     Column,
     Command,
-    Page,
+    Name,
     Payload,
     RatioCell,
     Records,
@@ -40,7 +44,10 @@ if TYPE_CHECKING:
         Composition,
         Configuration,
         ModelTerm,
+        OptionRow,
+        PassPart,
     )
+    from bench_compare.report.model import Page
 
 KIND, VERSION = "bench-compare compose", 1
 MOST_PARTS, MOST_REMARKS = 40, 12
@@ -163,7 +170,7 @@ def report_of(composition: Composition, conclusion: Conclusion) -> Report:
         conclusion=conclusion,
         body=partial(body_of, composition),
         payload=lambda: Payload({"kind": KIND, "version": VERSION, **asdict(composition)}),
-        page=lambda: Page("compose", page_title(composition), page_data(composition)),
+        page=partial(page_of, composition),
         records=partial(records_of, composition),
     )
 
@@ -343,26 +350,147 @@ def checks_table(made: Composition) -> Table:
 
 SAME = 5e-4
 """A ratio that is shown as no change."""
-INTERVALS = {
-    "rounds": "95 % interval of rounds and clock",
-    "documents": "95 % interval of documents and clock",
-    "bracket": "between hot and colder caches",
-    "model": "95 % interval with the model's own error",
-    "none": "",
+BAR = 26
+"""Pixels of a step."""
+KINDS = {
+    "layer": ("layers", "--side-base"),
+    "seam": ("seams: what two neighbours take together, less both alone", "--tone-bad"),
+    "gain": ("seams that save time", "--tone-good"),
+    "conversion": ("conversions of activations", "--tone-odd"),
 }
 
 
-def page_data(composition: Composition) -> dict[str, Any]:
-    """The composition as it is, and a few sentences."""
-    data = asdict(composition)
-    model = data.pop("model")
-    return {
-        **data,
-        "baselineName": composition.baseline_name,
-        "headline": page_title(composition),
-        "intervalWord": INTERVALS[composition.interval],
-        "modelText": "" if model is None else model_sentence(composition.model),
+def page_of(made: Composition) -> Page:
+    """The report with a table of all choices, and charts of the steps and of time and energy."""
+    body = body_of(made)
+    sides = [one for one in (made.chosen, made.baseline) if one is not None and one.parts]
+    charts = [*(_steps(one, place == 0) for place, one in enumerate(sides)), *_front(made)]
+    tables = (*body.tables, choices_table(made))
+    model = model_sentence(made.model)
+    notes = (*body.notes, *([model] if model else []), *(() if made.front else (NO_ENERGY,)))
+    return tables_page(page_title(made), replace(body, notes=notes), tables, charts, {})
+
+
+NO_ENERGY = "Time against energy needs energies: measure with --energy."
+
+
+def _steps(one: Configuration, is_first: bool) -> Chart:
+    """A waterfall: each part begins where the one before ends."""
+    at, bars = 0.0, []
+    for part in one.parts:
+        kind = "gain" if part.kind == "seam" and part.time_ns < 0 else part.kind
+        bars.append((kind, at / 1e3, part.time_ns / 1e3, part))
+        at += part.time_ns
+    labels = [f"{place + 1}. {_part_name(part)}" for place, (*_, part) in enumerate(bars)]
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": title,
+            "marker": {"color": color},
+            "y": [label_text(labels[n]) for n, bar in enumerate(bars) if bar[0] == kind],
+            "base": [bar[1] for bar in bars if bar[0] == kind],
+            "x": [bar[2] for bar in bars if bar[0] == kind],
+            "hovertext": [label_text(bar[3].configuration) for bar in bars if bar[0] == kind],
+        }
+        for kind, (title, color) in KINDS.items()
+        if any(bar[0] == kind for bar in bars)
+    ]
+    layout = {
+        "height": 90 + BAR * len(bars),
+        "barmode": "overlay",
+        "showlegend": True,
+        "xaxis": {"title": {"text": "µs"}, "rangemode": "tozero"},
+        "yaxis": {
+            "autorange": "reversed",
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": [label_text(one) for one in labels],
+        },
     }
+    title = f"Steps of one pass: {one.name}, {time_text(one.time.value)}"
+    return Chart(title, traces, layout, id=f"steps-{one.name}", first=is_first)
+
+
+def _part_name(part: PassPart) -> str:
+    if part.kind == "seam":
+        return f"{part.writer} → {part.layer}"
+    if part.kind == "conversion":
+        return f"{part.name}, {part.writer or 'input'} → {part.layer}"
+    times = f" × {part.count}" if part.count > 1 else ""
+    return part.layer + times
+
+
+def label_text(text: str) -> str:
+    """Cut and escape a label: plotly reads a little HTML in it."""
+    return html.escape(cut(safe(text), LONGEST_LABEL), quote=False)
+
+
+LONGEST_LABEL = 44
+
+
+def _front(made: Composition) -> Iterator[Chart]:
+    """Corners of what can be had: time against energy."""
+    if len(made.front) < 2:
+        return
+    chosen = [point.is_chosen for point in made.front]
+    trace = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": [point.time_ns / 1e3 for point in made.front],
+        "y": [point.energy_j for point in made.front],
+        "hovertemplate": "%{x:.4g} µs, %{y:.4g} J<extra></extra>",
+        "line": {"color": "--soft", "width": 1},
+        "marker": {
+            "size": [13 if one else 8 for one in chosen],
+            "color": ["--side-other" if one else "--side-base" for one in chosen],
+        },
+    }
+    layout = {
+        "height": 300,
+        "xaxis": {"title": {"text": "time, µs"}},
+        "yaxis": {"title": {"text": "energy, J"}},
+    }
+    yield Chart("Time and energy", [trace], layout, "the chosen one is larger", id="front")
+
+
+def choices_table(made: Composition) -> Table:
+    """Each layer with the configuration that it takes; folded, all that were measured for it."""
+    columns = (
+        Column("layer"),
+        Column("runs as"),
+        Column("why"),
+        Column("time", "right", optional=True),
+        Column("against the baseline", "right", optional=True),
+    )
+    rows = []
+    for layer in made.layers:
+        taken = next((one for one in layer.options if one.is_chosen), None)
+        usual = next((one for one in layer.options if one.is_baseline), None)
+        moved = taken is not None and usual is not None and taken is not usual
+        ratio = taken.time.value / usual.time.value if moved and taken and usual else None
+        times = f" × {layer.repeat}" if layer.repeat > 1 else ""
+        cells = (
+            Name(f"{layer.layer}{times}"),
+            layer.chosen or "no choice",
+            layer.reason,
+            Amount(None if taken is None else taken.time.value, "ns"),
+            RatioCell(ratio),
+        )
+        rows.append(ReportRow(cells, details=tuple(map(_option_text, layer.options))))
+    return Table(columns, tuple(rows), title="Choices")
+
+
+def _option_text(one: OptionRow) -> str:
+    facts = [
+        estimate_text(one.time),
+        *([energy_text(one.energy_j)] if one.energy_j is not None else []),
+        *([f"error {one.error:.1e}"] if one.error is not None else []),
+        *(["chosen"] if one.is_chosen else []),
+        *(["baseline"] if one.is_baseline else []),
+        *([f"not chosen: {one.excluded}"] if one.excluded else []),
+    ]
+    return f"{one.configuration}: {', '.join(facts)} ({one.case} in {one.source})"
 
 
 def page_title(composition: Composition) -> str:

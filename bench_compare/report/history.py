@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,14 @@ from bench_schema.units import NOTHING, change_text, change_with_interval, is_to
 
 from bench_compare.history.model import BAD_STATES
 from bench_compare.model import Conclusion
+from bench_compare.report.html.tables import page_of as tables_page
 from bench_compare.report.model import (
+    Amount,
     Body,
+    Chart,
     Column,
     Command,
     Name,
-    Page,
     Payload,
     RatioCell,
     Report,
@@ -36,9 +37,8 @@ if TYPE_CHECKING:
         History,
         LevelChange,
         SeriesInfo,
-        Suggestion,
     )
-    from bench_compare.report.model import Tone
+    from bench_compare.report.model import Page, Tone
 
 KIND, VERSION = "bench-compare history", 1
 DEFAULT_FAIL_ON = frozenset({"new-regression"})
@@ -145,7 +145,7 @@ def report_of(history: History, conclusion: Conclusion) -> Report:
         conclusion=conclusion,
         body=partial(body_of, history),
         payload=lambda: Payload(record(history)),
-        page=lambda: Page("history", f"{headline(history)}: {history.title}", page_data(history)),
+        page=partial(page_of, history),
         suite=partial(suite_of, history),
     )
 
@@ -233,6 +233,8 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
         name=f"{event.id}: {event.sentence}",
         entry=(title, *(line for line in lines if line)),
         details=tuple(details),
+        commands=tuple(Command(one.reason, one.command) for one in event.suggestions),
+        id=event.id,
     )
 
 
@@ -286,98 +288,152 @@ def _failure(events: Sequence[EventInfo], history: History) -> dict[str, Any]:
     }
 
 
-# The page. Points travel as logarithms over the last level in steps of 0.01 %, so that 365
-# documents of 150 series stay small.
+# The page
 
-STEPS = 1e4
+
+CHARTS_OPEN = 12
+"""Series whose charts are open: those that moved last."""
+HEIGHT = 220
 DIGITS = 6
-LEAST_COST = 1.0005
-"""Below it an event's cost for the suite is not told."""
 
 
-def page_data(history: History) -> dict[str, Any]:
-    place = {one.id: number for number, one in enumerate(history.series)}
+def page_of(history: History) -> Page:
+    """The report with a table of all series, and a chart for each."""
+    body = body_of(history)
+    newest = _newest_events(history)
+    order = sorted(history.series, key=lambda one: -newest.get(one.id, -1))
+    charts = [
+        replace(
+            _chart(one, history), first=not place and one.id in newest, open=place < CHARTS_OPEN
+        )
+        for place, one in enumerate(one for one in order if one.points)
+    ]
+    names = {"builds": [f"{build.name}: {', '.join(build.documents)}" for build in history.builds]}
+    tables = (*body.tables, series_table(history))
+    title = f"{headline(history)}: {history.title}"
+    return tables_page(title, body, tables, charts, names)
+
+
+def _newest_events(history: History) -> dict[str, int]:
+    """The build of the newest event of each series."""
+    found: dict[str, int] = {}
+    for event in history.events:
+        for change in event.changes:
+            found[change.series] = max(found.get(change.series, -1), event.build)
+    return found
+
+
+STATE_TONES: dict[str, Tone] = {"slower": "bad", "faster": "good", "unclear": "open"}
+
+
+def series_table(history: History) -> Table:
+    """Every series: its state in the newest build, last level, change and spread."""
     unclear = {one.series for one in history.unclear}
-    return {
-        "headline": headline(history),
-        "title": history.title,
-        "about": series_text(history),
-        "unit": history.unit,
-        "noise": noise_text(history),
-        "counts": dict(history.counts),
-        "problems": history.problems,
-        "remarks": history.remarks,
-        "suggestions": _commands(history.suggestions),
-        "builds": {
-            "names": [build.name for build in history.builds],
-            "documents": [build.documents for build in history.builds],
-            "changes": {str(n): b.changes for n, b in enumerate(history.builds) if b.changes},
+    ranks = {word: place for place, word in enumerate(SERIES_ORDER)}
+    rows = []
+    for one in history.series:
+        word = "unclear" if one.id in unclear else one.verdict
+        level = one.levels[-1].value if one.levels else None
+        moved = one.accepted_ratio if word in ("slower", "faster") else None
+        about = ", ".join(filter(None, (one.engine, one.variant, one.settings)))
+        mark = {"slower": "▲", "faster": "▼", "absent": "–"}.get(word, "●")
+        cells = (
+            Name(one.name),
+            State(word, STATE_TONES.get(word, "plain"), mark),
+            about,
+            one.family,
+            Amount(level, history.unit),
+            RatioCell(moved),
+            "" if one.spread_ratio is None else f"±{100 * one.spread_ratio:.3g} %",
+        )
+        link = f"chart-{one.id}" if one.points else ""
+        rows.append((ranks.get(word, len(ranks)), ReportRow(cells, id=one.id, link=link)))
+    rows.sort(key=lambda pair: pair[0])
+    columns = (
+        Column("series"),
+        Column("state"),
+        Column("engine"),
+        Column("family"),
+        Column("last level", "right"),
+        Column("change", "right"),
+        Column("spread", "right"),
+    )
+    return Table(columns, tuple(row for _, row in rows), title="Series")
+
+
+SERIES_ORDER = ("slower", "unclear", "faster", "same")
+
+
+def _chart(one: SeriesInfo, history: History) -> Chart:
+    """Points with their intervals, levels, steps, and what is known of builds, in percent of the
+    last level."""
+    reference = one.levels[-1].value if one.levels else one.points[-1].value
+
+    def percent(value: float) -> float:
+        return _rounded(100 * (value / reference - 1))
+
+    points = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [point.build for point in one.points],
+        "y": [percent(point.value) for point in one.points],
+        "text": "builds",
+        "hovertemplate": "%{y:+.2f} %<br>%{text}<extra></extra>",
+        "marker": {"size": 5, "color": "--side-base"},
+        "error_y": {
+            "array": [_rounded(100 * point.half) for point in one.points],
+            "thickness": 1,
+            "width": 0,
+            "color": "--side-base",
         },
-        "bands": [(band.first, band.last, band.kind, band.note) for band in history.bands],
-        "events": [_event(event, history, place) for event in history.events],
-        "series": [_series(one, unclear) for one in history.series],
     }
-
-
-def _commands(suggestions: Sequence[Suggestion]) -> list[tuple[str, str]]:
-    return [(one.reason, one.command) for one in suggestions]
-
-
-def _event(event: EventInfo, history: History, place: dict[str, int]) -> dict[str, Any]:
-    known = event.acknowledged
-    large = not 1 / LEAST_COST < event.cost_ratio < LEAST_COST
-    return {
-        "id": event.id,
-        "direction": event.direction,
-        "build": event.build,
-        "sentence": event.sentence,
-        "size": size_text(event),
-        "state": state_of(event, history),
-        "cost": abs(math.log(event.cost_ratio)),
-        "costText": change_text(event.cost_ratio) if large else "",
-        "gates": event.gates,
-        "known": None if known is None else {"note": known.note, "link": known.link},
-        "causes": event.causes,
-        "suggestions": _commands(event.suggestions),
-        "changes": [
-            (place[c.series], c.ratio, c.text, _rounded(c.old), _rounded(c.new))
-            for c in event.changes
-        ],
+    ends = [
+        (level, level.value if level.end_value is None else level.end_value) for level in one.levels
+    ]
+    levels = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [x for level, _ in ends for x in (level.first, level.last, None)],
+        "y": [y for level, end in ends for y in (percent(level.value), percent(end), None)],
+        "hoverinfo": "skip",
+        "line": {"color": "--side-other", "width": 2},
     }
-
-
-def _series(one: SeriesInfo, unclear: set[str]) -> dict[str, Any]:
-    reference = one.points[-1].value if one.points else 1.0
-    if one.levels:
-        reference = one.levels[-1].value
-    numbers = [point.build for point in one.points]
-    units = [point.unit for point in one.points]
-    return {
-        "id": one.id,
-        "name": one.name,
-        "engine": one.engine,
-        "variant": one.variant,
-        "family": one.family,
-        "dtype": one.data_type,
-        "settings": one.settings,
-        "shown": "unclear" if one.id in unclear else one.verdict,
-        "spread": one.spread_ratio,
-        "accepted": one.accepted_ratio,
-        "reference": reference,
-        "builds": None if numbers == list(range(len(numbers))) else numbers,
-        "steps": [_step(point.value / reference) for point in one.points],
-        "halves": [_step(1 + point.half) for point in one.points],
-        "units": None if len(set(units)) < 2 else units,
-        "levels": [
-            (v.first, v.last, *map(_rounded, (v.value, v.low, v.high, v.end_value)))
-            for v in one.levels
-        ],
+    bands = [
+        {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": band.first - 0.5}
+        | {"x1": band.last + 0.5, "fillcolor": "--band", "line": {"width": 0}, "layer": "below"}
+        for band in history.bands
+    ]
+    mine = [e for e in history.events if any(change.series == one.id for change in e.changes)]
+    steps = [
+        {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": event.build - 0.5}
+        | {"x1": event.build - 0.5, "line": {"color": EVENT_COLORS[event.direction], "dash": "dot"}}
+        for event in mine
+    ]
+    layout = {
+        "height": HEIGHT,
+        "xaxis": {"range": [-0.5, len(history.builds) - 0.5], "title": {"text": "build"}},
+        "yaxis": {"ticksuffix": " %", "zeroline": True},
+        "shapes": [*bands, *steps],
     }
+    return Chart(
+        title=one.name,
+        traces=[points, levels],
+        layout=layout,
+        note=", ".join(
+            filter(None, (one.engine, one.variant, one.settings, *(e.id for e in mine)))
+        ),
+        label=f"{one.name}: {len(one.points)} documents, {len(one.levels)} levels",
+        id=f"chart-{one.id}",
+    )
 
 
-def _step(ratio: float) -> int:
-    return round(STEPS * math.log(ratio)) if ratio > 0 else 0
+EVENT_COLORS = {
+    "slower": "--tone-bad",
+    "faster": "--tone-good",
+    "both": "--tone-odd",
+    "none": "--tone-fatal",
+}
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.{DIGITS}g}")
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

@@ -100,7 +100,13 @@ class ReportRow:
     entry: tuple[str, ...] = ()
     """Of a table of entries: what the terminal shows as a paragraph, the first line its title."""
     details: tuple[str, ...] = ()
-    """Folded away below the table in Markdown."""
+    """Folded away below the table in Markdown and on the page."""
+    commands: tuple[Command, ...] = ()
+    """Command lines that the page shows with it."""
+    id: str = ""
+    """Its address on the page."""
+    link: str = ""
+    """The address on the page that its name links to."""
 
     @property
     def news(self) -> str:
@@ -242,8 +248,26 @@ class TestSuite:
 
 
 @dataclass(frozen=True)
+class Chart:
+    """A figure of plotly on the page, drawn when it comes into view."""
+
+    title: str
+    traces: Sequence[Mapping[str, Any]]
+    layout: Mapping[str, Any]
+    """Its `height` in pixels, axes and shapes."""
+    note: str = ""
+    label: str = ""
+    """What it shows, for readers who do not see it."""
+    id: str = ""
+    first: bool = False
+    """Above the tables."""
+    open: bool = True
+    """False: folded away until a reader opens it."""
+
+
+@dataclass(frozen=True)
 class Page:
-    kind: Literal["compare", "history", "compose", "single"]
+    kind: Literal["compare", "single", "tables"]
     title: str
     data: Mapping[str, Any]
     """Plain values that the script of this kind of page reads."""

@@ -30,16 +30,13 @@ if TYPE_CHECKING:
 
 MODULES = (
     *("base", "cases", "charts", "samples", "list", "sample_charts", "panel", "overview"),
-    *("compare", "single", "history", "compose", "main"),
+    *("compare", "single", "tables", "main"),
 )
 """Files under ``assets``, each after those that it imports."""
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:const|(?:async )?function) (\w+))", re.MULTILINE)
 PLOTLY_FILE, HEADER = "assets/vendor/plotly-basic.min.js", 100
 """plotly.js as npm publishes it (`make plotly`), and the bytes that begin with its version."""
-EYEBROWS = {"compare": "", "history": " history", "compose": " compose", "single": ""}
-CHARTED = ("compare", "single")
-"""Pages that draw with plotly.js; the others draw by themselves."""
 ESCAPED = "<>&\u2028\u2029"
 """Inside JSON these appear only in strings, where the escaped form means the same."""
 POLICY = (
@@ -53,7 +50,7 @@ def render(report: Report, view: View) -> str:
     if view.plotlyjs not in PLOTLY:
         raise UsageError(f"--plotlyjs: no way {view.plotlyjs!r}; choose from {', '.join(PLOTLY)}")
     page = report.page()
-    element, source = PLOTLY[view.plotlyjs]() if page.kind in CHARTED else ("", "")
+    element, source = PLOTLY[view.plotlyjs]()
     held = [
         f'<script type="text/plain" id="block-{number}">{text}</script>\n'
         for number, text in enumerate(page.blocks)
@@ -64,7 +61,7 @@ def render(report: Report, view: View) -> str:
     answer = report.conclusion
     data = {
         "kind": page.kind,
-        "eyebrow": f"bench-compare{EYEBROWS[page.kind]}",
+        "eyebrow": "bench-compare",
         "conclusion": {"word": answer.word, "sentence": answer.sentence, "hint": answer.hint},
         **page.data,
     }

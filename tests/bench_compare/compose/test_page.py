@@ -52,80 +52,68 @@ def texts(browser):
     return lambda selector: [n.text for n in browser.find_elements("css selector", selector)]
 
 
-def test_every_step_of_a_pass_is_shown_with_its_share(show, texts):
+def steps(composition):
+    """Kind, begin and length of each bar of the first chart, in its order."""
+    [chart, *_] = compose.page_of(composition).data["charts"]
+    order = chart["layout"]["yaxis"]["categoryarray"]
+    bars = {
+        label: (trace["name"].split(":")[0], base, length)
+        for trace in chart["traces"]
+        for label, base, length in zip(trace["y"], trace["base"], trace["x"], strict=True)
+    }
+    return [bars[label] for label in order]
+
+
+def test_bars_begin_where_the_one_before_ends():
+    assert [
+        ("layers", 0.0, 20.0),
+        ("conversions of activations", 20.0, 3.0),
+        ("layers", 23.0, 5.0),
+    ] == steps(composition())[:3]
+    kind, begin, length = steps(composition())[3]
+    assert ("seams that save time", 28.0) == (kind, begin)
+    assert length == pytest.approx(-0.6)
+
+
+def test_every_step_of_a_pass_is_drawn_and_listed(show, browser, texts):
     show(composition())
-    kinds = [name.split("\n")[0] for name in texts(".waterfall > li .step-name")][:4]
-    shares = texts(".waterfall > li .step-share")[:4]
-    assert ["conv1 conv_fwd_n1", "relu relu_n1"] == [kinds[0], kinds[2]]
-    assert "conv1 → relu" in kinds[3]
-    assert ["66.7 %", "10.0 %", "16.7 %", "−2.0 %"] == [s.replace("\xa0", " ") for s in shares]
+    browser.implicitly_wait(5)
+    browser.find_element("css selector", "#report > figure .main-svg")
+    browser.implicitly_wait(0)
+    said = " ".join(texts("#report table"))
+    for share in ("66.7%", "10.0%", "16.7%", "-2.0%"):
+        assert share in said
 
 
-def test_bars_begin_where_the_one_before_ends(show, browser):
-    show(composition())
-    ends = browser.execute_script("""return [...document.querySelectorAll('#waterfall .step-bar')]
-        .map((bar) => [parseFloat(bar.style.left), bar.style.width])""")
-    assert [0, 20 / 28 * 100, 23 / 28 * 100] == pytest.approx([left for left, _ in ends[:3]])
-    assert ends[3][0] == pytest.approx(100 * 27.4 / 28)  # a seam that saves time goes back
-
-
-def test_what_is_the_same_is_said_in_a_word(show, texts):
-    made = composition()
-    same = replace(made.ratios, time=IntervalEstimate(1.0, 1.0, 1.0), energy=IntervalEstimate(1.0))
-    show(replace(made, ratios=same))
-    assert "the same time and energy as cudnn" in texts("#answer p")
-
-
-def test_what_no_configuration_has_is_no_column(show, texts):
-    made = composition()
-    poor = replace(made.baseline, energy=None, edp=None, error=None, workspace_bytes=None)
-    show(replace(made, chosen=replace(poor, name="chosen"), baseline=poor))
-    assert ["time"] == [text for text in texts("#sides th[scope=col]") if text]
-
-
-def test_an_error_is_told_once(show, texts):
-    show(composition())
-    assert ["−1.2 %"] == [t.replace("\xa0", " ") for t in texts("#checks td.number")][2:3]
-
-
-def test_the_baseline_can_be_looked_at(show, browser, texts):
-    show(composition())
-    browser.find_elements("css selector", "#steps-of option")[1].click()
-    assert 3 == len(texts("#waterfall li"))
+def test_the_baseline_has_its_own_steps():
+    charts = compose.page_of(composition()).data["charts"]
+    assert ["steps-chosen", "steps-cudnn", "front"] == [one["id"] for one in charts]
 
 
 def test_a_layer_opens_to_all_that_was_measured(show, browser, texts):
     show(composition())
-    browser.find_element("css selector", ".choice summary").click()
-    browser.implicitly_wait(5)  # until the box has heard that it is open
-    browser.find_element("css selector", ".choice[open] tbody tr")
-    browser.implicitly_wait(0)
-    states = [row.split(" ")[-1] for row in texts(".choice[open] tbody tr")]
-    assert ["chosen", "baseline", "wrong"] == states
-
-
-def test_layers_that_stay_with_the_baseline_can_be_left_out(show, browser, texts):
-    show(composition())
-    browser.find_elements("css selector", "#layers-shown option")[1].click()
-    assert (1, "1 of 2 layers") == (len(texts(".choice")), texts("#layers-count")[0])
+    browser.find_element("css selector", "tr.more summary").click()
+    lines = texts("tr.more details[open] li")
+    assert [True, True, True] == [
+        word in line for word, line in zip(("chosen", "baseline", "wrong"), lines, strict=True)
+    ]
 
 
 def test_what_is_missing_is_a_command(show, texts):
     show(composition())
     assert ["bench-run net/net.toml --seams -e cudnn --cache rotate -o rotate.json"] == texts(
-        "#missing pre"
+        "#report pre"
     )
 
 
-def test_the_front_has_a_point_for_each_configuration(show, browser):
-    show(composition())
-    points = browser.find_elements("css selector", "#front-chart circle")
-    assert ["front-chosen", "front-dot"] == [p.get_attribute("class") for p in points]
+def test_the_front_has_a_point_for_each_configuration():
+    *_, front = compose.page_of(composition()).data["charts"]
+    assert [13, 8] == front["traces"][0]["marker"]["size"]
 
 
 def test_without_energy_the_page_says_what_to_measure(show, texts):
     show(replace(composition(), front=()))
-    assert "measure with --energy" in texts("#front-note")[0]
+    assert any("measure with --energy" in text for text in texts("#report li"))
 
 
 def test_without_an_answer_the_reason_is_told(show, texts):
@@ -151,13 +139,6 @@ def test_on_a_telephone_nothing_is_wider_than_the_screen(show, browser):
     assert 390 == width
 
 
-def test_a_configuration_is_compared_once(show, texts):
-    made = composition()
-    show(replace(made, others=(made.baseline, replace(made.baseline, name="torch:cuda"))))
-    names = [row.split("\n")[0].split(" ")[0] for row in texts("#sides tbody tr")]
-    assert ["chosen", "cudnn", "torch:cuda"] == names
-
-
 def test_the_command_writes_the_page(tmp_path):
     path, out = worlds.write_pipeline(worlds.CHAIN, tmp_path), tmp_path / "page.html"
     files.save(tmp_path / "parts.json", worlds.parts(worlds.CHAIN))
@@ -179,13 +160,6 @@ def test_what_takes_the_same_time_is_not_called_faster():
     made = composition()
     equal = replace(made, ratios=replace(made.ratios, time=IntervalEstimate(1.0, 0.9, 1.1)))
     assert "net: 27.40 µs, as fast as cudnn" == compose.page_title(equal)
-
-
-def test_a_tiny_negative_share_has_no_sign(show, texts):
-    made = composition()
-    parts = (*made.chosen.parts[:3], replace(made.chosen.parts[3], share=-1e-5))
-    show(replace(made, chosen=replace(made.chosen, parts=parts)))
-    assert "0.0 %" == texts(".waterfall > li .step-share")[3].replace("\xa0", " ")
 
 
 @pytest.mark.parametrize("off", [0.00234, 0.0117, 0.117])

@@ -3,7 +3,7 @@
 export const page = JSON.parse(document.getElementById("data").textContent);
 export const sum = (values) => values.reduce((left, right) => left + right, 0);
 
-export const MINUS = "\u2212";
+const MINUS = "\u2212";
 export const UNKNOWN = "\u2013";
 const UNITS = {
   ns: [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]],
@@ -93,7 +93,7 @@ export function intervalText(low, high) {
 }
 
 // Both ends, or one word where they read alike.
-export function spanText(low, high, text) {
+function spanText(low, high, text) {
   const [first, last] = [text(low), text(high)];
   return first === last ? first : `${first} to ${last}`;
 }

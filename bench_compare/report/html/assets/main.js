@@ -2,13 +2,10 @@
 
 import { byId, commandLine, el, fill, page, showTheme } from "./base.js";
 import { showComparison } from "./compare.js";
-import { showComposition } from "./compose.js";
-import { showHistory } from "./history.js";
 import { showRun } from "./single.js";
+import { showTables } from "./tables.js";
 
-const PAGES = {
-  compare: showComparison, history: showHistory, compose: showComposition, single: showRun,
-};
+const PAGES = { compare: showComparison, single: showRun, tables: showTables };
 
 for (const node of document.querySelectorAll("[data-for]")) {
   if (!node.dataset.for.split(" ").includes(page.kind)) node.remove();
