@@ -26,13 +26,13 @@ from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Source, View
 from bench_compare.policy import Policy
 from bench_compare.report import single
-from bench_compare.report.html.details import blocks
+from bench_compare.report.html.panel import blocks
 from bench_run.report import console, formats, oracle
 from bench_run.runner import call
 from bench_run.tune import record
 from tests.bench_compare import build
 from tests.bench_compare.report.shown import render
-from tests.bench_compare.report.unblock import unblocked
+from tests.bench_compare.report.unblock import table, unblocked
 from tests.support import examples
 
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -160,7 +160,8 @@ def told_together(comparison, metric="e2e_ns"):
     line = next(line for line in text.splitlines() if len(times_in(line)) >= 2)
     yield "text", (*times_in(line)[:2], None if NOTHING in line else changes_in(line)[0])
     (block,) = [unblocked(one.text) for one in blocks(comparison)]
-    yield "page", tuple(block[0]["metrics"][metric]["numbers"][:3])
+    base, other, _, change, *_ = table(block[0], "Metrics")["end-to-end time"]
+    yield "page", (*times_in(base), *times_in(other), [*changes_in(change), None][0])
 
 
 def readable(ratio):

@@ -113,8 +113,8 @@ def report_of(comparison: Comparison, view: View) -> Report:
 
 def page_of(comparison: Comparison, view: View) -> Page:
     """The front and the blocks, which other processes make meanwhile."""
-    from bench_compare.report.html.details import CHUNK, blocks
     from bench_compare.report.html.front import coded, front_data
+    from bench_compare.report.html.panel import CHUNK, blocks
 
     made, data = blocks(comparison), front_data(comparison, view, CHUNK)
     differing = chain.from_iterable(block.differing for block in made)

@@ -430,9 +430,8 @@ def _tests(run: ShownRun) -> Iterator[Test]:
 def page_of(run: ShownRun, view: View) -> Page:
     """The details are those of a comparison of which only the base is there."""
     from bench_compare.report.html.candidates import candidate_groups
-    from bench_compare.report.html.details import CHUNK, blocks
     from bench_compare.report.html.front import WORDS, coded, floats
-    from bench_compare.report.html.sampling import FEW, MANY, shares
+    from bench_compare.report.html.panel import CHUNK, blocks
 
     alone = tuple(_alone(one) for one in run.cases)
     comparison = Comparison(
@@ -455,7 +454,6 @@ def page_of(run: ShownRun, view: View) -> Page:
     data = {
         "title": run.side.label,
         "about": run.source.path,
-        "sideNames": ["run"],
         "sides": [{"label": run.side.label}],
         "problems": run.problems,
         "warnings": run.warnings,
@@ -469,8 +467,6 @@ def page_of(run: ShownRun, view: View) -> Page:
             for name in SERIES
             if name in METRICS
         },
-        "ceilings": words.ceilings([run.side]),
-        "shares": {str(number): shares(number).round(4).tolist() for number in (FEW, MANY)},
         "start": {"filter": view.filter or ""},
         "candidates": candidate_groups(alone),
         "chunk": CHUNK,
@@ -491,7 +487,7 @@ def page_of(run: ShownRun, view: View) -> Page:
             **{name: coded(map(word, alone)) for name, word in WORDS.items()},
         },
     }
-    return Page("single", run.side.label, data, [block.text for block in blocks(comparison)])
+    return Page("single", run.side.label, data, [one.text for one in blocks(comparison, ["run"])])
 
 
 def _alone(one: ShownCase) -> CaseComparison:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench_compare.report.model import Report
 
 MODULES = (
-    *("base", "cases", "charts", "samples", "list", "sample_charts", "panel", "overview"),
+    *("base", "cases", "charts", "list", "panel", "overview"),
     *("compare", "single", "tables", "main"),
 )
 """Files under ``assets``, each after those that it imports."""

@@ -15,7 +15,6 @@ from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, RANK, Verdict
 from bench_compare.report import words
 from bench_compare.report.html.candidates import candidate_groups
-from bench_compare.report.html.sampling import FEW, MANY, shares
 from bench_compare.report.rows import SORTS
 
 if TYPE_CHECKING:
@@ -128,8 +127,6 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         "verdicts": [str(verdict) for verdict in NEWS],
         "counts": [comparison.counts.get(verdict, 0) for verdict in NEWS],
         "quiet": [str(v) for v in (Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED)],
-        "ceilings": words.ceilings((comparison.base, *comparison.others)),
-        "shares": {str(number): shares(number).round(4).tolist() for number in (FEW, MANY)},
         "why": words.why_text(comparison),
         "noteKinds": _counts(noted),
         "start": {"sort": view.sort if view.sort in SORTS else "news", "filter": view.filter or ""},

@@ -13,7 +13,7 @@ from bench_schema.document import Summary
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Side, Source, Verdict, View
 from bench_compare.policy import Policy
-from bench_compare.report.html import details
+from bench_compare.report.html import samples
 from tests.bench_compare.build import (
     case,
     document,
@@ -160,7 +160,7 @@ def pages(tmp_path_factory, suite, hostile_suite, make):
     for name, comparison in made.items():
         (folder / f"{name}.html").write_text(render("html", comparison, View()), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(details, "SERIES_KEPT", ((math.inf, 1),))  # as of 3,000 cases on
+        patch.setattr(samples, "MANY_CASES", 1)
         (folder / "one.html").write_text(render("html", suite, View()), encoding="utf-8")
     return folder
 
@@ -330,25 +330,20 @@ def test_charts_of_a_case_are_drawn_when_it_is_opened(opened):
     assert 0 == len(browser.find_elements("css selector", "#panel .js-plotly-plot"))
     find(browser, "tr[data-id=c0002]").click()
     wait_for_case(browser, "c0002")
-    assert 4 == len(browser.find_elements("css selector", "#panel .js-plotly-plot"))
+    drawn = "#panel .js-plotly-plot"
+    assert until(lambda: len(browser.find_elements("css selector", drawn)) >= 2)
 
 
 def test_the_panel_says_how_the_samples_are_drawn(panel):
     browser = panel("c0002")
-    assert "base: 100 samples, all drawn" in find(browser, "#samples-note").text
+    assert "base: 100 samples" in find(browser, "#samples-note").text
 
 
 def test_the_panel_says_which_samples_are_not_in_the_page(opened):
     browser = opened("one", "#c0002")
     wait_for_case(browser, "c0002")
-    said = "cases small: the samples of end-to-end time."
+    said = "cases small: samples of end-to-end time."
     assert find(browser, "#left-out").text.endswith(said)
-
-
-def test_the_distribution_can_be_cumulative(panel):
-    browser = panel("c0002")
-    find(browser, "#cumulative").click()
-    assert "at or below" in until(lambda: find(browser, "#distribution .ytitle").text)
 
 
 def test_the_panel_of_a_summary_shows_what_it_knows(opened):
@@ -392,8 +387,8 @@ def test_hostile_names_are_text_everywhere(opened, make):
 
 def traces(browser, chart, wanted):
     """What plotly draws: a property of each trace of a chart."""
-    script = "return document.getElementById(arguments[0]).data.map(one => one[arguments[1]])"
-    return browser.execute_script(script, chart, wanted)
+    script = "return document.getElementById(arguments[0]).data?.map(one => one[arguments[1]])"
+    return until(lambda: browser.execute_script(script, chart, wanted))
 
 
 def test_rounds_are_dots_under_the_distribution(panel):
@@ -409,7 +404,7 @@ def test_documents_are_dots_of_their_own_and_decide(opened):
     wait_for_case(browser, "c0002")
     texts = [text for text in traces(browser, "distribution", "text") if text]
     assert ["document 1", "document 2"] == texts[1] == texts[3]
-    assert "Diamonds: each document" in find(browser, "#distribution-note").text
+    assert "Diamonds: each document" in find(browser, "#panel").text
 
 
 def test_the_dot_of_a_round_is_its_median_without_the_warm_up(opened):
@@ -425,8 +420,8 @@ def test_lines_divide_documents_and_a_legend_tells_the_marks(opened):
     wait_for_case(browser, "c0001")
     marks = find(browser, "#course-marks").text
     assert ["grey band", "dotted line", "solid line"] == re.findall(r"(\w+ (?:band|line)):", marks)
-    script = "return document.getElementById('course').layout.annotations.map(one => one.text)"
-    assert ["document 1", "document 2"] * 2 == browser.execute_script(script)
+    script = "return document.getElementById('course').layout?.annotations.map(one => one.text)"
+    assert ["document 1", "document 2"] * 2 == until(lambda: browser.execute_script(script))
 
 
 def test_a_legend_tells_the_band_of_the_overview(opened):
@@ -512,10 +507,10 @@ def test_what_both_sides_and_all_cases_note_is_said_once(opened):
 def test_numbers_of_a_panel_agree(panel):
     """The lines in the distribution are the values of the table below it."""
     browser = panel("c0002")
-    script = "return document.getElementById('distribution').layout.shapes.map(one => one.x0)"
+    script = "return document.getElementById('distribution').layout?.shapes.map(one => one.x0)"
     row = find(browser, "#panel .metrics tbody tr").text
     values = [float(text) for text in re.findall(r"([\d.]+)\s*µs", row)[:2]]
-    assert values == pytest.approx(browser.execute_script(script), rel=1e-3)
+    assert values == pytest.approx(until(lambda: browser.execute_script(script)), rel=1e-3)
 
 
 @pytest.mark.slow
@@ -565,19 +560,20 @@ def test_the_words_of_a_search_must_all_fit(opened):
 def test_a_blind_comparison_gives_no_answer(opened):
     browser = opened("blind")
     assert "No answer on this machine" == find(browser, ".big").text
-    text = find(browser, "main").text
-    assert "A slow-down of 50 % could have passed unseen" in text
-    assert "No bad news" not in text
+    assert "a slow-down of 50 % could have passed unseen" in find(browser, "h1").text
 
 
-def test_no_bad_news_is_said_together_with_what_could_have_been_seen(browser, address, tmp_path):
+def test_no_bad_news_is_said_once_together_with_what_could_have_been_seen(
+    browser, address, tmp_path
+):
     path = tmp_path / "same.html"
     same = compare(side("old", 1, 1.0, seed=1), [side("new", 1, 1.0, seed=2)], Policy())
     path.write_text(render("html", same, View()), encoding="utf-8")
     browser.get(address(path))
-    text = until(lambda: find(browser, "#bad-news").text)
-    assert "No bad news" in text
-    assert "would have been seen in 9 of 10 cases" in text
+    text = until(lambda: find(browser, "body").text)
+    assert 1 == text.count("would have been seen in 9 of 10 cases")
+    hidden = ("#bad-news", "#improvements", "#differs")
+    assert not any(find(browser, one).is_displayed() for one in hidden)
 
 
 def test_a_mean_within_the_threshold_is_called_neither_slower_nor_faster(
@@ -591,11 +587,12 @@ def test_a_mean_within_the_threshold_is_called_neither_slower_nor_faster(
     assert "+0.3 %within the threshold" == until(lambda: find(browser, ".big").text)
 
 
-def test_interval_strips_have_an_axis(opened):
-    browser = opened()
-    ticks = browser.find_elements("css selector", "#rows th .tick")
-    assert ["÷", "0", "×"] == [tick.text[0] for tick in ticks]
-    assert 3 == len(browser.find_elements("css selector", "#groups th .tick"))
+def test_the_first_chart_is_on_the_first_screen_of_a_phone(opened):
+    browser = opened("several", width=390)
+    top = browser.execute_script(
+        "return document.getElementById('overview').getBoundingClientRect().top"
+    )
+    assert top < 700
 
 
 def test_paper_shows_all_bad_news_and_light_colours(opened):

@@ -1,7 +1,6 @@
 import base64
 import hashlib
 import json
-import math
 import re
 import subprocess
 import sys
@@ -11,11 +10,12 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from bench_compare.errors import UsageError
+from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, View
-from bench_compare.report.html import PLOTLY_FILE, details, embedded
-from bench_compare.report.html.details import CHUNK, blocks
+from bench_compare.report.html import PLOTLY_FILE, embedded, samples
+from bench_compare.report.html.panel import CHUNK, blocks
 from tests.bench_compare.report.shown import render
-from tests.bench_compare.report.unblock import unblocked
+from tests.bench_compare.report.unblock import charts, items, section, table, unblocked
 from tests.conftest import ROOT
 
 CDN = View(plotlyjs="cdn")
@@ -103,29 +103,50 @@ def test_each_case_is_in_its_block(make):
 
 def test_a_panel_has_samples_of_both_sides_and_their_clocks(suite):
     [cases] = unpacked(suite)
-    slower = cases[1]
-    assert [[20] * 5] * 2 == [slower["series"]["device_ns"][side]["n"] for side in "01"]
-    assert [0, 1975, 1970, 420, 50] == slower["sides"][0]["rounds"][0]
+    course = charts(cases[1])["course"]["traces"]
+    assert [100, 100] == [len(one["y"]) for one in course[:2]]
+    assert [1975, 1970] == course[2]["y"][:2]
+    assert "up to 420 W" in table(cases[1], "Facts")["power"]
+
+
+def test_a_phase_of_the_initialisation_is_what_the_metric_says(suite):
+    [cases] = unpacked(suite)
+    [chart] = [one["chart"] for one in section(cases[1], "Initialisation") if "chart" in one]
+    plan = next(one for one in chart["traces"] if one["name"] == "plan")
+    said = table(cases[1], "Metrics").get(METRICS["plan_ns"].title, ["90"])[0]
+    assert said.startswith(f"{plan['x'][-1]:.4g}"[:4])
+
+
+def test_samples_that_are_too_many_become_least_median_and_largest(suite, monkeypatch):
+    monkeypatch.setattr(samples, "MOST", 60)
+    [cases] = unpacked(suite)
+    least, largest, middle = charts(cases[1])["course"]["traces"][:3]
+    known = [
+        row for row in zip(least["y"], middle["y"], largest["y"], strict=True) if row[0] is not None
+    ]
+    assert len(known) == 20
+    assert all(low <= median <= high for low, median, high in known)
 
 
 def test_series_that_a_large_page_leaves_out_are_named(suite, monkeypatch):
-    assert [] == unpacked(suite)[0][1]["leftOut"]
-    monkeypatch.setattr(details, "SERIES_KEPT", ((math.inf, 1),))
+    assert not any("Left out" in note for note in items(unpacked(suite)[0][1], "note"))
+    monkeypatch.setattr(samples, "MANY_CASES", 1)
     [cases] = unpacked(suite)
-    assert ["device_ns"] == list(cases[1]["series"])
-    assert ["e2e_ns"] == cases[1]["leftOut"]
+    titles = [part["title"] for part in cases[1]["sections"] if "Samples" in part["title"]]
+    assert ["Samples: device time"] == titles
+    assert any("samples of end-to-end time" in note for note in items(cases[1], "note"))
 
 
 def test_worst_mismatches_reach_the_panel(suite):
     [cases] = unpacked(suite)
-    output = cases[6]["sides"][1]["validation"]["outputs"][0]
-    assert [[0, 3, 1], 1.25, "NaN"] == output[-1][0]
+    worst = next(one for one in items(cases[6], "table") if one["caption"])
+    assert ["[0, 3, 1]", "1.25", "NaN"] == worst["rows"][0]
 
 
-def test_what_one_side_lacks_is_null(suite):
+def test_a_side_that_lacks_the_case_says_so(suite):
     [cases] = unpacked(suite)
     removed = suite.cases.index(next(c for c in suite.cases if c.verdict is Verdict.REMOVED))
-    assert cases[removed]["sides"][1] is None
+    assert "other: does not hold this case" in items(cases[removed], "p")
 
 
 def test_an_empty_comparison_has_a_page(make):

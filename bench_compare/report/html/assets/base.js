@@ -13,7 +13,7 @@ const WIDE_INTERVAL = 1.25;
 
 export const known = (value) => value !== null && value !== undefined;
 
-export function significant(value, digits = 4) {
+function significant(value, digits = 4) {
   if (!Number.isFinite(value)) return String(value);
   if (value === 0) return "0";
   const magnitude = Math.floor(Math.log10(Math.abs(Number(value.toPrecision(digits)))));
@@ -173,7 +173,6 @@ export function table(kind, heads, rows) {
 
 export const rowHead = (...children) => el("th", { scope: "row" }, children);
 export const number = (text) => el("td.number", {}, text);
-export const numbered = (heads) => heads.map((head, at) => (at ? [head, "number"] : head));
 export const scrolling = (node) => el("div.scroll", {}, node);
 
 export const byId = (id) => document.getElementById(id);
@@ -189,13 +188,6 @@ export function badge(verdict, provisional = false, allowed = false) {
   return el(`span.verdict.${tone}`, {}, sign(verdict), words.filter(Boolean).join(", "));
 }
 
-export function svg(tag, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
 const THEMES = ["auto", "light", "dark"];
 const TITLES = { auto: "◐ Auto", light: "○ Light", dark: "● Dark" };
 const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -205,7 +197,6 @@ let theme = "auto";
 const styleOf = () => getComputedStyle(document.documentElement);
 export const color = (name) => styleOf().getPropertyValue(`--${name}`).trim();
 export const toneColor = (verdict) => color(`tone-${lookOf(verdict)[2]}`);
-export const sideColor = (place) => color(place ? "side-other" : "side-base");
 export const onTheme = (redraw) => listeners.push(redraw);
 
 function setTheme(next) {

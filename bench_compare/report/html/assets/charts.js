@@ -1,6 +1,6 @@
 // What charts share: plotly and its looks, axes of ratios, small drawings of intervals.
 
-import { byId, changeText, color, el, known, page, svg } from "./base.js";
+import { byId, changeText, color, el, page } from "./base.js";
 
 const CONFIG = {
   displaylogo: false, responsive: true, displayModeBar: false, doubleClick: "reset+autosize",
@@ -66,13 +66,6 @@ export function extent(values) {
   return [low, high];
 }
 
-export function spanOf(ratios, share = 0.95) {
-  const sizes = ratios.filter((ratio) => known(ratio) && ratio > 0)
-    .map((ratio) => Math.abs(Math.log(ratio))).sort((a, b) => a - b);
-  const most = sizes.length ? sizes[Math.floor(share * (sizes.length - 1))] : 0;
-  return Math.max(most * 1.15, Math.log(1.02));
-}
-
 const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 // Without zeros that say nothing: +5 %, ×2, ×10⁴.
@@ -111,53 +104,39 @@ function factorTicks(low, high) {
   return ticks.filter((value) => value >= low && value <= high);
 }
 
-// The outer ticks of a strip: the first pair that fits, as [below, above].
-const STRIP_TICKS = [
-  ...[1000, 100, 10, 5, 2].map((factor) => [1 / factor, factor]),
-  ...[0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01].map((step) => [1 - step, 1 + step]),
-];
-const HALF = 54, MIDDLE = 60;
-
-function stripTicks(span) {
-  return STRIP_TICKS.find(([below]) => -Math.log(below) <= 0.9 * span) || [0.99, 1.01];
-}
-
-const across = (ratio, span) =>
-  MIDDLE + HALF * Math.max(-1, Math.min(1, Math.log(ratio) / span));
-
-const upright = (x, kind) => svg("line", { x1: x, x2: x, y1: 1, y2: 15, class: kind });
-
-// The axis above the strips of a column.
-export function stripAxis(span) {
-  const drawing = svg("svg", { viewBox: "0 0 120 16", class: "bar-svg axis", role: "img" });
-  const [below, above] = stripTicks(span), texts = [below, 1, above].map(short);
-  drawing.setAttribute("aria-label", `95 % interval, from ${texts[0]} to ${texts[2]}`);
-  [below, 1, above].forEach((ratio, at) => {
-    const x = across(ratio, span);
-    const where = { x, y: 10, "text-anchor": "middle", class: "tick" };
-    drawing.append(svg("text", where, at === 1 ? "0" : texts[at]));
-    drawing.append(svg("line", { x1: x, x2: x, y1: 12, y2: 16, class: "middle" }));
-  });
-  return drawing;
-}
-
-// A small drawing of an interval around no change; beyond the span it ends in an arrow.
-export function intervalStrip(low, ratio, high, span, tone) {
-  if (!known(ratio) || !(ratio > 0)) return el("span");
-  const classes = `bar-svg ${tone}`;
-  const drawing = svg("svg", { viewBox: "0 0 120 16", class: classes, "aria-hidden": "true" });
-  for (const tick of stripTicks(span)) drawing.append(upright(across(tick, span), "side"));
-  drawing.append(upright(MIDDLE, "middle"));
-  if (known(low) && low > 0) {
-    const ends = { x1: across(low, span), x2: across(high, span), y1: 8, y2: 8, class: "range" };
-    drawing.append(svg("line", ends));
+// Names of colours become colours, and names of lists the texts that they hold at each x.
+function resolved(value) {
+  if (typeof value === "string" && value.startsWith("--")) return colorOf(value);
+  if (Array.isArray(value)) return value.map(resolved);
+  if (value === null || typeof value !== "object") return value;
+  const items = Object.entries(value).map(([name, one]) => [name, resolved(one)]);
+  const made = Object.fromEntries(items);
+  if (typeof made.text === "string" && (page.texts || {})[made.text]) {
+    made.text = made.x.map((x) => page.texts[made.text][x]);
   }
-  const way = ratio > 1 ? 1 : -1, tip = MIDDLE + HALF * way;
-  const arrow = { d: `M${tip} 4 l${5 * way} 4 l${-5 * way} 4 z`, class: "point" };
-  const beyond = Math.abs(Math.log(ratio)) > span;
-  const dot = { cx: across(ratio, span), cy: 8, r: 3.2, class: "point" };
-  drawing.append(beyond ? svg("path", arrow) : svg("circle", dot));
-  return drawing;
+  return made;
 }
 
-export const SIDE_NAMES = page.sideNames || ["base", "other"];
+// "--band", or with how opaque it is in hexadecimal: "--side-base/26".
+function colorOf(text) {
+  const [name, opacity = ""] = text.slice(2).split("/");
+  return `${color(name)}${opacity}`;
+}
+
+const drawers = new Map();
+const seen = new IntersectionObserver((entries) => {
+  for (const { target } of entries.filter((one) => one.isIntersecting)) {
+    seen.unobserve(target);
+    drawers.get(target)();
+  }
+}, { rootMargin: "400px" });
+
+export function chartNode(one) {
+  const about = { id: one.id || null, role: "img", "aria-label": one.label || one.title };
+  const holder = el("div.chart", about);
+  holder.style.minHeight = `${one.layout.height}px`;
+  drawers.set(holder, () => draw(holder, resolved(one.traces), resolved(one.layout)));
+  seen.observe(holder);
+  return el("figure", {}, one.title ? el("figcaption", {},
+    el("strong", {}, one.title), el("span.note", {}, ` ${one.note}`)) : null, holder);
+}

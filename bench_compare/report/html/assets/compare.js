@@ -10,7 +10,7 @@ import {
   aboutText, badgeOf, cases, differenceOf, every, manySides, manyWords, metricTitle, placeOf,
   siblingsOf, SORTS, total, unitOf, verdictOf, word, wordsOf,
 } from "./cases.js";
-import { intervalStrip, loadPlotly, spanOf, stripAxis } from "./charts.js";
+import { loadPlotly } from "./charts.js";
 import { addressOf, followAddress, list, showCounts, showList, unfolding } from "./list.js";
 import { addTip, ARRANGED, showCandidates, showOverview } from "./overview.js";
 import { closeCase, openCase } from "./panel.js";
@@ -26,7 +26,7 @@ function showHead() {
     el(`p.alarm${kind}`, {}, el("strong", {}, `${title}: `), said);
   byId("title").textContent = page.title;
   fill("alarms", page.problems.map(alarm(".fatal", "Error")), page.warnings.map(alarm("", "Note")));
-  const seen = page.badNews.length || page.blind.length ? page.sensitivity : [];
+  const seen = page.badNews.length ? page.sensitivity : []; // the verdict of others says it
   const said = [...page.movements, ...seen].map((text) => el("p.note", {}, text));
   fill("suite", headlines(), said);
   showCounts(page.verdicts.map((verdict, rank) => [verdict, page.counts[rank]]));
@@ -85,20 +85,12 @@ const FEW = 8;
 function showNews() {
   fill("bad-news", badNews());
   fill("improvements", improvements());
+  for (const id of ["bad-news", "improvements"]) byId(id).hidden = !byId(id).childElementCount;
 }
 
 function badNews() {
-  if (page.badNews.length) {
-    return [el("h2", {}, "Bad news"), ...unfolding(page.badNews, newsItem, FEW)];
-  }
-  if (!total || page.problems.length) return null;
-  const title = el("h2", {}, "Bad news");
-  if (page.blind.length) {
-    const none = "None was found, and little could have been: see what the result above says.";
-    return [title, el("p", {}, none)];
-  }
-  const seen = page.sensitivity.map((text) => el("p.note", {}, text));
-  return [title, el("p.calm", {}, "✓ No bad news."), seen];
+  if (!page.badNews.length) return null;
+  return [el("h2", {}, "Bad news"), ...unfolding(page.badNews, newsItem, FEW)];
 }
 
 const tag = (said) => el("span.tag", {}, said);
@@ -122,10 +114,8 @@ const sizeOf = (place) => (known(cases.ratio[place]) ? Math.abs(Math.log(cases.r
 function improvements() {
   const found = every.filter((place) => lookOf(verdictOf(place))[2] === "good")
     .sort((a, b) => sizeOf(b) - sizeOf(a) || a - b);
-  if (!total) return null;
-  const items = found.length
-    ? unfolding(found, improvementItem, FEW) : [el("p.note", {}, "None.")];
-  return [el("h2", {}, "Improvements"), ...items];
+  if (!found.length) return null;
+  return [el("h2", {}, "Improvements"), ...unfolding(found, improvementItem, FEW)];
 }
 
 function improvementItem(place) {
@@ -141,12 +131,12 @@ const USUAL = new Set(["documents", "started", "tags"]);
 
 function showCompared() {
   fill("differences", page.why ? el("p", {}, page.why) : null, differences());
+  byId("differs").hidden = !byId("differences").childElementCount;
   fill("compared", compared());
 }
 
 function differences() {
-  const none = "No setting, device or library that is checked differs.";
-  if (!page.differences.length) return el("p.note", {}, none);
+  if (!page.differences.length) return null;
   const rows = page.differences.map(([name, base, other, of, must]) => [
     rowHead(name, must ? el("span.tag.fatal", {}, "must agree") : null), base, other,
     ...(manySides ? [of] : []),
@@ -163,8 +153,11 @@ function compared() {
   ]);
   const judged = el("details", {},
     el("summary", {}, "How it was judged"), table("facts", [], asked));
+  const none = page.differences.length ? null
+    : el("p.note", {}, "No setting, device or library that is checked differs.");
   return [
-    table("facts", ["", ...heads], names.map(factRow)), ...notes(), asked.length ? judged : null,
+    none, table("facts", ["", ...heads], names.map(factRow)), ...notes(),
+    asked.length ? judged : null,
   ];
 }
 
@@ -199,22 +192,19 @@ function groups() {
   const parts = page.suite.filter((suite) =>
     suite.scope !== "all" && (!page.gate || suite.metric === page.gate));
   if (parts.length < 2) return null;
-  const span = spanOf(parts.flatMap((suite) => [suite.low, suite.high, suite.ratio]));
   const heads = [
-    "", ["cases", "number"], ["change", "number"], [stripAxis(span), "interval"],
-    ["95 % interval", "number wide-only"],
+    "", ["cases", "number"], ["change", "number"], ["95 % interval", "number wide-only"],
   ];
-  const rows = parts.map((suite) => groupRow(suite, span));
+  const rows = parts.map(groupRow);
   const title = el("summary", {}, "Geometric mean by family and engine");
   return el("details", { open: parts.length <= 12 }, title, table("groups", heads, rows));
 }
 
-function groupRow({ scope, label, name, count, low, ratio, high }, span) {
+function groupRow({ scope, label, name, count, low, ratio, high }) {
   const about = [scope === "weighted" ? "" : scope, manySides ? label : ""];
   return [
     rowHead(name, el("span.note", {}, ` ${about.filter(Boolean).join(", ")}`)),
     number(counted(count)), number(changeWithin({ low, ratio, high })),
-    el("td.interval", {}, intervalStrip(low, ratio, high, span, "none")),
     el("td.number.wide-only", {}, intervalText(low, high)),
   ];
 }
@@ -222,18 +212,10 @@ function groupRow({ scope, label, name, count, low, ratio, high }, span) {
 const ONE_SIDE = [
   ["verdict", "news", ""], ["case", "name", ""], ["base", null, "number"],
   ["other", "time", "number"], ["difference", "difference", "number"],
-  ["change", "ratio", "number"], ["", null, "interval"],
+  ["change", "ratio", "number"], ["95 % interval", null, "number"],
 ];
 const SHARED = [["verdict", "news", ""], ["case", "name", ""], ["base", "time", "number"]];
 const labels = (page.sides || []).slice(1).map((side) => side.label);
-let span = 1;
-
-// Where no interval is news, the ends of all of them set the span of the small drawings.
-function newsSpan() {
-  const news = every.filter((place) => !page.quiet.includes(verdictOf(place)));
-  if (news.length) return spanOf(news.map((place) => cases.ratio[place]), 0.8);
-  return spanOf(every.flatMap((place) => [cases.low[place], cases.high[place]]), 0.8);
-}
 
 // The first case of each row in the order of the selection.
 function leaders(places) {
@@ -268,11 +250,6 @@ function caseCell(place) {
 const changeOf = (place) => changeWithin(
   { low: cases.low[place], ratio: cases.ratio[place], high: cases.high[place] });
 
-function strip(place) {
-  const [low, ratio, high] = ["low", "ratio", "high"].map((column) => cases[column][place]);
-  return intervalStrip(low, ratio, high, span, lookOf(verdictOf(place))[2]);
-}
-
 const intervalOf = (place) =>
   (known(cases.low[place]) ? intervalText(cases.low[place], cases.high[place]) : null);
 
@@ -284,7 +261,7 @@ function row(place) {
     el("td.number.cell-other", {}, valueOf(place, "other")),
     el("td.number.cell-difference", {}, moved),
     el("td.number.cell-change", {}, changeOf(place)),
-    el("td.cell-interval", { title: intervalOf(place) }, strip(place)));
+    el("td.number.cell-interval", {}, intervalOf(place)));
 }
 
 // One graph of the base, and what every other side made of it.
@@ -302,7 +279,7 @@ function sideCell(place, label) {
   const title = [verdict, value, intervalOf(place)].filter(Boolean).join(", ");
   const link = { href: addressOf(place), title, class: lookOf(verdict)[2] };
   return el("td.cell-side", { "data-label": label },
-    el("a", link, sign(verdict), changeOf(place) || verdict), strip(place));
+    el("a", link, sign(verdict), changeOf(place) || verdict));
 }
 
 // Notes that nearly all cases have are not repeated in each row.
@@ -315,17 +292,14 @@ function commonNotes() {
 }
 
 function setList() {
-  span = newsSpan();
-  const axis = (one) => (one[2] === "interval" ? [stripAxis(span), null, "interval"] : one);
-  const sideHead = (label) =>
-    [[el("span.side-name", {}, label), stripAxis(span)], null, "cell-side"];
+  const sideHead = (label) => [el("span.side-name", {}, label), null, "cell-side"];
   byId("rows").classList.toggle("many", manySides);
   byId("list-title").textContent = "Cases";
   byId("common-notes").textContent = commonNotes();
   Object.assign(list, {
     ids: cases.id, words: wordsOf, stateOf: verdictOf, sorts: SORTS,
     start: { search: page.start.filter, sort: page.start.sort }, arranged: ARRANGED,
-    heads: manySides ? [...SHARED, ...labels.map(sideHead)] : ONE_SIDE.map(axis),
+    heads: manySides ? [...SHARED, ...labels.map(sideHead)] : ONE_SIDE,
     rows: leaders, draw: manySides ? wideRow : row,
     said: (text, rows) => (manySides ? `${text} in ${plural(rows, "row")}` : text),
     open: openCase, closed: closeCase,

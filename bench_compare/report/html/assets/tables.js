@@ -3,15 +3,15 @@
 import {
   byId, commandLine, counted, el, fill, known, number, page, plural, rowHead, scrolling, table,
 } from "./base.js";
-import { draw } from "./charts.js";
+import { chartNode } from "./charts.js";
 
 const SEARCHED = 12, SHOWN = 200;
 const textOf = (cell) => (Array.isArray(cell) ? cell[0] : known(cell.word) ? cell.word : cell);
 const valueOf = (cell) => (Array.isArray(cell) ? cell[1] : textOf(cell));
 
 function stateNode({ word, tone, mark }) {
-  return el(`span.verdict.${tone}`, {}, mark ? el("span.sign", { "aria-hidden": "true" }, mark) : "",
-    word);
+  const sign = mark ? el("span.sign", { "aria-hidden": "true" }, mark) : "";
+  return el(`span.verdict.${tone}`, {}, sign, word);
 }
 
 function cellNode(cell, align, link) {
@@ -97,38 +97,8 @@ function entryNode({ id, state, entry: [title, ...lines], details, commands }) {
       commands.map(commandLine)) : null);
 }
 
-const entriesNode = ({ title, rows }) => el("section", {}, el("h2", {}, title), rows.map(entryNode));
-
-// Names of colours become colours, and names of lists the texts that they hold at each x.
-function resolved(value) {
-  if (typeof value === "string" && value.startsWith("--")) return colorOf(value);
-  if (Array.isArray(value)) return value.map(resolved);
-  if (value === null || typeof value !== "object") return value;
-  const made = Object.fromEntries(Object.entries(value).map(([name, one]) => [name, resolved(one)]));
-  if (typeof made.text === "string" && page.texts[made.text]) {
-    made.text = made.x.map((x) => page.texts[made.text][x]);
-  }
-  return made;
-}
-
-const colorOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-const drawers = new Map();
-const seen = new IntersectionObserver((entries) => {
-  for (const { target } of entries.filter((one) => one.isIntersecting)) {
-    seen.unobserve(target);
-    drawers.get(target)();
-  }
-}, { rootMargin: "400px" });
-
-function chartNode(one) {
-  const holder = el("div.chart", { role: "img", "aria-label": one.label || one.title });
-  holder.style.minHeight = `${one.layout.height}px`;
-  drawers.set(holder, () => draw(holder, resolved(one.traces), resolved(one.layout)));
-  seen.observe(holder);
-  return el("figure", { id: one.id || null },
-    el("figcaption", {}, el("strong", {}, one.title), el("span.note", {}, ` ${one.note}`)), holder);
-}
+const entriesNode = ({ title, rows }) =>
+  el("section", {}, el("h2", {}, title), rows.map(entryNode));
 
 // The first charts are open; those of an archive's hundreds of series open on demand.
 function chartNodes(charts) {
@@ -143,8 +113,8 @@ function chartNodes(charts) {
 function followAddress() {
   const node = location.hash.length > 1 ? byId(decodeURIComponent(location.hash.slice(1))) : null;
   if (!node) return;
-  const folded = node.closest("details");
-  if (folded) folded.open = true;
+  const box = node.closest("details");
+  if (box) box.open = true;
   node.scrollIntoView({ block: "center" });
 }
 
