@@ -21,11 +21,6 @@ FEW = 16
 """Up to so many numbers are computed one by one."""
 
 
-def load_special_functions() -> None:
-    """Import SciPy's now, so that processes which are forked later need not each do it."""
-    import scipy.special  # noqa: F401 - for those who import it later
-
-
 def digamma(x: Array) -> Array:
     """Logarithmic derivative of Γ for x > 0."""
     from scipy import special

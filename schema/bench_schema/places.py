@@ -22,10 +22,9 @@ from bench_schema.journal import is_journal, journal_path
 from bench_schema.packing import GZIP_MAGIC, ZSTD_MAGIC, read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-Key: TypeAlias = tuple[object, ...]
 STDOUT = "-"
 STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
 DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
@@ -52,9 +51,18 @@ class Place:
         beside = f"{os.path.join(self.path, self.start)}*" if self.start else self.path
         return f"{self.flag} {beside}"
 
+    @cached_property
+    def key(self) -> object:
+        return key_of(self.path)
+
+    @cached_property
+    def real(self) -> str:
+        """Its path without links."""
+        return _real(self.path)
+
     @property
     def is_stream(self) -> bool:
-        """Whether it takes whatever comes: stdout, a device, a pipe."""
+        """True for places that take any number of texts: stdout, a device, a pipe."""
         whole = os.path.abspath(self.path)
         if self.path == STDOUT or whole in STREAMS or whole.startswith(DESCRIPTORS):
             return True
@@ -75,24 +83,6 @@ def journaled(flag: str, path: str) -> Iterator[Place]:
     if path != STDOUT:
         yield Place(flag, str(journal_path(path)), owner=path)
         yield Place(flag, f"{path}.lock", owner=path)
-
-
-class _Located:
-    """A place, and where it lies: found out once, for it is held against many."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-
-    @cached_property
-    def key(self) -> Key:
-        return key_of(self.place.path)
-
-    @cached_property
-    def above(self) -> Sequence[tuple[Key, str]]:
-        """Each folder above it, with the relative name that it has there."""
-        parts = _real(self.place.path).split(os.sep)
-        keys = enumerate(_keys(self.place.path))
-        return [(key, "/".join(parts[-depth:])) for depth, key in keys if depth]
 
 
 def result_places(flag: str, pattern: str) -> Iterator[Place]:
@@ -119,32 +109,22 @@ def pipeline_files(path: Path) -> Iterator[Path]:
 
 
 def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:
-    """Raises `UnwritableError`, which names both places, where an output is an input, lies where
-    an input would read it, or is written twice; and where a report would replace a result
-    document, a record or a graph, whoever made it."""
-    written = [_Located(each) for each in outputs if not each.is_stream]
-    if not written:
-        return
-    read = [_Located(each) for each in inputs if not each.is_stream]
-    files = {each.key: each for each in read if not each.place.endings}
-    folders: dict[Key, list[_Located]] = {}
-    for source in (each for each in read if each.place.endings):
-        folders.setdefault(source.key, []).append(source)
+    """Refuse outputs that are an input, lie where an input would read them, or are written twice;
+    and reports that would replace a result document, a record or a graph.
+
+    Raises `UnwritableError`, which names both places.
+    """
+    written = [each for each in outputs if not each.is_stream]
+    read = [each for each in inputs if not each.is_stream] if written else []
     for output in written:
-        if output.place.endings:
-            met = next((source for source in read if _meet(output, source)), None)
-        else:
-            above = ((name, each) for key, name in output.above for each in folders.get(key, ()))
-            holders = (each for name, each in above if each.place.holds(name))
-            met = files.get(output.key) or next(holders, None)
+        met = next((source for source in read if _meet(output, source)), None)
         if met is not None:
-            raise UnwritableError(str(output.place), _overwritten(output.place, met.place))
+            raise UnwritableError(str(output), _overwritten(output, met))
     for other, output in combinations(written, 2):
         if _meet(output, other):
-            raise UnwritableError(str(output.place), _written_twice(output.place, other.place))
-    _refuse_links([each for each in written if not each.place.endings], read)
-    for report in (each.place for each in written if each.place.is_report):
-        kind = content_kind(report.path)
+            raise UnwritableError(str(output), _written_twice(output, other))
+    for report in written:
+        kind = content_kind(report.path) if report.is_report else None
         if kind is not None:
             what = f"holds {kind}: choose another file for the report"
             raise UnwritableError(str(report), what)
@@ -166,31 +146,36 @@ def _overwritten(output: Place, source: Place) -> str:
     return f"{source} is read, and would be overwritten{beside}: choose another place"
 
 
-def _meet(a: _Located, b: _Located) -> bool:
-    """Whether some file belongs to both."""
-    if not a.place.endings and not b.place.endings:
+def _meet(a: Place, b: Place) -> bool:
+    """True if some file belongs to both."""
+    if not a.endings and not b.endings:
         return a.key == b.key
-    if not a.place.endings:
-        return any(key == b.key and b.place.holds(name) for key, name in a.above)
-    if not b.place.endings:
-        return _meet(b, a)
-    if not any(x.endswith(y) or y.endswith(x) for x in a.place.endings for y in b.place.endings):
+    if not a.endings or not b.endings:
+        file, folder = (b, a) if a.endings else (a, b)
+        name = _below(file, folder)
+        return name is not None and folder.holds(name)
+    if not any(x.endswith(y) or y.endswith(x) for x in a.endings for y in b.endings):
         return False
-    starts = a.place.start, b.place.start
     if a.key == b.key:
-        return starts[0].startswith(starts[1]) or starts[1].startswith(starts[0])
-    nested = ((inner, outer) for inner, outer in ((a, b), (b, a)))
-    return any(
-        key == outer.key and f"{name}/".startswith(outer.place.start)
-        for inner, outer in nested
-        for key, name in inner.above
-    )
+        return a.start.startswith(b.start) or b.start.startswith(a.start)
+    nested = ((_below(a, b), b), (_below(b, a), a))
+    return any(name is not None and f"{name}/".startswith(outer.start) for name, outer in nested)
 
 
-def key_of(path: str) -> Key:
-    """Equal for all names of one file. What is not there yet is told by the folder in which it
-    would be made, and its name there."""
-    return _keys(path)[0]
+def _below(inner: Place, outer: Place) -> str | None:
+    """The relative name of a place in a folder; None if it lies elsewhere."""
+    name = os.path.relpath(inner.real, outer.real)
+    return None if name in (".", "..") or name.startswith(f"..{os.sep}") else name
+
+
+def key_of(path: str) -> object:
+    """Return a key that is equal for all names of one file, whether it is there yet or not."""
+    real = _real(path)
+    try:
+        info = os.stat(real)
+    except (OSError, ValueError):
+        return real
+    return info.st_dev, info.st_ino
 
 
 def _real(path: str) -> str:
@@ -198,35 +183,6 @@ def _real(path: str) -> str:
         return os.path.realpath(path)
     except (OSError, ValueError):  # a name that no file can have
         return path
-
-
-def _keys(path: str) -> Sequence[Key]:
-    """Of the path, and of each folder above it."""
-    steps = [_real(path)]
-    while steps[-1] != os.path.dirname(steps[-1]):
-        steps.append(os.path.dirname(steps[-1]))
-    keys: list[Key] = []
-    for step in reversed(steps):
-        try:
-            info = os.stat(step)
-            keys.append((info.st_dev, info.st_ino))
-        except (OSError, ValueError):
-            keys.append((*(keys[-1] if keys else ()), os.path.basename(step)))
-    return keys[::-1]
-
-
-def _refuse_links(written: Sequence[_Located], read: Sequence[_Located]) -> None:
-    """Files of folders that are read may be links to what is written."""
-    known = {each.key: each.place for each in written if os.path.isfile(each.place.path)}
-    for source in (each.place for each in read if known and each.place.endings):
-        if source.start:
-            continue
-        for folder, _, names in os.walk(source.path):
-            for name in names:
-                path = os.path.join(folder, name)
-                if source.holds(os.path.relpath(path, source.path)) and key_of(path) in known:
-                    output = known[key_of(path)]
-                    raise UnwritableError(str(output), _overwritten(output, source))
 
 
 # What a file holds that somebody may need.

@@ -74,15 +74,6 @@ def test_what_a_folder_would_be_read_for_is_not_written_into_it(folder, name):
     check_places([graphs], [Place("--csv", f"{folder}/{name}.csv")])
 
 
-def test_a_link_in_a_folder_leads_to_what_is_read(tmp_path):
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "kept.json").write_text("{}")
-    (tmp_path / "graphs/x.json").symlink_to("../kept.json")
-    graphs = Place("GRAPH", str(tmp_path / "graphs"), (".json",))
-    with pytest.raises(UnwritableError, match="GRAPH"):
-        check_places([graphs], [Place("-o", str(tmp_path / "kept.json"))])
-
-
 def test_a_report_does_not_take_the_place_of_a_journal(tmp_path):
     path = str(tmp_path / "x.json")
     with pytest.raises(UnwritableError, match="kept beside"):
