@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,25 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int64]
+Records: TypeAlias = Any
+"""A structured array (`numpy.recarray`): a record for each case, whose fields are attributes."""
+
+
+def blank(kind: np.dtype[np.void], size: int) -> Records:
+    """Records whose numbers are NaN, counts 0 and marks False."""
+    made = np.zeros(size, kind).view(np.recarray)
+    for name in kind.names or ():
+        if kind[name].kind == "f":
+            made[name] = np.nan
+    return made
+
+
+def filled(kind: np.dtype[np.void], **columns: npt.ArrayLike) -> Records:
+    """Records from a column for each field."""
+    made = blank(kind, len(np.asarray(next(iter(columns.values())))))
+    for name, values in columns.items():
+        made[name] = values
+    return made
 
 
 def units(values: Array) -> npt.NDArray[np.int64]:

@@ -16,15 +16,16 @@ and Turnbull 1989 (repeated confidence intervals).
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from bench_schema.estimate import LEAST_PAIRS
 
+from bench_compare.statistics.arrays import Records, blank, filled
 from bench_compare.statistics.columns import Columns, paired_columns, single_documents
 from bench_compare.statistics.layers import (
+    CHANGE,
     BetweenDocuments,
-    Change,
     of_pairs,
     of_rounds,
     of_rows,
@@ -40,7 +41,7 @@ from bench_compare.statistics.variances import (
 )
 
 if TYPE_CHECKING:
-    from bench_compare.statistics.arrays import Array, Ints, Mask
+    from bench_compare.statistics.arrays import Array, Ints
 
 PAIR, DOCUMENT, ROUND = 0, 1, 2
 """Units, see the top."""
@@ -60,54 +61,33 @@ rounds correlate by 0.3 it is then a false alarm in 0.3 % of the cases, at 0.5 %
 one in 2 % (`tests/benchmarks/until_decided.py`)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Estimates:
-    """One entry a case; NaN where a side has no unit or no spread is known."""
-
-    shift: Array
-    """Level of other minus level of base."""
-    base_level: Array
-    other_level: Array
-    variance: Array
-    """Of `shift`."""
-    dof: Array
-    low: Array
-    """95 % interval of `shift`."""
-    high: Array
-    same_low: Array
-    """90 % interval of `shift`: two one-sided tests at 5 %."""
-    same_high: Array
-    p: Array
-    """Two-sided, of no shift."""
-    base_units: Ints
-    other_units: Ints
-    unit: Ints
-    """`PAIR`, `DOCUMENT` or `ROUND`."""
-    single: Mask
-    """Judged from inside single rounds: provisional."""
-    one_run: Mask
-    """Each side stands in a single document."""
-    documents: Ints
-    """Of the smaller side, where what documents differ by adds to the variance: more documents
-    decide the case, more rounds do not. Else 0."""
-    common: Array
-    """Smallest size of a shift that is not explained by what all cases of a unit share."""
-    common_variance: Array
-    """Part of `variance` that all cases share."""
-    common_dof: Array
-    movement_variance: Array
-    """Of what all cases do together."""
-    movement_dof: Array
-    looks: Ints
-    """How many looks at the results share the error that is allowed, see
-    `bench_schema.estimate`."""
-    sure: Array
-    """Smallest size of a shift that counts where there are several looks; 0 with a single one."""
-
-
-def take(found: Estimates, rows: Ints) -> Estimates:
-    """The estimates of some cases."""
-    return Estimates(**{one.name: getattr(found, one.name)[rows] for one in fields(Estimates)})
+Estimates: TypeAlias = Records
+"""A record of `ESTIMATE` for each case."""
+ESTIMATE = np.dtype(
+    [
+        # level of other minus level of base, with its 95 % interval; NaN: a side has no unit
+        *((name, float) for name in ("shift", "base_level", "other_level", "low", "high")),
+        # variance of the shift and its degrees of freedom; NaN: no spread is known
+        *((name, float) for name in ("variance", "dof")),
+        # 90 % interval: two one-sided tests at 5 %; two-sided p of no shift
+        *((name, float) for name in ("same_low", "same_high", "p")),
+        # smallest size of a shift that is not explained by what all cases of a unit share; the
+        # part of the variance that they share; the same of what all cases do together
+        *((name, float) for name in ("common", "common_variance", "common_dof")),
+        *((name, float) for name in ("movement_variance", "movement_dof")),
+        # smallest size of a shift that counts if there are several looks; 0 with a single one
+        ("sure", float),
+        ("base_units", np.int64),
+        ("other_units", np.int64),
+        ("unit", np.int64),  # `PAIR`, `DOCUMENT` or `ROUND`
+        # documents of the smaller side, if what documents differ by adds to the variance: more
+        # documents decide the case, more rounds do not; otherwise 0
+        ("documents", np.int64),
+        ("looks", np.int64),  # how many looks at the results share the error that is allowed
+        ("single", bool),  # judged from inside single rounds: provisional
+        ("one_run", bool),  # each side stands in a single document
+    ]
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,17 +117,18 @@ def estimate(
     there are does not follow from what they say."""
     if columns is None:
         columns = single_documents(base.shape[1], other.shape[1])
-    result, unit = _combined((base, other), columns, known)
-    return result.estimates(unit, floor_sd, np.where(unit == DOCUMENT, 1, looks))
+    found, unit = _combined((base, other), columns, known)
+    return _estimates(found, unit, floor_sd, np.where(unit == DOCUMENT, 1, looks))
 
 
 def same_interval(
     base: Array, other: Array, columns: tuple[Columns, Columns], floor_sd: float, looks: int
 ) -> tuple[Array, Array]:
-    """`Estimates.same_low` and `same_high` alone."""
-    result, unit = _combined((base, other), columns)
-    found = result.spread(floor_sd)
-    half = _repeated(SAME_TAIL, found.dof, np.where(unit == DOCUMENT, 1, looks)) * found.error
+    """Compute `same_low` and `same_high` of the estimates alone."""
+    found, unit = _combined((base, other), columns)
+    dof, variance = _spread(found, floor_sd)
+    looks_of = np.where(unit == DOCUMENT, 1, looks)
+    half = _repeated(SAME_TAIL, dof, looks_of) * np.sqrt(variance)
     return found.shift - half, found.shift + half
 
 
@@ -155,19 +136,19 @@ def _combined(
     sides: tuple[Array, Array],
     columns: tuple[Columns, Columns],
     elsewhere: Elsewhere = NOWHERE,
-) -> tuple[_Result, Ints]:
-    """Each case by its unit, and these units."""
+) -> tuple[Records, Ints]:
+    """The change of each case (`layers.CHANGE`) by its unit, and these units."""
     base, other = sides
     height = len(base)
     unit = np.full(height, ROUND)
     mine, theirs = paired_columns(*columns)  # visits that hold both sides on one unit of hardware
     both = np.isfinite(base[:, mine]) & np.isfinite(other[:, theirs])
     unit[both.sum(axis=1) >= LEAST_PAIRS] = PAIR
-    result = _Result(height)
+    result = blank(CHANGE, height)
     rows = unit == PAIR
     if rows.any():
         place = Columns(*(getattr(columns[0], one.name)[mine] for one in fields(Columns)))
-        result.put(rows, of_pairs((base[rows][:, mine], other[rows][:, theirs]), place))
+        result[rows] = of_pairs((base[rows][:, mine], other[rows][:, theirs]), place)
     rows = unit == ROUND
     if rows.any():
         part = of_rounds((base[rows], other[rows]), columns)
@@ -183,100 +164,60 @@ def _combined(
             between, inner = elsewhere.between, elsewhere.inside
             part = with_unsettled(part, None if inner is None else inner[rows])
             part = with_known(part, None if between is None else of_rows(between, rows))
-        result.put(rows, part)
-        several = part.documents[0] + part.documents[1] > 2
+        result[rows] = part
+        several = part.base_documents + part.other_documents > 2
         unit[np.flatnonzero(rows)[several & part.apart]] = DOCUMENT
     return result, unit
 
 
-class _Spread(NamedTuple):
-    """Of shifts; NaN where it is not known."""
-
-    shift: Array
-    variance: Array
-    dof: Array
-    error: Array
+def _spread(found: Records, floor_sd: float) -> tuple[Array, Array]:
+    """Degrees of freedom and variance of the shift of each case; NaN if they are not known."""
+    variance = np.maximum(found.variance, floor_sd**2 * found.least)
+    unknown = ~(np.isfinite(found.shift) & np.isfinite(variance) & (found.dof > 0))
+    return np.where(unknown, np.nan, found.dof), np.where(unknown, np.nan, variance)
 
 
-class _Result:
-    """Estimates of all cases, put together unit by unit."""
-
-    def __init__(self, height: int) -> None:
-        self.numbers = {name: np.full(height, np.nan) for name in self.NUMBERS}
-        self.counts = {name: np.zeros((2, height), np.int64) for name in ("rounds", "documents")}
-        self.apart = np.zeros(height, bool)
-        self.single = np.zeros(height, bool)
-
-    NUMBERS = (
-        "shift",
-        "base",
-        "other",
-        "variance",
-        "dof",
-        "common",
-        "common_dof",
-        "movement",
-        "movement_dof",
-        "least",
+def _estimates(found: Records, unit: Ints, floor_sd: float, looks: Ints) -> Estimates:
+    by_document, shift = unit == DOCUMENT, found.shift
+    dof, variance = _spread(found, floor_sd)
+    error = np.sqrt(variance)
+    wide, narrow = (_repeated(tail, dof, looks) * error for tail in (0.025, SAME_TAIL))
+    degrees = np.where(found.common_dof > 0, found.common_dof, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):  # units may repeat each other exactly
+        share = np.maximum(1 - found.common / variance, 0)
+        rest = np.nan_to_num(_repeated(OWN_ALPHA / 2, dof, looks) ** 2 * variance * share)
+        p = np.minimum(t_two_sided(shift / error, dof) * looks, 1)
+    common = np.nan_to_num(_repeated(COMMON_ALPHA / 2, degrees, looks) ** 2 * found.common)
+    several = np.where(looks > 1, dof, np.nan)
+    sure = _repeated(LOOKS_ALPHA / 2, several, looks) * error
+    enough = np.isfinite(shift).sum() >= BULK_CASES
+    documents = found.base_documents, found.other_documents
+    return filled(
+        ESTIMATE,
+        shift=shift,
+        base_level=found.base_level,
+        other_level=found.other_level,
+        variance=variance,
+        dof=dof,
+        low=shift - wide,
+        high=shift + wide,
+        same_low=shift - narrow,
+        same_high=shift + narrow,
+        p=p,
+        base_units=np.where(by_document, documents[0], found.base_rounds),
+        other_units=np.where(by_document, documents[1], found.other_rounds),
+        unit=unit,
+        single=found.single,
+        one_run=np.maximum(*documents) < 2,
+        documents=np.where(found.apart, np.minimum(*documents), 0),
+        common=np.nan_to_num(np.sqrt(common + rest)) if enough else 0.0,
+        common_variance=found.common,
+        common_dof=degrees,
+        movement_variance=found.movement,
+        movement_dof=np.where(found.movement_dof > 0, found.movement_dof, np.nan),
+        looks=looks,
+        sure=np.nan_to_num(sure),
     )
-
-    def put(self, rows: Mask, part: Change) -> None:
-        found = (part.shift, *part.levels, part.variance, part.dof, part.common, part.common_dof)
-        more = (part.movement, part.movement_dof, part.least)
-        for name, values in zip(self.NUMBERS, (*found, *more), strict=True):
-            self.numbers[name][rows] = values
-        self.counts["rounds"][:, rows] = part.rounds
-        self.counts["documents"][:, rows] = part.documents
-        self.apart[rows], self.single[rows] = part.apart, part.single
-
-    def spread(self, floor_sd: float) -> _Spread:
-        number = self.numbers
-        variance = np.maximum(number["variance"], floor_sd**2 * number["least"])
-        shift, dof = number["shift"], number["dof"]
-        unknown = ~(np.isfinite(shift) & np.isfinite(variance) & (dof > 0))
-        variance[unknown] = np.nan
-        return _Spread(shift, variance, np.where(unknown, np.nan, dof), np.sqrt(variance))
-
-    def estimates(self, unit: Ints, floor_sd: float, looks: Ints) -> Estimates:
-        number = self.numbers
-        by_document = unit == DOCUMENT
-        counts = np.where(by_document, self.counts["documents"], self.counts["rounds"])
-        shift, variance, dof, error = self.spread(floor_sd)
-        wide, narrow = (_repeated(tail, dof, looks) * error for tail in (0.025, SAME_TAIL))
-        degrees = np.where(number["common_dof"] > 0, number["common_dof"], np.nan)
-        with np.errstate(divide="ignore", invalid="ignore"):  # units may repeat each other exactly
-            share = np.maximum(1 - number["common"] / variance, 0)
-            rest = np.nan_to_num(_repeated(OWN_ALPHA / 2, dof, looks) ** 2 * variance * share)
-            p = np.minimum(t_two_sided(shift / error, dof) * looks, 1)
-        common = np.nan_to_num(_repeated(COMMON_ALPHA / 2, degrees, looks) ** 2 * number["common"])
-        several = np.where(looks > 1, dof, np.nan)
-        sure = _repeated(LOOKS_ALPHA / 2, several, looks) * error
-        enough = np.isfinite(shift).sum() >= BULK_CASES
-        return Estimates(
-            shift=shift,
-            base_level=number["base"],
-            other_level=number["other"],
-            variance=variance,
-            dof=dof,
-            low=shift - wide,
-            high=shift + wide,
-            same_low=shift - narrow,
-            same_high=shift + narrow,
-            p=p,
-            base_units=counts[0],
-            other_units=counts[1],
-            unit=unit,
-            single=self.single,
-            one_run=self.counts["documents"].max(axis=0) < 2,
-            documents=np.where(self.apart, self.counts["documents"].min(axis=0), 0),
-            common=np.nan_to_num(np.sqrt(common + rest)) if enough else np.zeros(len(shift)),
-            common_variance=number["common"],
-            common_dof=degrees,
-            movement_variance=number["movement"],
-            movement_dof=np.where(number["movement_dof"] > 0, number["movement_dof"], np.nan),
-            looks=looks,
-            sure=np.nan_to_num(sure),
-        )
 
 
 def _repeated(tail: float, dof: Array, looks: Ints) -> Array:

@@ -17,13 +17,13 @@ scores).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from bench_schema.estimate import row_mean
 
-from bench_compare.statistics.arrays import units
+from bench_compare.statistics.arrays import Records, filled, units
 from bench_compare.statistics.columns import Columns, by_document
 from bench_compare.statistics.discovery import false_discovery
 from bench_compare.statistics.fits import SHARING_CASES, Fit, fit
@@ -60,30 +60,22 @@ def of_rows(between: BetweenDocuments, rows: Mask | Ints) -> BetweenDocuments:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Change:
-    """Of the cases that have one kind of observation."""
-
-    shift: Array
-    levels: tuple[Array, Array]
-    variance: Array
-    dof: Array
-    common: Array
-    """Part of `variance`: what single documents do to all of their cases, or are feared to do."""
-    common_dof: Array
-    rounds: tuple[Ints, Ints]
-    documents: tuple[Ints, Ints]
-    leverage: Array
-    """Variance of `shift` in units of the variance of the level of a document."""
-    least: Array
-    """Its variance in units of the floor's: the sum of the inverses of the numbers of rounds."""
-    apart: Mask
-    """Documents of a side differ beyond their rounds."""
-    movement: Array
-    """Variance of what all cases do together."""
-    movement_dof: Array
-    single: Mask
-    """Judged from inside single rounds."""
+Change: TypeAlias = Records
+"""A record of `CHANGE` for each case."""
+CHANGE = np.dtype(
+    [
+        *((name, float) for name in ("shift", "base_level", "other_level", "variance", "dof")),
+        # part of the variance: what single documents do to all of their cases, or may do
+        *((name, float) for name in ("common", "common_dof")),
+        ("leverage", float),  # variance of the shift in units of that of a document's level
+        ("least", float),  # in units of the floor's: the sum of the inverses of counts of rounds
+        *((name, float) for name in ("movement", "movement_dof")),  # what all cases do together
+        *((name, np.int64) for name in ("base_rounds", "other_rounds")),
+        *((name, np.int64) for name in ("base_documents", "other_documents")),
+        ("apart", bool),  # documents of a side differ beyond their rounds
+        ("single", bool),  # judged from inside single rounds
+    ]
+)
 
 
 SUSPICION_Z = 1.2816
@@ -251,21 +243,24 @@ def _change(
     shared = _Part(
         within.common_variance * np.nan_to_num(inverse), np.full(size, within.common_dof)
     )
-    return Change(
+    return filled(
+        CHANGE,
         shift=shape.shift,
-        levels=shape.levels,
+        base_level=shape.levels[0],
+        other_level=shape.levels[1],
         variance=np.where(degrees > 0, variance, np.nan),
         dof=degrees,
         common=feared.variance * shape.leverage,
         common_dof=feared.dof,
-        rounds=shape.rounds,
-        documents=shape.documents,
+        base_rounds=shape.rounds[0],
+        other_rounds=shape.rounds[1],
+        base_documents=shape.documents[0],
+        other_documents=shape.documents[1],
         leverage=shape.leverage,
         least=shape.least,
         apart=(own.variance > 0) | (common.variance > 0),
         movement=(shared.variance + common.variance) * shape.leverage,
         movement_dof=_satterthwaite(shared, common),
-        single=np.zeros(size, bool),
     )
 
 
@@ -390,21 +385,18 @@ def with_unsettled(part: Change, inside: Array | None = None) -> Change:
 def _doubt(part: Change) -> Array:
     """How much of a guess about documents is left when so many have agreed; nothing where they
     have shown what they differ by."""
-    more = np.maximum(part.documents[0] + part.documents[1] - 2, 0)
+    more = np.maximum(part.base_documents + part.other_documents - 2, 0)
     return np.where(part.apart, 0.0, GUESS_WORTH / (GUESS_WORTH + more))
 
 
 def _with(part: Change, states: Array, dof: Array) -> Change:
-    added = states > 0
-    return replace(
-        part,
-        variance=part.variance + states,
-        common=part.common + states,
-        movement=part.movement + states,
-        common_dof=np.where(added, dof, part.common_dof),
-        movement_dof=np.where(added, dof, part.movement_dof),
-        apart=part.apart | added,
-    )
+    added, made = states > 0, part.copy()
+    for name in ("variance", "common", "movement"):
+        made[name] += states
+    for name in ("common_dof", "movement_dof"):
+        made[name] = np.where(added, dof, part[name])
+    made.apart |= added
+    return made
 
 
 def with_known(part: Change, between: BetweenDocuments | None) -> Change:
@@ -420,13 +412,11 @@ def with_known(part: Change, between: BetweenDocuments | None) -> Change:
         _Part(common, np.nan_to_num(between.common_dof)),
         _Part(own, np.nan_to_num(between.own_dof)),
     )
-    return replace(
-        part,
-        variance=part.variance + common + own,
-        dof=np.where(known, dof, part.dof),
-        common=part.common + common,
-        movement=part.movement + common,
-        common_dof=np.where(known, between.common_dof, part.common_dof),
-        movement_dof=np.where(known, between.common_dof, part.movement_dof),
-        apart=part.apart | known,
-    )
+    made = part.copy()
+    made.variance += common + own
+    made.dof = np.where(known, dof, part.dof)
+    for name in ("common", "movement"):
+        made[name] += common
+        made[f"{name}_dof"] = np.where(known, between.common_dof, part[f"{name}_dof"])
+    made.apart |= known
+    return made

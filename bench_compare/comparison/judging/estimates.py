@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from bench_compare.statistics.suite import Shift, common_movement
 from bench_compare.statistics.variances import WithinRoundVariance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_compare.comparison.judging.calibration import Calibration
     from bench_compare.input.align import Pair
@@ -97,6 +97,8 @@ class MeasuredMetric:
     """Whether the sides have no document in common."""
     resolution: Array | None = None
     """Log ratio within which the clock tells nothing apart."""
+    where: Mapping[int, str] = field(default_factory=dict)
+    """Of cases that rest on a document that was left out: which it is and why (`left_out`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,17 +333,12 @@ def _rate(
     for gate in gates:
         offset, found = work[1] - work[0], gate.estimates
         # Estimates of offset - x from those of x; p is that of no change where the work is equal.
-        mirrored = replace(
-            found,
-            shift=offset - found.shift,
-            base_level=np.full_like(offset, np.nan),
-            other_level=np.full_like(offset, np.nan),
-            low=offset - found.high,
-            high=offset - found.low,
-            same_low=offset - found.same_high,
-            same_high=offset - found.same_low,
-            p=np.where(np.isfinite(offset), found.p, np.nan),
-        )
+        mirrored = found.copy()
+        mirrored.shift = offset - found.shift
+        mirrored.base_level = mirrored.other_level = np.nan
+        mirrored.low, mirrored.high = offset - found.high, offset - found.low
+        mirrored.same_low, mirrored.same_high = offset - found.same_high, offset - found.same_low
+        mirrored.p = np.where(np.isfinite(offset), found.p, np.nan)
         part = replace(
             gate,
             metric=metric,
@@ -364,16 +361,13 @@ def _filled(first: MeasuredMetric, second: MeasuredMetric) -> MeasuredMetric:
     lacking = ~np.isfinite(first.base_level + first.other_level)
     use = lacking & np.isfinite(second.base_level + second.other_level)
 
-    def pick(a: Any, b: Any) -> Any:
-        return np.where(use, b, a)
-
-    names = [one.name for one in fields(Estimates)]
-    merged = {name: pick(*(getattr(x.estimates, name) for x in (first, second))) for name in names}
+    merged = first.estimates.copy()
+    merged[use] = second.estimates[use]
     return replace(
         first,
-        base_level=pick(first.base_level, second.base_level),
-        other_level=pick(first.other_level, second.other_level),
-        estimates=Estimates(**merged),
+        base_level=np.where(use, second.base_level, first.base_level),
+        other_level=np.where(use, second.other_level, first.other_level),
+        estimates=merged,
     )
 
 

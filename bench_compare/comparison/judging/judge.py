@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bench_compare.comparison.judging.estimates import ExactMeasured, MeasuredMetric
-from bench_compare.comparison.judging.left_out import WithLeftOut
 from bench_compare.comparison.judging.moves import (
     LEAST_UNITS,
     Move,
@@ -175,9 +174,8 @@ def judged(
     thresholds = policy.thresholds(measured.metric.name, names)
     if isinstance(measured, ExactMeasured):
         return Judged(measured.metric, _exact(measured, thresholds), np.nan, {})
-    where = measured.where if isinstance(measured, WithLeftOut) else {}
     table = _scattering(measured, tested, np.array(thresholds, float), policy.alpha_ratio)
-    return Judged(measured.metric, table, policy.alpha_ratio, where)
+    return Judged(measured.metric, table, policy.alpha_ratio, measured.where)
 
 
 def _finite(values: Array) -> Array:

@@ -10,30 +10,23 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench_compare.comparison.judging.estimates import MeasuredMetric
 from bench_compare.metrics import Rate, Sampled
 from bench_compare.rounds import observations
+from bench_compare.statistics.arrays import blank
 from bench_compare.statistics.columns import Columns, by_document, paired_columns
-from bench_compare.statistics.intervals import NOWHERE, PAIR, Estimates, estimate
+from bench_compare.statistics.intervals import ESTIMATE, NOWHERE, PAIR, estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from bench_compare.comparison.judging.estimates import ComparisonInputs, ExactMeasured
     from bench_compare.statistics.arrays import Array, Ints, Mask
-
-
-@dataclass(frozen=True, eq=False)
-class WithLeftOut(MeasuredMetric):
-    """A metric in which some cases are those of a document that was left out."""
-
-    where: Mapping[int, str] = field(default_factory=dict)
-    """Of these cases, which document it is and why it was left out."""
 
 
 def with_left_out(
@@ -66,20 +59,20 @@ def _taken(measured: MeasuredMetric, found: MeasuredMetric, rows: Ints, why: str
     mine = np.zeros(len(measured.base_level), bool)
     mine[rows] = True
 
-    def picked(one: object, two: object, name: str) -> Any:
-        return np.where(mine, getattr(one, name), getattr(two, name))
-
-    numbers = [one.name for one in fields(Estimates)]
-    estimates = {name: picked(found.estimates, measured.estimates, name) for name in numbers}
-    levels = ("base_level", "other_level", "other_unit")
-    before = measured.where if isinstance(measured, WithLeftOut) else {}
-    known = {one.name: getattr(measured, one.name) for one in fields(MeasuredMetric)}
-    known |= {name: picked(found, measured, name) for name in levels}
-    known["estimates"] = Estimates(**estimates)
-    if measured.cycles is not None:  # those of what was held against each other before
-        low, high = (np.where(mine, np.nan, bound) for bound in measured.cycles)
-        known["cycles"] = low, high
-    return WithLeftOut(**known, where={**before, **dict.fromkeys(rows.tolist(), why)})
+    estimates = measured.estimates.copy()
+    estimates[mine] = found.estimates[mine]
+    cycles = measured.cycles
+    if cycles is not None:  # those of the sides that were compared before
+        cycles = np.where(mine, np.nan, cycles[0]), np.where(mine, np.nan, cycles[1])
+    return replace(
+        measured,
+        estimates=estimates,
+        base_level=np.where(mine, found.base_level, measured.base_level),
+        other_level=np.where(mine, found.other_level, measured.other_level),
+        other_unit=np.where(mine, found.other_unit, measured.other_unit),
+        cycles=cycles,
+        where={**measured.where, **dict.fromkeys(rows.tolist(), why)},
+    )
 
 
 # Units of hardware, and visits, that base has not.
@@ -121,7 +114,8 @@ def _of_units(
         with np.errstate(invalid="ignore"):
             sure = rows & ((p <= inputs.policy.alpha_ratio) | raw)
         other_unit = np.not_equal(mine.block[slowest], unit)
-        known = replace(found.estimates, p=np.minimum(p, 1), shift=np.where(raw, np.nan, shift))
+        known = found.estimates.copy()
+        known.p, known.shift = np.minimum(p, 1), np.where(raw, np.nan, shift)
         found = replace(found, estimates=known, other_unit=other_unit)
         runs = np.unique(theirs.document[here.any(axis=0)]).tolist()
         paths = " and ".join(_path(inputs, run, unit) for run in runs)
@@ -210,17 +204,12 @@ def _of_summaries(
     means = by_document(measured.base, measured.columns[0])[0]
     sampled = np.where(np.isfinite(means), means, -np.inf).max(axis=1, initial=-np.inf)
     slowest = np.maximum(levels[0], sampled)
-    numbers = {one.name: getattr(measured.estimates, one.name) for one in fields(Estimates)}
-    nothing = {
-        name: np.full_like(values, np.nan if values.dtype.kind == "f" else 0)
-        for name, values in numbers.items()
-    }
     for source, rows in worst.items():
         mine = np.zeros(len(slowest), bool)
         mine[rows] = True
         found = replace(
             measured,
-            estimates=Estimates(**nothing),
+            estimates=blank(ESTIMATE, len(slowest)),
             base_level=np.where(np.isfinite(slowest), slowest, np.nan),
             other_level=levels[1],
             other_unit=np.zeros(len(slowest), bool),

@@ -14,7 +14,7 @@ from bench_compare.comparison.judging.estimates import MeasuredMetric
 from bench_compare.comparison.judging.moves import HALF, Move, raw_moves, words
 from bench_compare.metrics import METRICS, PerRound, Sampled
 from bench_compare.model import CommonMovement, Sensitivity, SuiteNumber, Verdict
-from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND, take
+from bench_compare.statistics.intervals import DOCUMENT, PAIR, ROUND
 from bench_compare.statistics.layers import of_rows
 from bench_compare.statistics.suite import Shift, suite
 from bench_compare.statistics.variances import pooled_variance
@@ -90,7 +90,7 @@ def _number(
     rows: Ints,
     weights: Array | None = None,
 ) -> SuiteNumber:
-    found = take(measured.estimates, rows)
+    found = measured.estimates[rows]
     weight = None if weights is None else weights[rows]
     sides = measured.base[rows], measured.other[rows]
     between = None if measured.between is None else of_rows(measured.between, rows)
@@ -240,7 +240,7 @@ def _judge(measured: MeasuredMetric, found: Shift, policy: Policy) -> tuple[Verd
         move = raw_moves(np.array([found.shift]), np.array([limit]))[0]
         return words(measured.metric)[move], "summaries only, no samples: the raw ratio counts"
     known = np.isfinite(measured.estimates.shift)
-    unit = common_unit(take(measured.estimates, np.flatnonzero(known)))
+    unit = common_unit(measured.estimates[known])
     if found.low is None or found.high is None or found.p is None:
         return Verdict.UNCLEAR, f"a single {_noun(unit)} a side has no interval"
     least = limit
