@@ -62,7 +62,7 @@ def _least(found: Estimates, limit: Array, resolution: Array | None) -> Array:
     """Size of a shift from which on it is called, if it is significant."""
     with np.errstate(invalid="ignore"):
         least = np.maximum(np.maximum(limit, found.common), found.sure)
-        return least if resolution is None else np.maximum(least, resolution)
+        return np.asarray(least if resolution is None else np.maximum(least, resolution))
 
 
 def raw_moves(shift: Array, limit: Array) -> npt.NDArray[np.int64]:
