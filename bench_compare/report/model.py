@@ -257,7 +257,7 @@ class Chart:
     """Its `height` in pixels, axes and shapes."""
     note: str = ""
     label: str = ""
-    """What it shows, for readers who do not see it."""
+    """A description for screen readers."""
     id: str = ""
     first: bool = False
     """Above the tables."""

@@ -75,9 +75,9 @@ class SideRounds:
     height: int
     """Cases of the comparison."""
     numbers: Mapping[str, np.ndarray]
-    """By the names of metrics that have one number a round; entries of `NUMBER`."""
+    """Name of a metric with one number a round → entries of `NUMBER`."""
     samples: Mapping[str, tuple[np.ndarray, SampleTable]]
-    """By series: entries of `ROUND`, and their samples with the warm-up."""
+    """Name of a series → entries of `ROUND`, and their samples with the warm-up."""
 
     @cached_property
     def series(self) -> Mapping[str, SeriesRounds]:

@@ -98,7 +98,7 @@ class MeasuredMetric:
     resolution: Array | None = None
     """Log ratio within which the clock tells nothing apart."""
     where: Mapping[int, str] = field(default_factory=dict)
-    """Of cases that rest on a document that was left out: which it is and why (`left_out`)."""
+    """Row of a case that rests on a document that was left out, to that document and why."""
 
 
 @dataclass(frozen=True, eq=False)

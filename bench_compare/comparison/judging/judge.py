@@ -52,7 +52,7 @@ JUDGED = np.dtype(
         ("looks", np.int32),
     ]
 )
-"""As in `MetricComparison`, and what reasons are made of."""
+"""Fields as in `MetricComparison`, and those of which reasons are made."""
 
 
 class Judged:
@@ -164,7 +164,7 @@ class Tested(NamedTuple):
 
     q: Array
     tests: int
-    """How many cases were tested, over all sides."""
+    """Number of cases that were tested, over all sides."""
 
 
 def judged(

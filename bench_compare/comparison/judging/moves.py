@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Move(IntEnum):
-    """What the numbers say, before anyone asks which direction is good."""
+    """A direction of the numbers, good or bad."""
 
     DOWN = -1
     SAME = 0

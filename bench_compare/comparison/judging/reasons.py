@@ -16,7 +16,7 @@ ONLY_ONE = "only one side has it"
 
 
 class Evidence(NamedTuple):
-    """What a sentence is made of; ratios are other / base."""
+    """The facts of a sentence; ratios are other / base."""
 
     move: int
     ratio: float
@@ -26,18 +26,18 @@ class Evidence(NamedTuple):
     threshold_ratio: float
     units: tuple[int, int]
     lacks: Unit
-    """What `needed` counts."""
+    """The unit of `needed`."""
     needed: int | None
     tick: bool = False
     """The clock does not tell the two apart."""
     other_unit: bool = False
-    """Of hardware."""
+    """The sides ran on different units of hardware."""
     one_visit: bool = False
     """One document a side."""
     looks: int = 1
     """That share the error of the interval."""
     unit: Unit = "round"
-    """What `units` counts."""
+    """The unit of `units`."""
     is_significant: bool = False
     """After control of false discoveries."""
 

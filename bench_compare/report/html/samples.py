@@ -42,7 +42,7 @@ DASHES = ("dot", "solid")
 
 @dataclass(frozen=True)
 class Budget:
-    """How much of its samples each case may show."""
+    """The share of the page that each case may take for its samples."""
 
     cases: int
     values: int
@@ -115,7 +115,7 @@ class Frame(NamedTuple):
         return {"range": [ends[0] - edge, ends[1] + edge], **more}
 
     def scaled(self, values: npt.ArrayLike) -> list[float]:
-        """In the unit of the axis, to five digits of its largest value."""
+        """Convert values to the unit of the axis, to five digits of its largest value."""
         digits = max(0, 4 - math.floor(math.log10(max(self.high / self.factor, 1e-9))))
         found: list[float] = np.round(np.asarray(values, float) / self.factor, digits).tolist()
         return found
@@ -322,7 +322,7 @@ def course(
 
 
 def _legend(sides: Sequence[tuple[int, HeldSeries]], frame: Frame, plan: Budget) -> str:
-    """What the marks of a course mean; only those that it has."""
+    """Explain the marks of a course that it has."""
     texts = []
     if any(one.cut for _, held in sides for one in held.rounds):
         texts.append("grey band: warm-up, cut off and not counted")

@@ -32,8 +32,8 @@ LIMITS = {
 }
 SCALARS = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
 MOST_INTEGER = (1 << 63) - 1
-"""Largest integer of either sign. A larger one may have been rounded to a double. JSON Schema has
-no such limit; `check_integers` writes the sentence."""
+"""Largest integer of either sign. A larger one may have been rounded to a double. JSON Schema
+does not limit them; `check_integers` writes the sentence."""
 KEYWORDS = {
     "string": {"pattern", "minLength"},
     "integer": {"minimum", "maximum"},
