@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from bench_compare.rounds.observations import clock_mhz
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from bench_schema.document import Case, EngineRecord
+    from bench_schema.document import Case
 
-    from bench_compare.model import CaseComparison, Comparison
+    from bench_compare.model import CaseComparison
 
 CLOCK_SHARE = 0.01
 """Clocks that differ by less are the same clock."""
@@ -23,7 +23,7 @@ CLOCK_SHARE = 0.01
 
 class SideChange(NamedTuple):
     kind: str
-    """``plan``, ``kernels``, ``clock``, ``libraries``, ``plugin``."""
+    """``plan``, ``kernels`` or ``clock``; the head of a report tells of engines and settings."""
     name: str
     """For people: ``plan, engine id``."""
     base: str
@@ -57,32 +57,6 @@ def kinds(changes: Iterable[SideChange]) -> list[str]:
     return list(dict.fromkeys([change.kind for change in changes]))
 
 
-class EngineChanges:
-    """What differs between the engines of two sides: looked up once for each pair of engines."""
-
-    def __init__(self, comparison: Comparison) -> None:
-        self._base = comparison.base
-        self._others = {side.label: side for side in comparison.others}
-        self._found: dict[tuple[str, str, str], list[SideChange]] = {}
-
-    def of(self, case: CaseComparison) -> list[SideChange]:
-        if case.base is None or case.other is None:
-            return []
-        pair = (case.other_label, case.base.engine, case.other.engine)
-        if pair in self._found:
-            return self._found[pair]
-        engines = [
-            [engine for s in side.sources for engine in s.document.engines if engine.key == key]
-            for side, key in ((self._base, pair[1]), (self._others[pair[0]], pair[2]))
-        ]
-        found = self._found[pair] = []
-        for kind, read in FACTS.items():
-            base, other = (_joined(filter(None, map(read, some))) for some in engines)
-            if base != other:
-                found.append(SideChange(kind, kind, base or "unknown", other or "unknown"))
-        return found
-
-
 def _joined(values: Iterable[str]) -> str:
     return " and ".join(dict.fromkeys(values))
 
@@ -103,13 +77,3 @@ def _median_clock_mhz(cases: Sequence[Case]) -> float | None:
             mhz = clock_mhz(one.telemetry_before) if mhz is None else mhz
             known += [] if mhz is None else [mhz]
     return median(known) if known else None
-
-
-FACTS: dict[str, Callable[[EngineRecord], str]] = {
-    "device": lambda e: e.device,
-    "libraries": lambda e: ", ".join(f"{name} {e.libraries[name]}" for name in sorted(e.libraries)),
-    "plugin": lambda e: e.plugin_path or "",
-    "plugin sha256": lambda e: (e.plugin_sha256 or "")[:12],
-    "knobs": lambda e: ", ".join(f"{name}={e.knobs[name]}" for name in sorted(e.knobs)),
-}
-"""Of the engine of a case."""

@@ -26,7 +26,7 @@ from bench_compare.metrics import METRICS, PHASES
 from bench_compare.model import RANK
 from bench_compare.report import words
 from bench_compare.report.html.samples import Budget, budget, course, distribution, held_series
-from bench_compare.report.why import EngineChanges, case_changes, kinds
+from bench_compare.report.why import case_changes, kinds
 from bench_compare.rounds.facts import facts
 
 if TYPE_CHECKING:
@@ -84,7 +84,6 @@ class _Panels:
 
     def __init__(self, comparison: Comparison, names: Sequence[str], plan: Budget) -> None:
         self.names, self.plan = names, plan
-        self.engines = EngineChanges(comparison)
         self.labels = [side.label for side in comparison.others]
         self.ceilings = words.ceilings((comparison.base, *comparison.others))
 
@@ -109,12 +108,12 @@ class _Panels:
         return {"reason": case.reason, "sections": [one for one in sections if one["items"]]}
 
     def _why(self, case: CaseComparison, changes: Sequence[Any]) -> Items:
-        rows = [[one.name, one.base, one.other] for one in (*changes, *self.engines.of(case))]
+        rows = [[one.name, one.base, one.other] for one in changes]
         if rows:
             return [_table("facts", ["", *self.names], rows)]
         sides = (case.base, case.other)
         if all(side and side.cases[-1].outcome.status == "completed" for side in sides):
-            return [{"note": "No plan, kernel, clock or library differs between the sides."}]
+            return [{"note": "No plan, kernel or clock differs between the sides."}]
         return []
 
     def _samples(

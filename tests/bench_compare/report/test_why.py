@@ -4,7 +4,7 @@ import pytest
 from bench_schema.document import Kernel, Telemetry
 
 from bench_compare.model import Verdict
-from bench_compare.report.why import EngineChanges, case_changes, kinds
+from bench_compare.report.why import case_changes, kinds
 
 
 @pytest.fixture
@@ -49,14 +49,3 @@ def test_a_clock_counts_from_one_percent_on(moved, mhz, expected):
 
 def test_a_side_that_is_absent_is_not_held_against_anything(make):
     assert () == case_changes(make.row(1, "g", Verdict.REMOVED))
-
-
-def test_libraries_of_the_engine_of_a_case_are_told(make, moved):
-    comparison = make.comparison([moved])
-    [after] = comparison.others
-    [source] = after.sources
-    [engine] = source.document.engines
-    document = replace(source.document, engines=(replace(engine, libraries={"cudnn": "9.13.0"}),))
-    sides = (replace(after, sources=(replace(source, document=document),)),)
-    [change] = EngineChanges(replace(comparison, others=sides)).of(moved)
-    assert ("libraries", "cudnn 9.1.0", "cudnn 9.13.0") == (change.kind, change.base, change.other)
