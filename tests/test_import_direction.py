@@ -153,7 +153,8 @@ BELOW = {
         "packing": ("errors",),
         "upgrade": ("errors", "document"),
         "merge": ("document", "summary"),
-        "codec": ("errors", "document", "checks", "upgrade"),
+        "rounds": ("document",),
+        "codec": ("errors", "document", "checks", "upgrade", "rounds"),
         "journal": (
             "errors",
             "document",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
     found: dict[Path, tuple[Path, bool]] = {}
     for path, named in _paths(patterns):
         found.setdefault(path.resolve(), (path, named))
+    known: dict[object, Any] = {}
     for path, named in found.values():
         try:
             source = read_source(path) if named else _read_found(path)
@@ -40,8 +42,21 @@ def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
         if source is None:
             remarks.append(f"{path}: passed over, it holds no results")
         else:
-            sources.append(source)
+            sources.append(_sharing(source, known))
     return sources, remarks
+
+
+SHARED = ("id", "graph", "engine", "outcome", "work", "stopped_by")
+
+
+def _sharing(source: Source, known: dict[object, Any]) -> Source:
+    """The document with one object for parts that are equal in several cases or documents."""
+    cases = []
+    for case in source.document.cases:
+        parts = {name: getattr(case, name) for name in SHARED}
+        shared = {name: known.setdefault(part, part) for name, part in parts.items()}
+        cases.append(replace(case, **shared))
+    return replace(source, document=replace(source.document, cases=tuple(cases)))
 
 
 def _paths(patterns: Iterable[str]) -> Iterator[tuple[Path, bool]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
 import re
 import sys
@@ -125,25 +124,8 @@ def _stored(cases: Iterable[Case], where: str) -> tuple[Case, ...]:
     made = []
     for index, case in enumerate(cases):
         check_rounds(case, f"{where}: cases[{index}]")
-        made.append(
-            dataclasses.replace(
-                case,
-                rounds=StoredRounds.of(case.rounds),
-                graph=_shared(case.graph),
-                outcome=_shared(case.outcome),
-                work=_shared(case.work),
-                id=sys.intern(case.id),
-                engine=sys.intern(case.engine),
-                stopped_by=case.stopped_by and sys.intern(case.stopped_by),
-            )
-        )
+        made.append(dataclasses.replace(case, rounds=StoredRounds.of(case.rounds)))
     return tuple(made)
-
-
-@functools.lru_cache(1 << 17)
-def _shared(value: T) -> T:
-    """Return one object for equal ones: documents of one suite share their graphs."""
-    return value
 
 
 def parse(data: bytes, where: str) -> Any:

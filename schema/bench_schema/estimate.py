@@ -53,17 +53,22 @@ HALF_LOG_PI = 0.5 * math.log(math.pi)
 
 
 def tail(t: float, dof: float) -> float:
-    """P(|T| >= |t|) (DLMF 8.17, I at dof / (dof + t²))."""
-    a, square = dof / 2, t * t
+    """Compute P(|T| >= |t|) (DLMF 8.17, I at dof / (dof + t²))."""
+    square = t * t
     if math.isinf(square):
         return 0.0
-    x, rest = dof / (dof + square), square / (dof + square)
+    return incomplete_beta(dof / 2, 0.5, dof / (dof + square), square / (dof + square))
+
+
+def incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
+    """Compute the regularised incomplete beta function I at x; `rest` is 1 - x."""
     if x == 0 or rest == 0:  # beyond what a double tells from the end
         return 1.0 - (x == 0)
-    front = math.exp(a * math.log(x) + 0.5 * math.log(rest) - _log_beta_half(a))
-    if x > (a + 1) / (a + 2.5):
-        return 1 - front * _fraction(0.5, a, rest) / 0.5
-    return front * _fraction(a, 0.5, x) / a
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    front = math.exp(a * math.log(x) + b * math.log(rest) - log_beta)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - front * _fraction(b, a, rest) / b
+    return front * _fraction(a, b, x) / a
 
 
 def _log_beta_half(a: float) -> float:

@@ -17,8 +17,8 @@ import numpy as np
 
 from bench_schema.document import Round
 
-CASES_BUILT = 1 << 10
-"""Cases whose rounds stay built: all of an ordinary document."""
+CASES_BUILT = 1 << 4
+"""Cases whose rounds stay built, so that neighbours in a program need not build them again."""
 
 _NAMES = [one.name for one in fields(Round)]
 _TYPES = typing.get_type_hints(Round)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench_compare.statistics.special import (
     FEW,
     digamma,
+    f_above,
     inverse_trigamma,
     t_quantile,
     t_two_sided,
@@ -35,6 +36,14 @@ def test_inverse_trigamma_inverts(value):
 def test_two_sided_tail_agrees_with_scipy(t, dof):
     expected = 2 * special.stdtr(dof, -abs(t))
     assert t_two_sided(np.array([t]), np.array([dof]))[0] == pytest.approx(expected, rel=1e-9)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(0.5, 100), st.floats(0.5, 200))
+def test_ratios_of_variances_agree_with_scipy(ratio, above, below):
+    few = [np.array([one]) for one in (ratio, above, below)]
+    assert f_above(*few)[0] == pytest.approx(
+        special.fdtrc(above, below, ratio), rel=1e-9, abs=1e-13
+    )
 
 
 @pytest.mark.parametrize("probability", [0.9, 0.95, 0.975, 0.9999])
