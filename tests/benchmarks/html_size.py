@@ -6,7 +6,7 @@ the page::
     python -m tests.benchmarks.html_size [CASES [ITERATIONS [FILE]]]
 
 Prints one line each: bytes, seconds of reading and comparing, and of rendering (on the wall, and of
-processors: by this process, and by those that it forks), the rise of the process's memory, and the
+the processor), the rise of the process's memory, and the
 milliseconds until the page can be used in a headless Chromium, and until its overview is drawn
 (left out where there is no browser). The collector of garbage rests, as it does in the command.
 """
@@ -229,14 +229,10 @@ def rendered(comparison: Comparison, path: Path) -> None:
     text = render("html", comparison, View())
     seconds, end = time.perf_counter() - start, os.times()
     own = end.user + end.system - begin.user - begin.system
-    forked = end.children_user + end.children_system - begin.children_user - begin.children_system
     added_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
     path.write_text(text, encoding="utf-8")
     print(f"page      {path.stat().st_size / 1e6:.2f} MB")
-    print(
-        f"rendering {seconds:.2f} s, {own:.2f} + {forked:.2f} s of processors, "
-        f"{added_mib:.0f} MiB more"
-    )
+    print(f"rendering {seconds:.2f} s, {own:.2f} s of processor, {added_mib:.0f} MiB more")
 
 
 if __name__ == "__main__":
