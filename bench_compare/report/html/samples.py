@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bench_compare.model import CaseSide
     from bench_compare.statistics.arrays import Array, Ints
 
-PAGE_VALUES = 1_500_000
+PAGE_VALUES = 600_000
 """Numbers that the courses of all cases of a page may have."""
 MOST, LEAST = 2_000, 60
 """Numbers of one series of one side."""
@@ -34,7 +34,7 @@ DOTS = 0.17
 """Share of the height of a distribution for the dots below it."""
 MANY_ROUNDS = 12
 """More rounds than these have no names."""
-MANY_CASES = 1_000
+MANY_CASES = 300
 """A page of more cases has one series of each."""
 COLORS = ("--side-base", "--side-other")
 DASHES = ("dot", "solid")
@@ -74,6 +74,7 @@ class HeldSeries(NamedTuple):
     """Numbers of the documents that have it."""
     values: Ints
     """All samples, round by round."""
+    ordered: Ints
 
 
 def held_series(side: CaseSide, name: str) -> HeldSeries | None:
@@ -92,7 +93,8 @@ def held_series(side: CaseSide, name: str) -> HeldSeries | None:
     if not rounds:
         return None
     values = np.concatenate([one.samples for one in rounds])
-    return HeldSeries(rounds, sorted({one.document for one in rounds}), values)
+    documents = sorted({one.document for one in rounds})
+    return HeldSeries(rounds, documents, values, np.sort(values))
 
 
 class Frame(NamedTuple):
@@ -121,10 +123,10 @@ class Frame(NamedTuple):
         return found
 
 
-def frame_of(sides: Sequence[Ints], room: float) -> Frame:
-    low = float(min(one.min() for one in sides))
-    tail = float(max(np.quantile(one, 0.985) for one in sides))
-    largest = float(max(one.max() for one in sides))
+def frame_of(sides: Sequence[HeldSeries], room: float) -> Frame:
+    low = float(min(one.ordered[0] for one in sides))
+    tail = float(max(one.ordered[round(0.985 * (one.ordered.size - 1))] for one in sides))
+    largest = float(max(one.ordered[-1] for one in sides))
     is_clipped = largest > tail + room * (tail - low)
     high = tail + 0.3 * room * (tail - low) if is_clipped else largest
     units = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
@@ -141,17 +143,17 @@ def distribution(
     """Shares of the samples in bins, a dot for each round and document below; `middles` are the
     values that are compared (ns), drawn as lines; `end` of the chart's id."""
     places = [place for place, one in enumerate(held) if one is not None]
-    values = {place: one.values for place, one in enumerate(held) if one is not None}
-    frame = frame_of(list(values.values()), 0.5)
+    frame = frame_of([one for one in held if one is not None], 0.5)
     traces: list[dict[str, Any]] = []
     notes = []
     for place in places:
         one = held[place]
         assert one is not None, "it is one of the places"
-        traces.append(_share_trace(values[place], frame, place, names[place]))
+        traces.append(_share_trace(one.ordered, frame, place, names[place]))
         traces += _dots(one, frame, place, names[place])
-        beyond = float(np.mean(values[place] > frame.high))
-        count = f"{values[place].size:,} sample{'' if values[place].size == 1 else 's'}"
+        size = one.ordered.size
+        beyond = 1 - int(np.searchsorted(one.ordered, frame.high, "right")) / size
+        count = f"{size:,} sample{'' if size == 1 else 's'}"
         text = f"{names[place]}: {count}"
         if beyond > 0:
             text += f", about {significant(100 * beyond, 2)} % of them beyond the right edge"
@@ -196,16 +198,17 @@ def distribution(
     yield {"note": f"{'. '.join(notes)}.", "id": f"samples-note{end}"}
 
 
-def _share_trace(values: Ints, frame: Frame, place: int, name: str) -> dict[str, Any]:
-    bins = max(6, min(BINS, round(2 * math.sqrt(values.size))))
+def _share_trace(ordered: Ints, frame: Frame, place: int, name: str) -> dict[str, Any]:
+    bins = max(6, min(BINS, round(2 * math.sqrt(ordered.size))))
     top = frame.high if frame.high > frame.low else frame.low + max(frame.low * 0.01, 1.0)
     edges = (
         np.geomspace(frame.low, top, bins + 1)
         if frame.is_log
         else np.linspace(frame.low, top, bins + 1)
     )
-    counts, _ = np.histogram(values, edges)
-    shares = np.round(100 * counts / values.size, 2).tolist()
+    ends = np.searchsorted(ordered, edges[1:], "left")
+    ends[-1] = np.searchsorted(ordered, frame.high, "right")
+    shares = np.round(100 * np.diff(ends, prepend=0) / ordered.size, 2).tolist()
     return {
         "type": "scatter",
         "mode": "lines",
@@ -271,7 +274,7 @@ def course(
 ) -> Iterator[dict[str, Any]]:
     """Each iteration in its order, a panel for each side, the clock of the device beneath."""
     sides = [(place, one) for place, one in enumerate(held) if one is not None]
-    frame = frame_of([one.values for _, one in sides], 3)
+    frame = frame_of([one for _, one in sides], 3)
     clocks = any(mhz is not None for _, one in sides for r in one.rounds for mhz in r.clocks)
     panels = len(sides) + clocks
     share = (1 - GAP * (panels - 1)) / (len(sides) + (CLOCK_SHARE if clocks else 0))
