@@ -25,7 +25,14 @@ from bench_schema.units import (
 from bench_compare.metrics import METRICS, PHASES
 from bench_compare.model import RANK
 from bench_compare.report import words
-from bench_compare.report.html.samples import Budget, budget, course, distribution, held_series
+from bench_compare.report.html.samples import (
+    Budget,
+    budget,
+    course,
+    distribution,
+    held_series,
+    scale_of,
+)
 from bench_compare.report.why import case_changes, kinds
 from bench_compare.rounds.facts import facts
 
@@ -42,15 +49,6 @@ LONGEST_TEXT = 2_000
 WORST = 8
 """Mismatches shown for an output."""
 UNKNOWN = "–"
-PHASE_TITLES = {
-    "load_ns": "load graph",
-    "import_ns": "import engine",
-    "build_ns": "build",
-    "plan_ns": "plan",
-    "search_ns": "search",
-    "first_run_ns": "first run",
-}
-
 Section = dict[str, Any]
 Items = list[dict[str, Any]]
 
@@ -406,19 +404,19 @@ def _init(
             value = None if whole is None else (whole.base, whole.other)[place]
             total = sum(told[name].values()) if value is None else value
             totals.append(f"{name} {value_text(total, 'ns')}")
-    factor, unit = _scale(max(sum(one.values()) for one in told.values()))
+    factor, unit = scale_of(max(sum(one.values()) for one in told.values()))
     sides = [*reversed(told)]
     traces = [
         {
             "type": "bar",
             "orientation": "h",
-            "name": PHASE_TITLES.get(phase, phase),
+            "name": title,
             "y": sides,
             "x": [told[name].get(phase, 0) / factor for name in sides],
             "marker": {"color": f"--phase-{place}"},
-            "hovertemplate": f"{PHASE_TITLES.get(phase, phase)}: %{{x:.4~g}} {unit}<extra></extra>",
+            "hovertemplate": f"{title}: %{{x:.4~g}} {unit}<extra></extra>",
         }
-        for place, phase in enumerate(PHASES)
+        for place, (phase, title) in enumerate(PHASES.items())
         if any(told[name].get(phase) for name in sides)
     ]
     layout = {
@@ -446,12 +444,6 @@ def _phases(side: CaseSide) -> dict[str, float]:
     return {
         phase: sorted(values)[(len(values) - 1) // 2] for phase, values in found.items() if values
     }
-
-
-def _scale(value: float) -> tuple[float, str]:
-    """The largest unit of time that leaves `value` at least 1."""
-    units = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
-    return next((one for one in units if value >= one[0]), units[-1])
 
 
 def _roofline(

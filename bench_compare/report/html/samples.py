@@ -129,9 +129,13 @@ def frame_of(sides: Sequence[HeldSeries], room: float) -> Frame:
     largest = float(max(one.ordered[-1] for one in sides))
     is_clipped = largest > tail + room * (tail - low)
     high = tail + 0.3 * room * (tail - low) if is_clipped else largest
+    return Frame(low, high, largest, *scale_of(high), low > 0 and high > 8 * low)
+
+
+def scale_of(value_ns: float) -> tuple[float, str]:
+    """Return the largest unit of time that leaves a value at least 1: its nanoseconds, and name."""
     units = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
-    factor, unit = next((one for one in units if high >= one[0]), units[-1])
-    return Frame(low, high, largest, factor, unit, low > 0 and high > 8 * low)
+    return next((one for one in units if value_ns >= one[0]), units[-1])
 
 
 def distribution(
