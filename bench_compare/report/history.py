@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.names import safe
 from bench_schema.units import NOTHING, change_text, change_with_interval, is_too_noisy, value_text
 
 from bench_compare.history.model import BAD_STATES
@@ -308,10 +310,12 @@ def page_of(history: History) -> Page:
         )
         for place, one in enumerate(one for one in order if one.points)
     ]
-    names = {"builds": [f"{build.name}: {', '.join(build.documents)}" for build in history.builds]}
+    # Plotly reads a little HTML in its texts.
+    names = [f"{build.name}: {', '.join(build.documents)}" for build in history.builds]
+    texts = {"builds": [html.escape(safe(name), quote=False) for name in names]}
     tables = (*body.tables, series_table(history))
     title = f"{headline(history)}: {history.title}"
-    return tables_page(title, body, tables, charts, names)
+    return tables_page(title, body, tables, charts, texts)
 
 
 def _newest_events(history: History) -> dict[str, int]:

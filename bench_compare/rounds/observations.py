@@ -97,6 +97,7 @@ def gather(sides: Sides) -> SideRounds:
     while block := list(itertools.islice(rows, CASES_AT_ONCE)):
         entries: dict[str, list[tuple[int, int, int, int, bool, float]]] = defaultdict(list)
         samples: dict[str, list[Ints]] = defaultdict(list)
+        told: dict[str, list[tuple[int, int, int, float]]] = {name: [] for name in PER_ROUND}
         for row, case, source in block:
             for one in case.rounds:
                 clock = _clock_mhz(one)
@@ -106,13 +107,11 @@ def gather(sides: Sides) -> SideRounds:
                         entry = (row, source, one.index, cut.cut, cut.not_warm, clock)
                         entries[name].append(entry)
                         samples[name].append(values)
-        for name, reading in PER_ROUND.items():
-            told = [
-                (row, source, place, value)
-                for row, case, source in block
-                for place, value in enumerate(reading.read(case))
-            ]
-            numbers[name].append(np.array(told, NUMBER))
+            for name, reading in PER_ROUND.items():
+                read = enumerate(reading.read(case))
+                told[name] += [(row, source, place, value) for place, value in read]
+        for name, values_of in told.items():
+            numbers[name].append(np.array(values_of, NUMBER))
         for name, some in entries.items():
             found[name].append((np.array(some, ROUND), SampleTable.of(samples[name])))
     return SideRounds(

@@ -119,8 +119,8 @@ function resolved(value) {
 
 // "--band", or with how opaque it is in hexadecimal: "--side-base/26".
 function colorOf(text) {
-  const [name, opacity = ""] = text.slice(2).split("/");
-  return `${color(name)}${opacity}`;
+  const [name, opacity = ""] = text.slice(2).split("/"), found = color(name);
+  return found ? `${found}${opacity}` : text;
 }
 
 const drawers = new Map();
