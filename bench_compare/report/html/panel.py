@@ -22,7 +22,7 @@ from bench_schema.units import (
     value_text,
 )
 
-from bench_compare.metrics import METRICS, PHASES
+from bench_compare.metrics import METRICS, PHASES, Rate
 from bench_compare.model import RANK
 from bench_compare.report import words
 from bench_compare.report.html.samples import (
@@ -264,7 +264,10 @@ def _metrics(metrics: Mapping[str, MetricComparison], gate: str | None) -> Items
     rows = []
     for name, one in metrics.items():
         unit = METRICS[name].unit
-        moved = None if one.base is None or one.other is None else one.other - one.base
+        moved = None
+        if one.base is not None and one.other is not None:
+            is_rate = isinstance(METRICS[name].reading, Rate)  # its difference says little
+            moved = None if is_rate else one.other - one.base
         noisy = is_too_noisy(one.ci_low, one.ci_high)
         sign = "+" if moved and moved > 0 else ""
         rows.append(
@@ -272,7 +275,7 @@ def _metrics(metrics: Mapping[str, MetricComparison], gate: str | None) -> Items
                 _title(name),
                 value_text(one.base, unit) if one.base is not None else UNKNOWN,
                 value_text(one.other, unit) if one.other is not None else UNKNOWN,
-                "" if moved is None else sign + value_text(moved, unit),
+                "" if not moved else sign + value_text(moved, unit),
                 "" if one.ratio is None or noisy else change_text(one.ratio),
                 "" if one.ci_low is None else interval_text(one.ci_low, one.ci_high),
                 {"verdict": RANK[one.verdict], "provisional": one.provisional},
