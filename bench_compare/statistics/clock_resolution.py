@@ -34,7 +34,7 @@ MARGIN = 1.5
 """Ticks that two values must lie apart: each of them may be half a tick off, and a little more."""
 
 
-def resolution(sides: Sequence[tuple[Ints, Sequence[Ints]]], level: Array) -> Array:
+def resolution(sides: Sequence[tuple[Ints, Sequence[Ints] | SampleTable]], level: Array) -> Array:
     """Log ratio within which two values of a case cannot be told apart; 0 where the clock is fine.
 
     `sides` are the case and the samples of each round; `level` is the mean of both

@@ -8,15 +8,14 @@ of nanoseconds; samples below one nanosecond (a clock too coarse) count as one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.estimate import middle_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bench_compare.statistics.arrays import Array, Ints
 
@@ -24,7 +23,7 @@ BLOCK_SAMPLES = 1 << 16
 """Samples in one rectangle: half a MiB, so that the work on it stays in the cache."""
 
 
-class SampleTable(Sequence["Ints"]):
+class SampleTable:
     """The samples of many rounds, one after another in one array."""
 
     __slots__ = ("first", "sizes", "values")
@@ -33,7 +32,7 @@ class SampleTable(Sequence["Ints"]):
         self.values, self.first, self.sizes = values, first, sizes
 
     @classmethod
-    def of(cls, rounds: Sequence[Ints]) -> SampleTable:
+    def of(cls, rounds: Sequence[Ints] | SampleTable) -> SampleTable:
         if isinstance(rounds, SampleTable):
             return rounds
         sizes = np.fromiter((one.size for one in rounds), np.int64, len(rounds))
@@ -55,19 +54,6 @@ class SampleTable(Sequence["Ints"]):
 
     def __len__(self) -> int:
         return self.sizes.size
-
-    @overload
-    def __getitem__(self, place: int) -> Ints: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Ints]: ...
-    def __getitem__(self, place: int | slice) -> Ints | list[Ints]:
-        if isinstance(place, slice):
-            return self.take(place)
-        [found] = self.take(np.array([place]))
-        return found
-
-    def __iter__(self) -> Iterator[Ints]:
-        return iter(self.take(slice(None)))
 
     def take(self, places: slice | Ints) -> list[Ints]:
         """Some of them, each as an array."""
@@ -96,7 +82,7 @@ OUTLIER_MADS = 10.0
 """About 6.7 standard deviations of a normal distribution: spikes, not tails."""
 
 
-def rectangles(series: Sequence[Ints]) -> Iterator[tuple[Ints, Ints]]:
+def rectangles(series: Sequence[Ints] | SampleTable) -> Iterator[tuple[Ints, Ints]]:
     """(indices, rows) of series of one length, at most `BLOCK_SAMPLES` at a time; empty ones are
     left out."""
     samples = SampleTable.of(series)
@@ -117,7 +103,7 @@ def narrow(rows: Ints) -> Ints:
     return rows.astype(np.int32) if rows.max() < 1 << 31 and rows.min() >= 0 else rows
 
 
-def round_statistics(series: Sequence[Ints]) -> RoundStatistics:
+def round_statistics(series: Sequence[Ints] | SampleTable) -> RoundStatistics:
     """Compute the statistics of rounds whose warm-up is already cut off."""
     size = len(series)
     medians, trend = np.full(size, np.nan), np.full(size, np.nan)
@@ -158,7 +144,7 @@ def _outliers(ordered: Ints) -> Ints:
 SECTIONS = (16, 8)
 
 
-def section_variance(series: Sequence[Ints]) -> tuple[Array, Array]:
+def section_variance(series: Sequence[Ints] | SampleTable) -> tuple[Array, Array]:
     """Variance of the log median of each series from inside it, and its degrees of freedom.
 
     Sectioning: K consecutive batches, medians m_k, sum (m_k - mean)² / (K (K - 1)); of K = 16 and

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bench_schema import codec, document, files
 from bench_schema.checks.acceptor import load_schema
-from bench_schema.checks.validator import plain_validator
+from bench_schema.checks.validator import validator
 from bench_schema.document import INIT_PHASES, SCHEMA_VERSION, SERIES, Status
 from bench_schema.estimate import warmup_cut
 from bench_schema.merge import find_device, summaries, with_rates
@@ -31,7 +31,7 @@ def test_the_stored_document_of_every_version_is_read(stored_path, version):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_ordinary_validator_accepts_the_stored_document(stored_path, version):
     tree = json.loads(stored_path.with_name(f"v{version}.json").read_bytes())
-    assert list(plain_validator(version).iter_errors(tree)) == []
+    assert list(validator(version).iter_errors(tree)) == []
 
 
 def test_the_stored_document_comes_back_value_for_value(stored, stored_tree):

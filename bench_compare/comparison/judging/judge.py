@@ -154,10 +154,6 @@ class CaseMetrics(Mapping[str, MetricComparison]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def verdict(self, name: str) -> Verdict | None:
-        """Return the verdict of one metric, None if the case does not have it."""
-        return self._judged[name].verdict(self._row) if name in self else None
-
 
 class Tested(NamedTuple):
     """After false-discovery control."""

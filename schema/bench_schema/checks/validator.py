@@ -1,10 +1,8 @@
 """Documents against the JSON Schema of their version: quick to accept, standard when refusing.
 
-`validator` is an ordinary jsonschema validator whose ``$ref`` first offers the value to the
-acceptor compiled from the very same definition; an array of any length is one step there. What
-the acceptor does not take goes the standard's way, so errors, paths and messages are its own: one
-wrong field in 51 cases is found in 2 ms, by jsonschema alone in 0.65 s. jsonschema is imported when
-something is refused: that takes longer than reading most documents.
+Types compiled from the schema accept valid values (`acceptor`). jsonschema checks the others and
+writes the sentence, case by case: what is wrong with one is often wrong with all. It is imported
+when something is refused, as that takes longer than reading most documents.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from bench_schema.checks.acceptor import accepts, load_schema
 from bench_schema.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
@@ -29,23 +27,7 @@ TOO_DEEP = "arrays or objects are nested hundreds of levels deep"
 
 @functools.cache
 def validator(version: int) -> Validator:
-    """A jsonschema validator of one version of the document, with the quick way in."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
-
-    stock = Draft202012Validator.VALIDATORS["$ref"]
-
-    def reference(self: Any, target: str, value: Any, schema: Any) -> Iterator[ValidationError]:
-        if not accepts(version, target.removeprefix("#").removeprefix("/$defs/"), value):
-            yield from stock(self, target, value, schema)
-
-    quick: type[Validator] = extend(Draft202012Validator, {"$ref": reference})  # type: ignore[no-untyped-call]
-    return quick(load_schema(version))
-
-
-@functools.cache
-def plain_validator(version: int) -> Validator:
-    """The same without the quick way in: what any other tool would say."""
+    """Return the jsonschema validator of one version of the document."""
     from jsonschema import Draft202012Validator
 
     return Draft202012Validator(load_schema(version))
@@ -60,12 +42,12 @@ def check(
         return
     from jsonschema.exceptions import best_match
 
-    quick = validator(version)
+    checking = validator(version)
     if name:
         definitions = load_schema(version)["$defs"]
-        quick = type(quick)({"$ref": f"#/$defs/{name}", "$defs": definitions})
+        checking = checking.evolve(schema={"$ref": f"#/$defs/{name}", "$defs": definitions})
     try:
-        error = best_match(quick.iter_errors(tree))
+        error = best_match(checking.iter_errors(tree))
         what = "" if error is None else sentence(error)
     except RecursionError:
         raise SchemaError(f"{where}: {path_text(inside)}", TOO_DEEP) from None
