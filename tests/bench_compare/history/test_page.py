@@ -69,6 +69,25 @@ def test_a_point_tells_its_build_and_document(browser, trend):
     assert text.endswith("d014.json")
 
 
+def test_charts_follow_the_colours_that_a_reader_chooses(browser, trend):
+    shown(browser, trend)
+    browser.implicitly_wait(5)
+    browser.find_element("css selector", "#report > figure .main-svg")
+    browser.implicitly_wait(0)
+    script = "return document.querySelector('#report > figure .chart').layout.font.color"
+    colors = []
+    for _ in range(2):  # light, then dark
+        browser.find_element("css selector", "#theme").click()
+        colors.append(browser.execute_script(script))
+    assert ["#1c1f23", "#e7e6e2"] == colors
+
+
+def test_paper_has_the_charts_that_were_not_in_view(browser, trend):
+    shown(browser, trend)
+    browser.execute_cdp_cmd("Page.printToPDF", {})
+    assert len(browser.find_elements("css selector", "figure .main-svg")) >= 8
+
+
 def test_an_event_has_the_command_that_compares_its_documents(browser, trend):
     shown(browser, trend)
     browser.find_elements("css selector", ".event summary")[-1].click()

@@ -1,6 +1,6 @@
 // What charts share: plotly and its looks, axes of ratios, small drawings of intervals.
 
-import { byId, changeText, color, el, page } from "./base.js";
+import { byId, changeText, color, el, onTheme, page } from "./base.js";
 
 const CONFIG = {
   displaylogo: false, responsive: true, displayModeBar: false, doubleClick: "reset+autosize",
@@ -123,13 +123,23 @@ function colorOf(text) {
   return found ? `${found}${opacity}` : text;
 }
 
-const drawers = new Map();
+const drawers = new WeakMap();
+
+function drawNow(holder) {
+  seen.unobserve(holder);
+  holder.dataset.drawn = "yes";
+  drawers.get(holder)();
+}
+
 const seen = new IntersectionObserver((entries) => {
-  for (const { target } of entries.filter((one) => one.isIntersecting)) {
-    seen.unobserve(target);
-    drawers.get(target)();
-  }
+  for (const { target } of entries.filter((one) => one.isIntersecting)) drawNow(target);
 }, { rootMargin: "400px" });
+
+const held = (kind) => [...document.querySelectorAll(`.chart${kind}`)]
+  .filter((node) => drawers.has(node) && node.offsetParent !== null);
+
+onTheme(() => held("[data-drawn]").forEach(drawNow));
+window.addEventListener("beforeprint", () => held(":not([data-drawn])").forEach(drawNow));
 
 export function chartNode(one) {
   const about = { id: one.id || null, role: "img", "aria-label": one.label || one.title };
