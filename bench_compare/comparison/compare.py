@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.comparison.judging.judge import Judged
+    from bench_compare.comparison.judging.judge import JudgedMetric
     from bench_compare.input.align import Pair
     from bench_compare.model import Change, Note, Side, SideName
     from bench_compare.policy import Policy
@@ -227,7 +227,7 @@ class Match:
     measured: Mapping[str, MeasuredMetric | ExactMeasured]
     judged: Mapping[str, MeasuredMetric | ExactMeasured]
     """The same with documents that `measured` leaves out, for the verdicts of cases."""
-    results: Mapping[str, Judged]
+    results: Mapping[str, JudgedMetric]
 
 
 def compare(
@@ -300,7 +300,7 @@ def _unasked(base: Side, match: Match) -> list[tuple[str, str]]:
 def _decided(
     base: Side, matches: Sequence[Match], chosen: Sequence[str], policy: Policy
 ) -> tuple[list[Match], list[CaseComparison]]:
-    """Judged, and the cases of all of them."""
+    """JudgedMetric, and the cases of all of them."""
     found = _judged(matches, policy)
     cases: list[CaseComparison] = []
     names = [name for name in chosen if name in GATES] or list(chosen)
@@ -382,7 +382,7 @@ def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
 
 def _headline(
     pair: Pair,
-    decided: tuple[Judged, int] | None,
+    decided: tuple[JudgedMetric, int] | None,
     became: Sequence[Change],
     notes: Sequence[Note],
 ) -> tuple[Verdict, Callable[[], str]]:
@@ -402,7 +402,7 @@ def _headline(
 
 
 def _measured_reason(
-    results: Judged, row: int, became: Sequence[Change], notes: Sequence[Note]
+    results: JudgedMetric, row: int, became: Sequence[Change], notes: Sequence[Note]
 ) -> str:
     texts = [results.reason(row), *(f"{change.verdict}: {change.reason}" for change in became)]
     modes = [note.side for note in notes if note.kind == "bimodal"]

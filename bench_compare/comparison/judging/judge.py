@@ -55,7 +55,7 @@ JUDGED = np.dtype(
 """Fields as in `MetricComparison`, and those of which reasons are made."""
 
 
-class Judged:
+class JudgedMetric:
     """One metric of all cases."""
 
     def __init__(
@@ -137,7 +137,7 @@ class CaseMetrics(Mapping[str, MetricComparison]):
 
     __slots__ = ("_judged", "_row")
 
-    def __init__(self, judged: Mapping[str, Judged], row: int) -> None:
+    def __init__(self, judged: Mapping[str, JudgedMetric], row: int) -> None:
         self._judged, self._row = judged, row
 
     def __contains__(self, name: object) -> bool:
@@ -165,13 +165,13 @@ class Tested(NamedTuple):
 
 def judged(
     measured: MeasuredMetric | ExactMeasured, tested: Tested, names: list[str], policy: Policy
-) -> Judged:
+) -> JudgedMetric:
     """Judge a metric of all cases; `names` are those of the graphs, for thresholds."""
     thresholds = policy.thresholds(measured.metric.name, names)
     if isinstance(measured, ExactMeasured):
-        return Judged(measured.metric, _exact(measured, thresholds), np.nan, {})
+        return JudgedMetric(measured.metric, _exact(measured, thresholds), np.nan, {})
     table = _scattering(measured, tested, np.array(thresholds, float), policy.alpha_ratio)
-    return Judged(measured.metric, table, policy.alpha_ratio, measured.where)
+    return JudgedMetric(measured.metric, table, policy.alpha_ratio, measured.where)
 
 
 def _finite(values: Array) -> Array:

@@ -11,7 +11,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
-from bench_schema.document import PAID_ONCE, SERIES
+from bench_schema.document import PAID_ONCE
 from bench_schema.names import safe
 from bench_schema.units import (
     change_text,
@@ -120,11 +120,18 @@ class _Panels:
         both: Sequence[tuple[str, CaseSide | None]],
         metrics: Mapping[str, MetricComparison],
     ) -> Iterator[Section]:
-        told = [
+        sampled = {
+            name
+            for _, side in both
+            if side is not None
+            for one in side.cases
+            for name in facts(one.rounds).sampled
+        }
+        shown, left = self.plan.shares(sampled, case.gate)
+        found = [
             (name, [None if side is None else held_series(side, name) for _, side in both])
-            for name in self.plan.series(case.gate)
+            for name in shown
         ]
-        found = [(name, held) for name, held in told if any(held)]
         if not found:
             yield _section("Summary", _summaries(both))
         for place, (name, held) in enumerate(found):
@@ -137,15 +144,7 @@ class _Panels:
                 *course(held, self.names, self.plan, end),
             ]
             yield _section(f"Samples: {_title(name)}", items)
-        shown = self.plan.series(case.gate)
-        every = {
-            name
-            for _, side in both
-            if side
-            for one in side.cases
-            for name in facts(one.rounds).sampled
-        }
-        if left := [name for name in SERIES if name in every - {*shown}]:
+        if left:
             titles = "; ".join(map(_title, left))
             text = (
                 f"Left out, to keep a page of {self.plan.cases} cases small: samples of {titles}."

@@ -18,7 +18,7 @@ from bench_schema.units import significant, value_text
 from bench_compare.rounds.observations import clock_mhz
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -47,10 +47,11 @@ class Budget:
     cases: int
     values: int
 
-    def series(self, gate: str | None) -> list[str]:
-        """Names of the series that are shown, the one that the verdict rests on first."""
-        ordered = sorted(SERIES, key=lambda name: name != gate)
-        return ordered[:1] if self.cases > MANY_CASES else ordered
+    def shares(self, sampled: Collection[str], gate: str | None) -> tuple[list[str], list[str]]:
+        """Names of the series that are shown, that of the verdict first, and of those left out."""
+        ordered = sorted((n for n in SERIES if n in sampled), key=lambda name: name != gate)
+        most = 1 if self.cases > MANY_CASES else len(ordered)
+        return ordered[:most], ordered[most:]
 
 
 def budget(cases: int) -> Budget:

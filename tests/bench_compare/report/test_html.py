@@ -147,6 +147,17 @@ def test_series_that_a_large_page_leaves_out_are_named(suite, monkeypatch):
     assert any("samples of end-to-end time" in note for note in items(cases[1], "note"))
 
 
+def test_a_large_page_has_the_samples_of_a_case_that_only_one_side_holds(monkeypatch):
+    monkeypatch.setattr(samples, "MANY_CASES", 1)
+    random = np.random.default_rng(1)
+    both, alone = (case(name, steady(random, 1e6)) for name in ("both", "alone"))
+    base = side("a", document([both, alone], "a", run_id="a"))
+    other = side("b", document([both], "b", run_id="b"))
+    [cases] = unpacked(compare(base, [other], Policy()))
+    for panel in cases:  # end-to-end time is all that these cases have
+        assert "Samples: end-to-end time" in [part["title"] for part in panel["sections"]]
+
+
 def test_worst_mismatches_reach_the_panel(suite):
     [cases] = unpacked(suite)
     worst = next(one for one in items(cases[6], "table") if one["caption"])
