@@ -30,7 +30,7 @@ FILES = TOPICS["output"][0]
 
 SHAPES = ("small", "common", "large", "skewed", "all")
 SDPA_SCALES = ("one", "rsqrt")
-DIRECTIONS = ("fwd", "bwd", "both")
+DIRECTIONS = ("fwd", "bwd", "joint", "both")
 
 
 @rows(frozen=True)

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 
 from bench_run.graph.make.parameters import expected, show_value
-from bench_run.graph.make.spec import OPS
+from bench_run.graph.make.spec import NODES, OPS
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 
 GRAPHS = Path(__file__).resolve().parents[1] / "graphs"
@@ -77,14 +77,14 @@ def modes_list():
 def operations_table():
     """Every operation: its family, other names, gradients, and what it computes."""
     rows = ["| Family | Operation | Gradients | What it computes |", "| --- | --- | --- | --- |"]
-    return "\n".join((*rows, *(_operation_row(recipe) for recipe in OPS.values())))
+    return "\n".join((*rows, *(_operation_row(OPS[name]) for name in NODES)))
 
 
 def parameters_table():
     """Every parameter once, with the operations that have it in this meaning."""
     rows = ["| Key | Value | Meaning | Operations |", "| --- | --- | --- | --- |"]
     users = {}
-    for recipe in OPS.values():
+    for recipe in map(OPS.get, NODES):
         for row in recipe.parameters:
             if row.key != "dtype":
                 users.setdefault((row.key, _values(row), row.help), []).append(recipe)
@@ -112,7 +112,7 @@ def _users(recipes):
     words = []
     for family in dict.fromkeys(recipe.family for recipe in recipes):
         users = [recipe.name for recipe in recipes if recipe.family == family]
-        every = [r.name for r in OPS.values() if r.family == family and not r.only_after]
+        every = [n for n in NODES if OPS[n].family == family and not OPS[n].only_after]
         words += [f"all of {family}"] if set(every) <= set(users) and len(every) > 1 else users
     return ", ".join(words)
 

@@ -54,11 +54,11 @@ class Tensor:
 
 @dataclass(frozen=True)
 class CustomOperation:
-    """A custom operation that a Python file defines. Files of graphs never have one: reading them
-    runs no code."""
+    """A custom operation with a known meaning: a Python file defines it, or a row of the table of
+    operators. Graph files never name a Python file: reading them runs no code."""
 
     file: str
-    """Absolute path."""
+    """Absolute path; empty for an operator of the table, which the node's id names."""
     inputs: tuple[str, ...]
     """Names of the inputs, in the order of the ports."""
     tolerance: Mapping[str, Any] = field(default_factory=dict)
@@ -66,6 +66,10 @@ class CustomOperation:
     flops: int | None = None
     moved_bytes: int | None = None
     """None: each tensor once."""
+    terms: int = 1
+    """Numbers that one result sums up, where it is known."""
+    init: Mapping[str, str] = field(default_factory=dict)
+    """Fillings by name of input, in the words of ``--init``."""
 
 
 @dataclass(frozen=True)

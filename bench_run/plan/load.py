@@ -205,7 +205,6 @@ def _cases(argument: str) -> Iterator[LoadedGraph]:
             sha256=hashlib.sha256(case.text).hexdigest(),
             text=case.text,
             load_ns=0,
-            init=case.init,
         )
 
 

@@ -11,7 +11,7 @@ from bench_schema.estimate import case_time, main_series
 from bench_schema.summary import rates
 
 from bench_run.errors import UsageError
-from bench_run.graph.make.spec import OPS, find, make_graphs
+from bench_run.graph.make.spec import find, make_graphs
 from bench_run.options import Options, checked
 from bench_run.runner.benchmark import run_benchmark
 from bench_run.user.source import LOADING
@@ -108,17 +108,14 @@ def run_performance_test(
             document = run(
                 (), op=(spec,), **{"warmup": warmup, "iterations": runs, **usual, **options}
             )
-            recipe = OPS[spec.partition(":")[0]]
-            word = {"fwd": "forward", "bwd": "backward"}[recipe.direction]
-            made = make_graphs(spec, str(options.get("shapes", "common")))
-            directions = {graph.name: word for graph in made}
+            directions = _directions(spec, named, str(options.get("shapes", "common")))
             for case in document.cases:
                 memory = {} if case.memory is None else asdict(case.memory)
                 sizes = ("peak_bytes", "workspace_bytes", "buffer_bytes")
                 rows.append(
                     {
                         "operator": name,
-                        "direction": directions.get(case.graph.name, "backward"),
+                        "direction": directions.get(case.graph.name, "forward"),
                         "graph": case.graph.name,
                         "inputs": dict(given),
                         "engine": case.engine,
@@ -130,6 +127,18 @@ def run_performance_test(
                     }
                 )
     return rows
+
+
+def _directions(spec: str, recipe: Recipe, shapes: str) -> dict[str, str]:
+    """Name of graph → direction."""
+    words = {"fwd": "forward", "bwd": "backward", "joint": "forward_backward"}
+    has = {"bwd": recipe.backward, "joint": recipe.joint}
+    return {
+        graph.name: word
+        for key, word in words.items()
+        if key == "fwd" or has[key]
+        for graph in make_graphs(spec, shapes, None if key == "fwd" else key)
+    }
 
 
 def _file_of(function: Function) -> str:

@@ -27,6 +27,7 @@ from bench_schema.usage import nearest
 from bench_run.errors import EngineError, GraphError, UnsupportedGraphError
 from bench_run.graph.dtypes import ALIASES, DTYPES
 from bench_run.graph.layouts import packed
+from bench_run.graph.make.operators import is_operator
 from bench_run.graph.model import CustomOperation, Graph, Node, Tensor
 from bench_run.user.source import load_source, user_error
 
@@ -64,8 +65,6 @@ class UserCase:
     graph: Graph
     text: bytes
     """Contents of the file."""
-    init: tuple[str, ...]
-    """Fillings of the inputs, in the words of ``--init``."""
 
 
 def graphs_of_file(argument: str) -> list[UserCase]:
@@ -88,13 +87,7 @@ def graphs_of_file(argument: str) -> list[UserCase]:
         rows = [row for row in rows if row["name"] == found["name"]]
         if not rows:
             raise GraphError(argument, f"no case {found['name']!r}{nearest(found['name'], names)}")
-    return [
-        UserCase(f"{PREFIX}{path}#{row['name']}", _graph(row), data, _init(row)) for row in rows
-    ]
-
-
-def _init(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(f"{n}={each['init']}" for n, each in row["inputs"].items() if each["init"])
+    return [UserCase(f"{PREFIX}{path}#{row['name']}", _graph(row), data) for row in rows]
 
 
 def _described(path: str, items: str) -> list[dict[str, Any]]:
@@ -356,6 +349,7 @@ def _graph(row: Mapping[str, Any]) -> Graph:
         tolerance=row["tolerance"],
         flops=row["flops"],
         moved_bytes=row["bytes"],
+        init={n: each["init"] for n, each in inputs.items() if each["init"]},
     )
     count = len(inputs)
     node = Node(
@@ -438,9 +432,16 @@ def call_reference(
 
 
 def evaluate_node(
-    node: Node, arrays: Mapping[str, Any], outputs: Mapping[str, Tensor]
+    node: Node,
+    arrays: Mapping[str, Any],
+    outputs: Mapping[str, Tensor],
+    *,
+    drawn: bool = False,
 ) -> dict[str, Any]:
-    """Results of a custom node by port. `arrays`: inputs by port."""
+    """Results of a custom node by port. `arrays`: inputs by port; `drawn`: random operators draw
+    their values."""
+    if is_operator(node):
+        return _operator(node, arrays, outputs, drawn=drawn)
     source = source_of(node)
     assert node.custom is not None
     given = {name: arrays[f"input_{i}"] for i, name in enumerate(node.custom.inputs)}
@@ -456,3 +457,18 @@ def evaluate_node(
             raise EngineError(f"{source.path.name}: {what} {list(tensor.dims)}")
         results[port] = array.reshape(tensor.dims)
     return results
+
+
+def _operator(
+    node: Node, arrays: Mapping[str, Any], outputs: Mapping[str, Tensor], *, drawn: bool
+) -> dict[str, Any]:
+    """Results of an operator of the table by port."""
+    import numpy as np
+
+    from bench_run.operators.formulas import evaluate_operator
+
+    assert node.custom is not None
+    given = {name: arrays[f"input_{i}"] for i, name in enumerate(node.custom.inputs)}
+    found = evaluate_operator(node, given, drawn=drawn).values()
+    pairs = zip(outputs.items(), found, strict=True)
+    return {port: np.asarray(value).reshape(tensor.dims) for (port, tensor), value in pairs}

@@ -1,10 +1,12 @@
-"""Operators of a user's file: its function ``in_torch``."""
+"""Custom nodes: an operator of the table, or of a user's file with its function ``in_torch``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from bench_run.engines.torch_engine.op import UNKNOWN_LAUNCHES, BoundKernel
+from bench_run.engines.torch_engine.operators import operator
+from bench_run.graph.make.operators import is_operator
 from bench_run.user.cases import TORCH, source_of
 from bench_run.user.kernels import Kernel, Problem
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 
 def custom(op: TorchOp) -> BoundKernel:
+    if is_operator(op.node):
+        return operator(op)
     source = source_of(op.node)
     function = getattr(source.module, TORCH, None)
     if not callable(function):

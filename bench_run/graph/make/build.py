@@ -7,11 +7,11 @@ and of the graph's own type when it comes last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bench_run.graph.layouts import ordered
-from bench_run.graph.model import Graph, Node, Tensor
+from bench_run.graph.model import CustomOperation, Graph, Node, Tensor
 from bench_run.graph.operations import OPERATIONS
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Builder:
         self.compute = compute_type(data_type)
         self.last = True
         """Whether the operation being added is the last one of its chain."""
+        self.shares = False
+        """Whether a tensor that is added again, alike and under the same name, is the same one."""
         self._tensors: list[Tensor] = []
         self._nodes: list[Node] = []
 
@@ -61,16 +63,18 @@ class Builder:
         virtual: bool = False,
     ) -> int:
         """Adds a tensor, row-major unless strides are given, and returns its uid."""
-        return self._add(
-            Tensor(
-                uid=len(self._tensors) + 1,
-                name=_unique(name, [t.name for t in self._tensors]),
-                data_type=self.data_type if data_type is None else data_type,
-                dims=dims,
-                strides=ordered(dims, tuple(range(len(dims)))) if strides is None else strides,
-                virtual=virtual,
-            )
+        new = Tensor(
+            uid=len(self._tensors) + 1,
+            name=name,
+            data_type=self.data_type if data_type is None else data_type,
+            dims=dims,
+            strides=ordered(dims, tuple(range(len(dims)))) if strides is None else strides,
+            virtual=virtual,
         )
+        for known in self._tensors if self.shares else ():
+            if replace(known, uid=new.uid) == new:
+                return known.uid
+        return self._add(replace(new, name=_unique(name, [t.name for t in self._tensors])))
 
     def operand(self, name: str, dims: Dims, order: tuple[int, ...]) -> int:
         """Adds an input of the io type whose axes lie in memory as `order` says."""
@@ -108,12 +112,21 @@ class Builder:
         inputs: Mapping[str, int],
         outputs: Mapping[str, int],
         attributes: Mapping[str, Any] | None = None,
+        custom: CustomOperation | None = None,
     ) -> None:
         """Adds an operation, defaults filled in; attributes that are None count as not given."""
-        name = _unique(name, [n.name for n in self._nodes])
+        name = _unique(name, [n.name for n in self._nodes]) if name else ""
         complete = OPERATIONS[node_type].complete(attributes or {})
         self._nodes.append(
-            Node(node_type, name, self.compute, dict(inputs), dict(outputs), complete)
+            Node(
+                node_type,
+                name,
+                self.compute,
+                dict(inputs),
+                dict(outputs),
+                complete,
+                custom=custom,
+            )
         )
 
     def graph(self, name: str) -> Graph:

@@ -30,7 +30,9 @@ from bench_run.errors import UsageError
 from bench_run.graph import dtypes
 from bench_run.graph.check import check
 from bench_run.graph.make.build import Builder, Value
+from bench_run.graph.make.operators import OPERATORS
 from bench_run.graph.make.parameters import Params, SpecParameter, parse_value, show_value
+from bench_run.graph.make.recipes.joint import NEEDED, joint
 from bench_run.graph.make.recipes.recipe import SHAPE_CLASSES, Recipe
 
 if TYPE_CHECKING:
@@ -44,7 +46,29 @@ if TYPE_CHECKING:
 _MODULES = (conv, norm, matmul, pointwise, reduce, attention, quantize)
 
 OPS: dict[str, Recipe] = {recipe.name: recipe for module in _MODULES for recipe in module.RECIPES}
-"""Every operation by its name, families together."""
+"""Every operation by its name, families together: hipDNN's nodes, then the table of operators."""
+
+NODES = tuple(OPS)
+"""Names of the operations that hipDNN's nodes do."""
+
+for _name in NODES:
+    _forward = OPS[_name]
+    if _forward.backward and (_forward.family == "activations" or _name in NEEDED):
+        _joint = joint(_forward, [OPS[each] for each in _forward.backward])
+        OPS[_joint.name] = _joint
+        OPS[_name] = replace(_forward, joint=_joint.name)
+for _row in OPERATORS.values():
+    for _direction in _row.directions:
+        _recipe = _row.recipe(_direction)
+        OPS[_recipe.name] = _recipe
+    if _row.hipdnn and _row.gradients:
+        _name = _row.name
+        OPS[_name] = replace(
+            OPS[_name],
+            family=_row.family,
+            backward=(f"{_name}_bwd",),
+            joint=f"{_name}_fwd_bwd",
+        )
 
 ALIASES: dict[str, str] = {
     alias: recipe.name for recipe in OPS.values() for alias in recipe.aliases
@@ -68,7 +92,8 @@ def find(name: str, where: str) -> Recipe:
 
 def family(name: str, where: str) -> tuple[str, ...]:
     if name not in FAMILIES:
-        raise UsageError(f"{where}: no family {name!r}; choose from {', '.join(FAMILIES)}")
+        known = nearest(name, FAMILIES, "bench-run coverage")
+        raise UsageError(f"{where}: no family {name!r}{known}")
     return FAMILIES[name]
 
 
@@ -161,7 +186,13 @@ def _defaults(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
 MOST_GRAPHS = 10_000
 """Combinations that one spec may ask for."""
 
-DIRECTIONS = {"fwd": ("fwd",), "bwd": ("bwd",), "both": ("fwd", "bwd")}
+DIRECTIONS = {
+    "fwd": ("fwd",),
+    "bwd": ("bwd",),
+    "joint": ("joint",),
+    "both": ("fwd", "bwd", "joint"),
+}
+"""``joint``: forward and backward in one execution."""
 
 _RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})(?:([*+])(\d{1,9}))?")
 
@@ -277,7 +308,8 @@ def _chains(head: str, text: str, directions: tuple[str, ...] | None) -> tuple[C
         names = family(head.removeprefix("family:"), text)
     if head == "all" or head.startswith("family:"):
         recipes = (OPS[name] for name in names)
-        return tuple((r,) for r in recipes if wanted is None or r.direction in wanted)
+        usual = {"fwd", "bwd"} if wanted is None else wanted
+        return tuple((r,) for r in recipes if r.direction in usual)
     chains = (tuple(find(op, text) for op in part.split("+")) for part in head.split(","))
     return tuple(turned for chain in chains for turned in _turned(chain, wanted, text))
 
@@ -295,6 +327,10 @@ def _turned(chain: Chain, wanted: Container[str] | None, text: str) -> Iterator[
         raise UsageError(f"{text}: {'+'.join(r.name for r in chain)} has no backward operation")
     if "bwd" in wanted:
         yield from ((OPS[name],) for name in first.backward or (first.name,))
+    if "joint" in wanted and first.joint is not None and len(chain) == 1:
+        yield (OPS[first.joint],)
+    elif wanted == {"joint"}:
+        raise UsageError(f"{text}: {'+'.join(r.name for r in chain)} has no joint operation")
 
 
 def _shape_classes(text: str, where: str) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def uniform(init: Init, row: DataType) -> Draw:
     half, middle = (init.high - init.low) / 2, (init.high + init.low) / 2
     near_zero = middle != 0 and init.low <= 0 <= init.high
     # Fraction bits at which the smallest draw is still a normal number of the type.
-    bits = max(1, min(24, math.floor(math.log2(half / row.smallest))))
+    bits = max(1, min(24, math.floor(math.log2(half) - math.log2(row.smallest))))
 
     def draw(stream: np.random.BitGenerator, count: int) -> Values:
         double = row.name == "double"

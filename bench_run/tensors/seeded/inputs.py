@@ -23,7 +23,7 @@ from bench_run.tensors.layout import describe, empty_storage, storage_size, stor
 from bench_run.tensors.seeded.derived import DERIVED_HINTS, derive
 from bench_run.tensors.seeded.draws import MAKERS, Draw, bit_stream, draw_of, fill, powers_of_two
 from bench_run.tensors.seeded.init_plan import Init, InitPlan, parse_init
-from bench_run.tensors.seeded.roles import Role, default_init, leaves_choice, roles
+from bench_run.tensors.seeded.roles import Role, default_init, leaves_choice, own_init, roles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,8 @@ def make_inputs(
     if wanted is not None and not any(by_uid[t.uid].hint in DERIVED_HINTS for t in needed):
         needed = tuple(tensor for tensor in needed if tensor.uid in wanted)
     for tensor in needed:
-        role, named = by_uid[tensor.uid], plan.named(tensor)
+        role = by_uid[tensor.uid]
+        named = plan.named(tensor) or own_init(tensor, role)
         if named is not None:
             made[tensor.uid] = _initialise(tensor, named, seed)
         elif role.hint in DERIVED_HINTS:

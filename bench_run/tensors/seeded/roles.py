@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
-from bench_run.tensors.seeded.init_plan import Init
+from bench_run.tensors.seeded.init_plan import Init, parse_init
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,6 +83,13 @@ def roles(graph: Graph) -> dict[int, Role]:
             if uid not in found or _strictness(hint) > _strictness(found[uid].hint):
                 found[uid] = Role(hint, node, port)
     return found
+
+
+def own_init(tensor: Tensor, role: Role) -> Init | None:
+    """The filling that the definition of a custom operation names for its input."""
+    custom = role.node.custom
+    text = None if custom is None else custom.init.get(tensor.name)
+    return None if text is None else parse_init((text,)).default
 
 
 def leaves_choice(tensor: Tensor, role: Role) -> bool:

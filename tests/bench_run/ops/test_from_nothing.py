@@ -34,7 +34,9 @@ def test_saved_graphs_run_as_files_with_the_same_fingerprint(run_quickly, tmp_pa
 
 def test_both_directions_are_timed_apart(run_quickly):
     _, document = run_quickly("--op", "relu: n=1 direction=both", "--engine", "numpy")
-    assert ["relu", "relu_bwd"] == [case.graph.name.split("_n1")[0] for case in document.cases]
+    assert ["relu", "relu_bwd", "relu_fwd_bwd"] == [
+        case.graph.name.split("_n1")[0] for case in document.cases
+    ]
 
 
 def test_a_named_tensor_is_filled_as_asked(bench_run_command, tmp_path):

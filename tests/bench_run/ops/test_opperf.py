@@ -57,7 +57,11 @@ def rows():
 
 
 def test_forward_and_backward_are_rows_of_their_own(rows):
-    expected = [("add", "forward"), ("relu", "forward"), ("relu", "backward")]
+    expected = [
+        (operator, direction)
+        for operator in ("add", "relu")
+        for direction in ("forward", "backward", "forward_backward")
+    ]
     assert expected == [(row["operator"], row["direction"]) for row in rows]
 
 

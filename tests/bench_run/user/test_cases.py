@@ -122,7 +122,7 @@ def test_types_fillings_outputs_tolerance_and_work_are_those_of_the_file(tmp_pat
         ("y", (4, 2), "float"),
         ("n_max", (1,), "int64"),
     ] == types
-    assert ("ids=integers:0:3",) == case.init
+    assert {"ids": "integers:0:3"} == case.graph.nodes[0].custom.init
     assert (24, 32) == (flops(case.graph), moved_bytes(case.graph))
     found = run(path, engine=["numpy", f"kernel@{path}"]).cases
     assert ["passed", "passed"] == [case.validation.status for case in found]

@@ -33,6 +33,8 @@ class Recipe:
     direction: str = "fwd"
     backward: tuple[str, ...] = ()
     """Recipes of its gradients."""
+    joint: str | None = None
+    """Recipe of the operation and its gradients in one execution."""
     complete: Callable[[Params], Params] = dict
     """Fills in what follows from other parameters and refuses what cannot be."""
     dtypes: tuple[str, ...] = ("float", "half", "bfloat16", "double")

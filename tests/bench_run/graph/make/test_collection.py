@@ -11,7 +11,7 @@ from bench_run.errors import UsageError
 from bench_run.graph.format.hipdnn_json import read_graph, write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.make.collection import collection_files, write_collection
-from bench_run.graph.make.spec import OPS
+from bench_run.graph.make.spec import NODES
 from bench_run.graph.sources.suites import read_suite
 from bench_run.graph.work import work
 from tests.doc_tables import PAGES, filled_in
@@ -108,4 +108,4 @@ def test_a_page_holds_the_tables_of_the_code(page: Path) -> None:
 
 def test_the_readme_names_every_operation() -> None:
     text = (GRAPHS / "README.md").read_text(encoding="utf-8")
-    assert [name for name in OPS if f"`{name}`" not in text] == []
+    assert [name for name in NODES if f"`{name}`" not in text] == []

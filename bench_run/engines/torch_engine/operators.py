@@ -1,0 +1,201 @@
+"""Operators of the table (`graph/make/operators`): their formulas as functions of tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+
+from bench_run.engines.torch_engine.op import TYPES, UNKNOWN_LAUNCHES, BoundKernel
+from bench_run.graph.make.operators import row_of
+from bench_run.graph.make.operators.row import BACKWARD, FORWARD, PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench_run.engines.torch_engine.op import TorchOp, Values
+    from bench_run.graph.make.operators.row import Operator
+
+T: TypeAlias = torch.Tensor
+
+
+def operator(op: TorchOp) -> BoundKernel:
+    """The formulas of the node's row, with its parameters as constants."""
+    row, direction, params = row_of(op.node)
+    if "torch" in row.refused:
+        raise op.refusal(row.refused["torch"])
+    dtype = TYPES[op.graph.io_data_type]
+    names = {**vars(torch), **globals(), **params, "device": op.device, "dtype": dtype}
+    names["like"] = {"dtype": dtype, "device": op.device}
+    reads, _ = row.names(direction)
+    text = row.torch or row.text
+    if "out=out" in text:
+        names["out"] = torch.empty(op.dims("output_0"), dtype=dtype, device=op.device)
+    if direction == FORWARD:
+        function = _function(reads, text, names)
+    elif direction == BACKWARD:
+        function = _function(reads, _gradients(op, row), names)
+    else:
+        function = _joint(row, _function(tuple(row.inputs), text, names))
+    return BoundKernel(
+        tuple(op.node.inputs),
+        tuple(op.node.outputs),
+        _shaped(function, [op.dims(port) for port in op.node.outputs]),
+        UNKNOWN_LAUNCHES,
+    )
+
+
+def _function(reads: Sequence[str], text: str, names: dict[str, Any]) -> Callable[..., Values]:
+    made: Callable[..., Values] = eval(f"lambda {', '.join(reads)}: ({text})", names)  # noqa: S307
+    return made
+
+
+def _gradients(op: TorchOp, row: Operator) -> str:
+    texts = [row.torch_grads.get(name, text) for name, text in row.grads.items()]
+    if not all(texts):
+        name = op.node.attributes["custom_op_id"].removeprefix(PREFIX)
+        what = f"PyTorch has no call for {name} alone; direction=joint measures it with {row.name}"
+        raise op.refusal(what)
+    return ", ".join(texts) + ("," if len(texts) > 1 else "")
+
+
+def _joint(row: Operator, forward: Callable[..., Values]) -> Callable[..., Values]:
+    """The forward function and its gradients by autograd."""
+    wanted = [list(row.inputs).index(name) for name in row.gradients]
+    seen: dict[int, torch.Tensor] = {}
+
+    def leaf(value: torch.Tensor, index: int) -> torch.Tensor:
+        """The same memory as a tensor that autograd takes: the engine's are made in inference
+        mode."""
+        key = value.data_ptr()
+        if key not in seen:
+            seen[key] = torch.empty(0, dtype=value.dtype, device=value.device).set_(
+                value.untyped_storage(), value.storage_offset(), value.size(), value.stride()
+            )
+            seen[key].requires_grad_(index in wanted)
+        return seen[key]
+
+    def run(*given: torch.Tensor) -> Values:
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            values = [leaf(value, index) for index, value in enumerate(given)]
+            results = forward(*values[:-1])
+            results = results if isinstance(results, tuple) else (results,)
+            first = results[0]
+            grads = torch.autograd.grad(
+                first, [values[i] for i in wanted], values[-1].reshape(first.shape)
+            )
+        return (*(each.detach() for each in results), *grads)
+
+    return run
+
+
+def _shaped(function: Callable[..., Values], dims: list[tuple[int, ...]]) -> Callable[..., Values]:
+    """The function with results of these dims: hipDNN's scalars have one axis."""
+    flat = [lengths == (1,) for lengths in dims]
+    if not any(flat):
+        return function
+
+    def run(*given: torch.Tensor) -> Values:
+        found = function(*given)
+        parts = found if isinstance(found, tuple) else (found,)
+        return tuple(p.reshape(1) if f else p for p, f in zip(parts, flat, strict=True))
+
+    return run
+
+
+# Functions of the formulas that PyTorch lacks, or names differently.
+degrees, radians = torch.rad2deg, torch.deg2rad
+
+
+def logaddexp(x: T | float, y: T) -> T:
+    return torch.logaddexp(torch.as_tensor(float(x), dtype=y.dtype, device=y.device), y)
+
+
+def spread(x: T, dims: tuple[int, ...]) -> T:
+    return x.expand(dims).contiguous()
+
+
+def sum_to(x: T, like: T) -> T:
+    return x.sum_to_size(like.shape)
+
+
+def scatter_rows(dy: T, i: T, n: int) -> T:
+    return torch.zeros((n, *dy.shape[1:]), dtype=dy.dtype, device=dy.device).index_add_(0, i, dy)
+
+
+def scatter_columns(dy: T, i: T, dims: tuple[int, ...]) -> T:
+    return torch.zeros(dims, dtype=dy.dtype, device=dy.device).scatter_(1, i, dy)
+
+
+def set_rows(x: T, b: T) -> T:
+    return torch.slice_scatter(x, b, 0, 0, len(b))
+
+
+def shares(mask: T, axis: int | tuple[int, ...]) -> T:
+    return mask / mask.sum(axis, keepdim=True)
+
+
+def padded(x: T, rows: int, columns: int) -> T:
+    return torch.nn.functional.pad(x, (columns, columns, rows, rows))
+
+
+def halves(x: T, axis: int) -> tuple[T, ...]:
+    first, second = torch.chunk(x, 2, axis)
+    return first, second
+
+
+def shape_of(x: T) -> T:
+    return torch.tensor(x.shape, device=x.device)
+
+
+def size_of(x: T) -> T:
+    return torch.tensor([x.numel()], device=x.device)
+
+
+def sequence_reverse(x: T, lengths: T, steps: T, batch: T) -> T:
+    last = lengths - 1 - steps[:, None]
+    return x[torch.where(last >= 0, last, steps[:, None]), batch]
+
+
+def sgd_momentum(w: T, g: T, m: T, lr: float, wd: float, momentum: float) -> tuple[T, ...]:
+    m = momentum * m - lr * (g + wd * w)
+    return w + m, m
+
+
+def adam(
+    w: T, g: T, m: T, v: T, lr: float, wd: float, b1: float, b2: float, eps: float
+) -> tuple[T, ...]:
+    g = g.add(w, alpha=wd)
+    m, v = torch.lerp(g, m, b1), (v * b2).addcmul(g, g, value=1 - b2)
+    return torch.addcdiv(w, m, v.sqrt().add_(eps), value=-lr), m, v
+
+
+def adagrad(w: T, g: T, v: T, lr: float, wd: float, eps: float) -> tuple[T, ...]:
+    v = torch.addcmul(v, g, g)
+    return w - lr * (g / (v + eps).sqrt() + wd * w), v
+
+
+def rmsprop(w: T, g: T, v: T, lr: float, wd: float, decay: float, eps: float) -> tuple[T, ...]:
+    g = g.add(w, alpha=wd)
+    v = (v * decay).addcmul(g, g, value=1 - decay)
+    return torch.addcdiv(w, g, (v + eps).sqrt(), value=-lr), v
+
+
+def rnn_layer(x: T, s: T, *weights: T) -> T:
+    return torch.rnn_tanh(x, s[None], weights, True, 1, 0.0, False, False, False)[0]
+
+
+def gru_layer(x: T, s: T, *weights: T) -> T:
+    return torch.gru(x, s[None], weights, True, 1, 0.0, False, False, False)[0]
+
+
+def lstm_layer(x: T, s: T, m: T, *weights: T) -> T:
+    return torch.lstm(x, (s[None], m[None]), weights, True, 1, 0.0, False, False, False)[0]
+
+
+def rnn_cell(x: T, s: T, *weights: T) -> T:
+    return torch.rnn_tanh_cell(x, s, *weights)
+
+
+def lstm_cell(x: T, s: T, m: T, *weights: T) -> T:
+    return torch.lstm_cell(x, (s, m), *weights)[0]
