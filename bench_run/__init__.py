@@ -10,7 +10,7 @@
 `bench_schema.document.Document`; nothing is printed unless ``quiet=False``.
 
 `run_performance_test` measures single operations and returns dictionaries (see
-`bench_run.runner.call`). `kernel` marks a function of a file for ``--engine kernel@FILE``
+`bench_run.opperf`). `kernel` marks a function of a file for ``--engine kernel@FILE``
 (``bench-run help kernels``).
 """
 
@@ -20,7 +20,8 @@ TYPE_CHECKING = False  # importing typing costs half of what --help takes
 if TYPE_CHECKING:
     from typing import Any
 
-    from bench_run.runner.call import run, run_performance_test
+    from bench_run.opperf import run_performance_test
+    from bench_run.runner.call import run
     from bench_run.user.kernels import kernel
 
 __all__ = ["kernel", "run", "run_performance_test"]
@@ -33,7 +34,7 @@ def __getattr__(name: str) -> Any:
 
         return run
     if name == "run_performance_test":
-        from bench_run.runner.call import run_performance_test
+        from bench_run.opperf import run_performance_test
 
         return run_performance_test
     if name == "kernel":

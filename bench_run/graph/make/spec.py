@@ -30,6 +30,7 @@ from bench_run.errors import UsageError
 from bench_run.graph import dtypes
 from bench_run.graph.check import check
 from bench_run.graph.make.build import Builder, Value
+from bench_run.graph.make.names import rewritten
 from bench_run.graph.make.operators import OPERATORS
 from bench_run.graph.make.parameters import Params, SpecParameter, parse_value, show_value
 from bench_run.graph.make.recipes.joint import NEEDED, joint
@@ -226,15 +227,16 @@ def make_graphs(
     each member of a family, or of all, that does not take the parameters. Raises
     `UsageError` for what the spec says wrong, `GraphError` for a graph that cannot be.
     """
-    parsed = parse_spec(spec, direction)
-    classes = _shape_classes(shapes, "shapes") if parsed.shapes is None else parsed.shapes
     made: dict[str, Graph] = {}
     missing = [] if left_out is None else left_out
-    for chain in parsed.chains:
-        for graph in _made(parsed, chain, classes, missing):
-            made.setdefault(graph.name, check(graph, spec))
-            if len(made) > MOST_GRAPHS:
-                raise UsageError(f"{spec}: more than {MOST_GRAPHS} graphs")
+    for text in rewritten(spec, OPS, ALIASES):
+        parsed = parse_spec(text, direction)
+        classes = _shape_classes(shapes, "shapes") if parsed.shapes is None else parsed.shapes
+        for chain in parsed.chains:
+            for graph in _made(parsed, chain, classes, missing):
+                made.setdefault(graph.name, check(graph, spec))
+                if len(made) > MOST_GRAPHS:
+                    raise UsageError(f"{spec}: more than {MOST_GRAPHS} graphs")
     if not made:
         why = f": {missing[0]}" if missing else ""
         raise UsageError(f"{spec}: no operation supports this{why}")

@@ -20,6 +20,7 @@ from bench_run.errors import GraphError
 from bench_run.graph.format import fields
 from bench_run.graph.format.fields import graph_notes
 from bench_run.graph.format.hipdnn_json import parse_json, read_graph_object
+from bench_run.graph.make.operators import with_operators
 from bench_run.graph.sources.files import FileSource, Task, find, golden_folder
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
             raise _NoGraphError(what)
         if is_template(text):
             raise _NoGraphError("a sweep template, not a graph: its values are placeholders")
-        graph = read_graph_object(value, task.path)
+        graph = with_operators(read_graph_object(value, task.path), task.path)
         load_ns = time.perf_counter_ns() - begin_ns
         metadata: Any = {}
         name = task.name.removesuffix(".json") + ".meta.json"
@@ -338,7 +339,7 @@ def _load_case(task: Task, template: Any, case: SweepCase) -> LoadedGraph | Load
         value, unused = fill_in(template, case, path)
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         digest = hashlib.sha256(text).hexdigest()
-        graph = read_graph_object(value, path)
+        graph = with_operators(read_graph_object(value, path), path)
     except GraphError as error:
         return LoadFailure(path, digest, error)
     load_ns = time.perf_counter_ns() - begin_ns

@@ -57,7 +57,7 @@ def make_inputs(
         needed = tuple(tensor for tensor in needed if tensor.uid in wanted)
     for tensor in needed:
         role = by_uid[tensor.uid]
-        named = plan.named(tensor) or own_init(tensor, role)
+        named = plan.named(tensor) or own_init(role)
         if named is not None:
             made[tensor.uid] = _initialise(tensor, named, seed)
         elif role.hint in DERIVED_HINTS:

@@ -85,10 +85,12 @@ def roles(graph: Graph) -> dict[int, Role]:
     return found
 
 
-def own_init(tensor: Tensor, role: Role) -> Init | None:
+def own_init(role: Role) -> Init | None:
     """The filling that the definition of a custom operation names for its input."""
     custom = role.node.custom
-    text = None if custom is None else custom.init.get(tensor.name)
+    if custom is None:
+        return None
+    text = custom.init.get(custom.inputs[int(role.port.removeprefix("input_"))])
     return None if text is None else parse_init((text,)).default
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import bench_run
 from bench_run.errors import EngineUnavailableError, UsageError
-from bench_run.runner.call import op_spec
+from bench_run.opperf import op_spec
 
 QUICK = {"warmup": 1, "runs": 2, "engine": ["numpy"], "rounds": 1}
 
@@ -31,7 +31,7 @@ SPECS = {
     "a batch of products": (
         "gemm",
         {"lhs": (2, 8, 16), "rhs": (2, 16, 4)},
-        "matmul: b=2 m=8 n=4 k=16",
+        "matmul: batch=2 m=8 n=4 k=16",
     ),
     "an image": (
         "maxpool",
@@ -119,7 +119,7 @@ def test_a_function_is_measured_as_the_operation_of_its_name(tmp_path):
     ]
     with pytest.raises(UsageError, match="no operation 'unheard_of'"):
         bench_run.run_performance_test(mine.unheard_of, given, **QUICK)
-    with pytest.raises(UsageError, match="has no file"):
+    with pytest.raises(UsageError, match="no operation 'len'"):
         bench_run.run_performance_test(len, given, **QUICK)
 
 

@@ -190,6 +190,40 @@ class Operator:
                 dtype = params.get(part, part)
         return Port(name, dims or (1,), dtype, init if name in self.inputs or init else None)
 
+    def lengths_of(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+        """Parameters, as texts, for the shapes of some inputs.
+
+        Raises `UsageError` where a shape does not fit, with the port and its rule.
+        """
+        found: dict[str, tuple[int, ...]] = {}
+        for port, dims in shapes.items():
+            rule = self.inputs[port].split("|")[0].strip()
+            names = [rule] if rule == "dims" else [part.strip() for part in rule.split(",")]
+            if not all(name in self.params for name in names):
+                continue  # follows from the others
+            if rule == "dims":
+                parts: list[tuple[int, ...]] = [dims]
+            else:
+                parts = [(length,) for length in dims]
+            pairs = dict(zip(names, parts, strict=False))
+            if len(parts) != len(names) or any(found.get(k, v) != v for k, v in pairs.items()):
+                known = ", ".join(f"{k}={_shown(v)}" for k, v in found.items()) or "any lengths"
+                what = f"{port} has {_shown(dims)}, expected ({rule}) with {known}"
+                raise UsageError(f"{self.name}: {what}")
+            found |= pairs
+        params = {**self.params, **{k: v if k == "dims" else v[0] for k, v in found.items()}}
+        for port, dims in shapes.items():
+            want = self._port(port, {"dtype": self.dtypes[0], **params}).dims
+            if "rhs_dims" not in self.inputs[port] and want != dims:
+                rule = self.inputs[port].split("|")[0].strip()
+                what = f"{port} has {_shown(dims)}, expected {_shown(want)}: {rule}"
+                raise UsageError(f"{self.name}: {what}")
+        texts = {key: _shown(value) for key, value in found.items()}
+        second = next((d for p, d in shapes.items() if "rhs_dims" in self.inputs[p]), None)
+        return (
+            texts if second in (None, found.get("dims")) else {**texts, "rhs_dims": _shown(second)}
+        )
+
     def custom(self, direction: str, params: Params) -> CustomOperation:
         """What the node of a graph says beside hipDNN's format."""
         reads, _ = self.ports(direction, params)

@@ -1,0 +1,388 @@
+"""Performance of single operators in one call, in the manner of MXNet's opperf.
+
+    from bench_run.opperf import mx, nd, run_performance_test
+
+    results = run_performance_test(
+        F=mx.nd.add,
+        ctx=mx.cpu(),
+        warmup=10,
+        runs=50,
+        inputs=[
+            {
+                "lhs": (1024, 1024),
+                "rhs": (1024, 1024),
+                "initializer": nd.normal,
+                "run_backward": True,
+                "dtype": "float32",
+            }
+        ],
+    )
+    print(results[0]["time_ns"], results[0]["MX_Add_Forward_Time"])
+
+A result is a flat dictionary of plain values, so that ``pandas.DataFrame(results)`` or
+``json.dumps`` takes it. Forward, backward and both in one execution are results of their own.
+Times are nanoseconds of one execution: of the device where it has a clock (``series`` is
+``device_ns``), else end to end; ``MX_NAME_…_Time`` says the same in seconds.
+
+``run_all_mxnet_operator_benchmarks()`` and ``run_all_arithmetic_operations_benchmarks()`` (any
+category) return one dictionary of such times. ``from bench_run.opperf import Add`` has a class for
+each operator. ``mx``, ``nd`` and ``nn`` stand for MXNet's modules: they give names of operators.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bench_schema.estimate import case_time, main_series
+from bench_schema.summary import rates
+
+from bench_run.errors import UsageError
+from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.make.names import ours, plain, rewritten
+from bench_run.graph.make.operators import OPERATORS
+from bench_run.graph.make.spec import ALIASES, FAMILIES, OPS, find, make_graphs
+from bench_run.runner.call import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from bench_schema.document import Case
+
+    from bench_run.graph.make.operators.row import Operator
+    from bench_run.graph.make.recipes.recipe import Recipe
+    from bench_run.graph.model import Graph
+
+Inputs = Mapping[str, Any]
+MOST_ROUNDS = 5
+WHERE = "run_performance_test"
+IMAGE_LETTERS = {3: "ncw", 4: "nchw", 5: "ncdhw"}
+DIRECTIONS = {"fwd": "Forward", "bwd": "Backward", "joint": "Forward_Backward"}
+PORTS = {"lhs": "x", "rhs": "b", "data": "x", "weight": "w"}
+"""Names of opperf for ports of the graphs."""
+FILLINGS = {"normal": "normal:0:1", "uniform": "uniform:0:1", "ones": "constant:1"}
+FILLINGS |= {"randn": "normal:0:1", "random": "uniform:0:1", "zeros": "constant:0"}
+"""Initializers of opperf as ``--init`` spells them."""
+
+
+class Name(str):
+    """A dotted name of MXNet: ``mx.nd.add`` is its own text, ``mx.gpu(0)`` is ``mx.gpu:0``."""
+
+    __slots__ = ()
+
+    def __getattr__(self, part: str) -> Name:
+        if part.startswith("__"):
+            raise AttributeError(part)
+        return Name(f"{self}.{part}")
+
+    def __call__(self, *numbers: int) -> Name:
+        return Name(":".join((self, *map(str, numbers))))
+
+
+mx, nd, nn = Name("mx"), Name("nd"), Name("nn")
+
+
+def run_performance_test(
+    F: Any,  # noqa: N803 - the name in opperf
+    inputs: Sequence[Inputs] | None = None,
+    run_backward: bool = True,
+    dtype: str | None = None,
+    ctx: Any = None,
+    warmup: int = 10,
+    runs: int = 50,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Measure operators and return a result for each direction, input and engine.
+
+    `F`: a name of ``--op``, of PyTorch, ONNX or MXNet, a callable with such a name, or several. A
+    function in a file is measured as a kernel of its file too; a script that does so keeps its
+    calls below ``if __name__ == "__main__"``, since its file is imported again.
+
+    `inputs`: dictionaries of shapes by port (``lhs``, ``rhs``, ``data``, or the names of the
+    table of operators), of parameters (``channels``, ``kernel_size``, ``axis`` …), ``dtype``,
+    ``run_backward`` and ``initializer`` (a name, a distribution of ``--init``, or a callable that
+    takes a shape and returns an array). `ctx`: ``cpu`` or ``gpu(0)``: PyTorch there.
+
+    ``options`` are those of `bench_run.run` (``engine``, ``shapes``, ``seed`` …). Raises
+    `bench_run.errors.BenchRunError` as `run` does; a case that fails is a result that says why.
+    """
+    if ctx is not None:
+        options.setdefault("engine", [_engine(str(ctx))])
+    several = isinstance(F, (list, tuple))
+    results: list[dict[str, Any]] = []
+    for each in F if several else (F,):
+        for given in inputs or ({},):
+            given = {**({} if dtype is None else {"dtype": dtype}), **given}
+            backward = bool(given.pop("run_backward", run_backward))
+            limits = {"warmup": warmup, "iterations": runs, "rounds": min(MOST_ROUNDS, runs)}
+            results += _measured(each, given, backward, {**limits, **options})
+    return results
+
+
+def _engine(context: str) -> str:
+    device = context.rpartition(".")[2].replace("(", ":").rstrip(")")
+    kind, _, index = device.partition(":")
+    if kind not in ("cpu", "gpu"):
+        raise UsageError(f"{WHERE}: ctx={context}: expected cpu or gpu(0)")
+    return "torch:cpu" if kind == "cpu" else ":".join(filter(None, ("torch:cuda", index)))
+
+
+def _measured(
+    F: Any,  # noqa: N803
+    given: dict[str, Any],
+    backward: bool,
+    options: dict[str, Any],
+) -> list[dict[str, Any]]:
+    name = F if isinstance(F, str) else str(F.__name__)
+    file = None if isinstance(F, str) else _file_of(F)
+    if file is not None:
+        options["engine"] = [*options.get("engine", ()), f"kernel:{name}@{file}"]
+    shown = {key: getattr(v, "__name__", v) for key, v in given.items()}
+    fillings = {k: given.pop(k) for k in list(given) if k.endswith("initializer")}
+    spec = op_spec(name, given)
+    (recipe, *others) = (find(op, WHERE) for op in spec.partition(":")[0].split("+"))
+    wanted = ["fwd"]
+    if backward and file is None and not others:
+        wanted += ["bwd"] * bool(recipe.backward) + ["joint"] * (recipe.joint is not None)
+    direction = ",".join(wanted) if recipe.direction == "fwd" and not others else None
+    shapes = str(options.get("shapes", "common"))
+    labels: dict[str, str] = {}
+    for key in wanted if direction else ():
+        labels |= {graph.name: key for graph in make_graphs(spec, shapes, key)}
+    with tempfile.TemporaryDirectory() as folder:
+        (graph, *_) = make_graphs(spec, shapes)
+        init = [t for key, v in fillings.items() for t in _filling(key, v, graph, Path(folder))]
+        init += options.pop("init", ())
+        words = f"{spec} direction={direction}" if direction else spec
+        document = run((), op=(words,), init=init, **options)
+    return [
+        _result(name, DIRECTIONS[labels.get(case.graph.name, "fwd")], shown, case)
+        for case in document.cases
+    ]
+
+
+def _result(name: str, direction: str, given: Inputs, case: Case) -> dict[str, Any]:
+    times = _times(case)
+    memory = {} if case.memory is None else asdict(case.memory)
+    seconds = None if times["series"] is None else times["time_ns"] / 1e9
+    return {
+        "operator": name,
+        "direction": direction.lower(),
+        "graph": case.graph.name,
+        "inputs": given,
+        "engine": case.engine,
+        "outcome": case.outcome.status,
+        "reason": case.outcome.reason,
+        "validation": None if case.validation is None else case.validation.status,
+        f"MX_{camel(name)}_{direction}_Time": seconds,
+        **times,
+        **{key: memory.get(key) for key in ("peak_bytes", "workspace_bytes", "buffer_bytes")},
+    }
+
+
+def camel(name: str) -> str:
+    """``Add`` for ``mx.nd.add``, ``Zeros_Like`` for ``zeros_like``."""
+    return "_".join(part[:1].upper() + part[1:] for part in name.rpartition(".")[2].split("_"))
+
+
+def _file_of(function: Callable[..., Any]) -> str | None:
+    """Path of the file that defines a function; None for functions of installed packages, which
+    stand for an operator by their name."""
+    import inspect
+
+    try:
+        path = inspect.getsourcefile(inspect.unwrap(function))
+    except TypeError:
+        return None
+    if path is None or not Path(path).is_file() or "site-packages" in path:
+        return None
+    return path
+
+
+def _filling(key: str, value: Any, graph: Graph, folder: Path) -> Iterator[str]:
+    """The texts of ``--init`` for ``initializer`` (all inputs) or ``PORT_initializer``."""
+    port = key.removesuffix("initializer").rstrip("_")
+    name = PORTS.get(port, port)
+    if isinstance(value, str):
+        short = plain(value)
+        yield (f"{name}=" if name else "") + FILLINGS.get(short, value)
+        return
+    for tensor in graph.inputs:
+        if name in ("", tensor.name) and DTYPES[tensor.data_type].kind == "float":
+            path = folder / f"{tensor.name}.npy"
+            np.save(path, _made(value, tensor.dims))
+            yield f"{tensor.name}=file:{path}"
+
+
+def _made(initializer: Callable[..., Any], dims: tuple[int, ...]) -> Any:
+    """What a callable makes for these lengths: ``f(shape=…)``, ``f(size=…)`` or ``f(lengths)``."""
+    for arguments, keywords in (((), {"shape": dims}), ((), {"size": dims}), ((dims,), {})):
+        try:
+            found = np.asarray(initializer(*arguments, **keywords))
+        except TypeError:
+            continue
+        if found.shape == dims:
+            return found
+    name = getattr(initializer, "__name__", initializer)
+    raise UsageError(f"{WHERE}: initializer {name} made no array of {dims}")
+
+
+def op_spec(name: str, given: Inputs) -> str:
+    """``add`` and ``{"lhs": (4, 8), "dtype": "half"}`` as ``add: dims=4x8 dtype=half``."""
+    given = dict(given)
+    activation = given.pop("activation", None)
+    (head,) = rewritten(f"{name}+{activation}" if activation else name, OPS, ALIASES)
+    recipe = find(re.split(r"[:+]", head)[0], WHERE)
+    head = recipe.name + head[len(re.split(r"[:+]", head)[0]) :]
+    row = OPERATORS.get(recipe.name.removesuffix("_bwd").removesuffix("_fwd"))
+    own = () if row is None else row.inputs
+    ports = [k for k in given if k in ("lhs", "rhs", "data") or (k in own and _is_shape(given[k]))]
+    shapes = {key: tuple(given.pop(key)) for key in ports}
+    items: dict[str, str] = {}
+    if shapes and row is not None and not row.hipdnn:
+        items |= row.lengths_of({_port(key, row): dims for key, dims in shapes.items()})
+    elif shapes:
+        items |= _shape_items(recipe, shapes)
+    items |= {key: _text(value) for key, value in given.items() if value is not None}
+    text = " ".join(f"{key}={value}" for key, value in items.items())
+    colon = " " if ":" in head else ": "
+    (spec,) = rewritten(f"{head}{colon}{text}", OPS, ALIASES)
+    return spec
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (tuple, list))
+
+
+def _port(key: str, row: Operator) -> str:
+    names = list(row.inputs)
+    if key in names:
+        return key
+    return names[1] if key == "rhs" and len(names) > 1 else names[0]
+
+
+def _shape_items(recipe: Recipe, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """Parameters of a node of hipDNN for the shapes of its ports."""
+    known = recipe.by_key
+    first, second = shapes.get("lhs", shapes.get("data", ())), shapes.get("rhs")
+    if "dims" in known:
+        items = {"dims": _text(first)}
+        if second is not None and second != first:
+            items["rhs_dims"] = _text(second)
+        return items
+    if recipe.family == "gemm" and second is not None:
+        return _product_items(recipe.name, first, second)
+    letters = IMAGE_LETTERS.get(len(first), "")
+    if second is None and letters and set(letters) <= set(known):
+        return {letter: str(length) for letter, length in zip(letters, first, strict=True)}
+    words = ", ".join(known)
+    raise UsageError(f"{recipe.name}: these shapes do not fit it; give its parameters: {words}")
+
+
+def _product_items(name: str, first: tuple[int, ...], second: tuple[int, ...]) -> dict[str, str]:
+    """Rows, columns and inner length of a product, in front of them the batch."""
+    if len(first) < 2 or first[:-2] != second[:-2] or first[-1:] != second[-2:-1]:
+        raise UsageError(f"{name}: lhs {first} and rhs {second} do not make a product")
+    lengths = {"m": first[-2], "n": second[-1], "k": first[-1]}
+    batch = {"batch": _text(first[:-2])} if len(first) > 2 else {}
+    return {**batch, **{key: str(length) for key, length in lengths.items()}}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return "x".join(map(str, value))
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _times(case: Case) -> dict[str, Any]:
+    """The case's time and rates, and statistics of the samples of its main series, all rounds
+    pooled; names end in the unit."""
+    series, time = main_series(case.summary), case_time(case)
+    if series is None or time is None:
+        return {"series": None}
+    summary = case.summary[series]
+    tflops, gbps = rates(case.work, time.ns)
+    shown = ("mean", "median", "p90", "p99", "min", "max", "std")
+    return {
+        "series": series,
+        "time_ns": time.ns,
+        "time_low_ns": time.low_ns,
+        "time_high_ns": time.high_ns,
+        "count": summary.count,
+        **{f"pooled_{name}_ns": getattr(summary, name) for name in shown},
+        "tflops": tflops,
+        "gbps": gbps,
+    }
+
+
+# Many operators at once, and a class for each.
+
+
+def _seconds(results: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """``MX_NAME_…_Time`` → seconds of the first engine. Gradients of one operator add up."""
+    found: dict[str, float] = {}
+    measured = list(results)
+    for each in measured:
+        if each["engine"] == measured[0]["engine"]:
+            for key, value in each.items():
+                if key.startswith("MX_") and value is not None:
+                    found[key] = found.get(key, 0.0) + value
+    return found
+
+
+def run_all_mxnet_operator_benchmarks(**options: Any) -> dict[str, float]:
+    """Measure every operator with its default inputs: seconds by ``MX_NAME_…_Time``."""
+    return _run_family(tuple(FAMILIES), options)
+
+
+def _run_family(families: Sequence[str], options: dict[str, Any]) -> dict[str, float]:
+    names = [name for family in families for name in FAMILIES[family]]
+    wanted = [name for name in names if OPS[name].direction == "fwd"]
+    return _seconds(run_performance_test(wanted, **options))
+
+
+class OperatorBenchmark:
+    """A benchmark of one operator, as MXNet's classes of opperf are used."""
+
+    operator = ""
+
+    def __init__(self, inputs: Inputs | None = None, **options: Any) -> None:
+        self.inputs = {**self._shapes(), "run_backward": True, "dtype": "float32"}
+        self.inputs |= inputs or {}
+        self.results: dict[str, float] = {}
+        self._options = options
+
+    def _shapes(self) -> Inputs:
+        """opperf's default shapes, of an operator on each element."""
+        row = OPERATORS.get(ours(self.operator, {**ALIASES, **OPS}))
+        if row is None or not all("dims" in rule for rule in row.inputs.values()):
+            return {}
+        names = ("lhs", "rhs") if len(row.inputs) == 2 else ("data",)
+        return dict.fromkeys(names[: len(row.inputs)], (1024, 1024))
+
+    def run_benchmark(self) -> None:
+        self.results = _seconds(run_performance_test(self.operator, [self.inputs], **self._options))
+
+    def print_benchmark_results(self) -> None:
+        for name, seconds in self.results.items():
+            sys.stdout.write(f"{name} - {seconds:.6g} seconds\n")
+
+
+def __getattr__(name: str) -> Any:
+    """``run_all_CATEGORY_operations_benchmarks`` and a class for each operator."""
+    if name.startswith("run_all_"):
+        short = plain(name.removeprefix("run_all_").partition("_op")[0])
+        for family in FAMILIES:
+            if plain(family).replace("-", "") == short:
+                return lambda **options: _run_family((family,), options)
+    elif name[:1].isupper():
+        found = ours(name, {**ALIASES, **OPS})
+        if found.partition(":")[0] in OPS:
+            return type(name, (OperatorBenchmark,), {"operator": name})
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
