@@ -28,7 +28,6 @@ TOPICS = {
 """Topics of ``bench-run help`` with their sections."""
 FILES = TOPICS["output"][0]
 
-SHAPES = ("small", "common", "large", "skewed", "all")
 SDPA_SCALES = ("one", "rsqrt")
 DIRECTIONS = ("fwd", "bwd", "joint", "both")
 
@@ -69,8 +68,8 @@ class Options(RecordedSettings[NoReturn]):
         "common",
         flag="--shapes SET",
         section="Graphs",
-        help="shapes where --op names none:",
-        choices=SHAPES,
+        help="shapes where --op names none: small, common, large, skewed, all or random:N, N that "
+        "follow from --seed [default: common]",
         tune=True,
         read_by="recipes",
     )

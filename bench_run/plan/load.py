@@ -143,7 +143,7 @@ def gather(options: Options) -> Gathered:
     made = [
         make_graph(graph)
         for spec in options.op
-        for graph in make_graphs(spec, options.shapes, options.direction, left_out)
+        for graph in make_graphs(spec, options.shapes, options.direction, left_out, options.seed)
     ]
     driven = _from_driver(options.miopen_driver)
     failures = (*files.failures, *driven.failures)

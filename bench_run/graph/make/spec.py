@@ -15,6 +15,7 @@ import itertools
 import math
 import re
 from dataclasses import dataclass, replace
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.usage import nearest
@@ -26,7 +27,7 @@ import bench_run.graph.make.recipes.norm as norm
 import bench_run.graph.make.recipes.pointwise as pointwise
 import bench_run.graph.make.recipes.quantize as quantize
 import bench_run.graph.make.recipes.reduce as reduce
-from bench_run.errors import UsageError
+from bench_run.errors import GraphError, UsageError
 from bench_run.graph import dtypes
 from bench_run.graph.check import check
 from bench_run.graph.make.build import Builder, Value
@@ -195,6 +196,9 @@ DIRECTIONS = {
 }
 """``joint``: forward and backward in one execution."""
 
+WINDOWS = {"r", "s", "t", "spatial", "window", "pad", "stride", "dilation", "groups"}
+"""Parameters that random shapes leave as they are."""
+_RANDOM = re.compile(r"random:(\d{1,4})")
 _RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})(?:([*+])(\d{1,9}))?")
 
 Chain = tuple[Recipe, ...]
@@ -218,12 +222,14 @@ def make_graphs(
     shapes: str = "common",
     direction: str | None = None,
     left_out: list[str] | None = None,
+    seed: int = 0,
 ) -> tuple[Graph, ...]:
     """Graphs of an op spec, in the order of its operations, shapes and values; names are unique.
 
     `shapes` names the classes of default shapes (``small``, ``common``, ``large``, ``skewed``,
-    ``all``, or several apart by commas) for a spec that gives no shape of its own, `direction`
-    (``fwd``, ``bwd``, ``both``) is for one that names no direction. `left_out` gets a sentence for
+    ``all``, ``random:N``, or several apart by commas) for a spec that gives no shape of its own;
+    N random shapes follow from `seed`. `direction` (a key of `DIRECTIONS`) is for one that names no
+    direction. `left_out` gets a sentence for
     each member of a family, or of all, that does not take the parameters. Raises
     `UsageError` for what the spec says wrong, `GraphError` for a graph that cannot be.
     """
@@ -231,9 +237,9 @@ def make_graphs(
     missing = [] if left_out is None else left_out
     for text in rewritten(spec, OPS, ALIASES):
         parsed = parse_spec(text, direction)
-        classes = _shape_classes(shapes, "shapes") if parsed.shapes is None else parsed.shapes
+        classes = _shape_classes(shapes, "--shapes") if parsed.shapes is None else parsed.shapes
         for chain in parsed.chains:
-            for graph in _made(parsed, chain, classes, missing):
+            for graph in _made(parsed, chain, classes, missing, seed):
                 made.setdefault(graph.name, check(graph, spec))
                 if len(made) > MOST_GRAPHS:
                     raise UsageError(f"{spec}: more than {MOST_GRAPHS} graphs")
@@ -338,20 +344,55 @@ def _turned(chain: Chain, wanted: Container[str] | None, text: str) -> Iterator[
 def _shape_classes(text: str, where: str) -> tuple[str, ...]:
     names = text.split(",")
     for name in names:
-        if name not in (*SHAPE_CLASSES, "all"):
-            choices = ", ".join((*SHAPE_CLASSES, "all"))
-            raise UsageError(f"{where}: shapes={name}: choose from {choices}")
+        if name not in (*SHAPE_CLASSES, "all") and _RANDOM.fullmatch(name) is None:
+            choices = ", ".join((*SHAPE_CLASSES, "all", "random:N"))
+            raise UsageError(f"{where}: no shapes {name!r}; choose from {choices}")
     return SHAPE_CLASSES if "all" in names else tuple(dict.fromkeys(names))
 
 
+def _random_shapes(chain: Chain, count: int, seed: int) -> Iterator[str]:
+    """Items of shapes whose lengths are 1/8 to 2 times those of the common shape, on a logarithmic
+    scale. An operation and its gradients, which have the same common shape, get the same ones."""
+    usual = chain[0].shapes["common"][0]
+    rows = chain_parameters(chain)
+    draw = Random(f"{seed} {re.findall('[0-9]+', usual)}")  # noqa: S311 - no secret
+    kept = WINDOWS if "r=" in usual else WINDOWS - {"s", "t"}
+
+    def drawn(length: str) -> str:
+        return str(max(1, round(int(length) * 2 ** draw.uniform(-3, 1))))
+
+    found: list[str] = []
+    for _ in range(100 * count):
+        items = []
+        for item in usual.split():
+            key, _, value = item.partition("=")
+            lengths = value.split("x")
+            changes = rows[key].shape and key not in kept
+            items.append(f"{key}={'x'.join(map(drawn, lengths)) if changes else value}")
+        text = " ".join(items)
+        try:
+            make_graph(chain, _typed(text, rows))
+        except (UsageError, GraphError):
+            continue
+        found += [text] * (text not in found)
+        if len(found) == count:
+            break
+    yield from found
+
+
+def _typed(text: str, rows: Mapping[str, SpecParameter]) -> dict[str, Any]:
+    pairs = (word.partition("=") for word in text.split())
+    return {key: parse_value(rows[key], value, text) for key, _, value in pairs}
+
+
 def _made(
-    spec: Spec, chain: Chain, classes: tuple[str, ...], left_out: list[str]
+    spec: Spec, chain: Chain, classes: tuple[str, ...], left_out: list[str], seed: int
 ) -> Iterator[Graph]:
     """Graphs of one chain. A default shape that a value does not fit (a layout of four axes, a
     volume) is passed over, as long as another one fits."""
     misfit: UsageError | None = None
     none_fits = True
-    for given in _assignments(spec, chain, classes):
+    for given in _assignments(spec, chain, classes, seed):
         try:
             graph = make_graph(chain, given)
         except UsageError as error:
@@ -374,7 +415,9 @@ def _has_own_shape(spec: Spec, chain: Chain) -> bool:
     return spec.shapes is None and any(rows[key].shape for key, _ in spec.items if key in rows)
 
 
-def _assignments(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+def _assignments(
+    spec: Spec, chain: Chain, classes: tuple[str, ...], seed: int
+) -> Iterator[Mapping[str, Any]]:
     """Typed parameters of each graph: default shapes (if any) × every combination of values."""
     # The chain's parameters, `dtype` narrowed to the types that all its operations take.
     rows = chain_parameters(chain)
@@ -390,10 +433,11 @@ def _assignments(spec: Spec, chain: Chain, classes: tuple[str, ...]) -> Iterator
         values.append([parse_value(row, text, spec.text) for text in fitting])
     if math.prod(map(len, values)) > MOST_GRAPHS:
         raise UsageError(f"{spec.text}: more than {MOST_GRAPHS} graphs")
-    usual = [text for name in classes for text in chain[0].shapes[name]]
-    bases: list[dict[str, Any]] = []
-    for text in [""] if _has_own_shape(spec, chain) else usual:
-        pairs = (word.partition("=") for word in text.split())
-        bases.append({key: parse_value(rows[key], value, text) for key, _, value in pairs})
+    usual: list[str] = []
+    for name in classes:
+        random = _RANDOM.fullmatch(name)
+        drawn = () if random is None else _random_shapes(chain, int(random[1]), seed)
+        usual += chain[0].shapes[name] if random is None else drawn
+    bases = [_typed(text, rows) for text in ([""] if _has_own_shape(spec, chain) else usual)]
     for base, combination in itertools.product(bases, itertools.product(*values)):
         yield {**base, **dict(zip((key for key, _ in items), combination, strict=True))}

@@ -173,7 +173,7 @@ def test_all_takes_a_layout_where_an_operation_has_it() -> None:
         ("conv_fwd: pad=1x1x1", "needs 1 or 2 numbers"),
         ("conv_fwd: groups=3 c=4", "groups=3 does not divide c=4"),
         ("conv_fwd: h=2 w=2", "the filter is larger than the padded input"),
-        ("conv_fwd: shapes=tiny", "shapes=tiny: choose from small"),
+        ("conv_fwd: shapes=tiny", "no shapes 'tiny'; choose from small"),
         ("conv_fwd: direction=up", "direction=up: choose from fwd, bwd, joint, both"),
         ("conv_fwd+relu: direction=bwd", "has no backward operation"),
         ("ceil: direction=bwd", "has no backward operation"),
@@ -207,7 +207,7 @@ def test_a_graph_that_cannot_be_is_refused_before_it_is_made() -> None:
 
 
 def test_the_classes_argument_is_checked() -> None:
-    with pytest.raises(UsageError, match="shapes=tiny"):
+    with pytest.raises(UsageError, match="no shapes .tiny."):
         make_graphs("relu", "tiny")
 
 
