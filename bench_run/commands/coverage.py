@@ -97,10 +97,12 @@ ABSENT = "absent"
 
 
 def rows_of_operations() -> Iterator[Row]:
-    """A row for each operation that an op spec can name, in every type that it has."""
-    from bench_run.graph.make.spec import OPS
+    """A row for each operation of hipDNN's nodes, in every type that it has. Operators of the
+    table (``bench-run help operators``) run on numpy and torch alone."""
+    from bench_run.graph.make.spec import NODES, OPS
 
-    return (Row(one.name, one.direction, small_graphs(one)) for one in OPS.values())
+    found = (OPS[name] for name in NODES)
+    return (Row(one.name, one.direction, small_graphs(one)) for one in found)
 
 
 def rows_of_graphs(options: Options) -> Iterator[Row]:

@@ -66,7 +66,7 @@ def family(graph: Graph) -> str:
 def _word(graph: Graph, node: Node) -> str:
     row = OPERATIONS[node.type]
     if node.custom is not None:
-        return str(node.attributes["custom_op_id"])
+        return str(node.attributes["custom_op_id"]).removeprefix("bench_run.")
     if row.name != "pointwise":
         return row.name
     return "bias" if _is_bias(graph, node) else _mode(node).removesuffix("_fwd")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+import torch.nn.functional as F  # noqa: F401, N812 - a name of the formulas
 
 from bench_run.engines.torch_engine.op import TYPES, UNKNOWN_LAUNCHES, BoundKernel
 from bench_run.graph.make.operators import row_of
@@ -22,8 +23,8 @@ T: TypeAlias = torch.Tensor
 def operator(op: TorchOp) -> BoundKernel:
     """The formulas of the node's row, with its parameters as constants."""
     row, direction, params = row_of(op.node)
-    if "torch" in row.refused:
-        raise op.refusal(row.refused["torch"])
+    if op.device.type in row.refused:
+        raise op.refusal(row.refused[op.device.type])
     dtype = TYPES[op.graph.io_data_type]
     names = {**vars(torch), **globals(), **params, "device": op.device, "dtype": dtype}
     names["like"] = {"dtype": dtype, "device": op.device}
@@ -182,15 +183,19 @@ def rmsprop(w: T, g: T, v: T, lr: float, wd: float, decay: float, eps: float) ->
 
 
 def rnn_layer(x: T, s: T, *weights: T) -> T:
-    return torch.rnn_tanh(x, s[None], weights, True, 1, 0.0, False, False, False)[0]
+    return torch.rnn_tanh(x, s[None], weights, True, 1, 0.0, torch.is_grad_enabled(), False, False)[
+        0
+    ]
 
 
 def gru_layer(x: T, s: T, *weights: T) -> T:
-    return torch.gru(x, s[None], weights, True, 1, 0.0, False, False, False)[0]
+    return torch.gru(x, s[None], weights, True, 1, 0.0, torch.is_grad_enabled(), False, False)[0]
 
 
 def lstm_layer(x: T, s: T, m: T, *weights: T) -> T:
-    return torch.lstm(x, (s[None], m[None]), weights, True, 1, 0.0, False, False, False)[0]
+    return torch.lstm(
+        x, (s[None], m[None]), weights, True, 1, 0.0, torch.is_grad_enabled(), False, False
+    )[0]
 
 
 def rnn_cell(x: T, s: T, *weights: T) -> T:

@@ -15,6 +15,7 @@ import itertools
 import math
 import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +88,11 @@ def find(name: str, where: str) -> Recipe:
     """The recipe of a name or alias. Raises `UsageError` with the known names."""
     known = ALIASES.get(name, name)
     if known not in OPS:
-        known_names = nearest(name, (*OPS, *ALIASES), "bench-run coverage")
-        raise UsageError(f"{where}: no operation {name!r}{known_names}")
+        names = [each for each in (*OPS, *ALIASES) if not each.endswith("_bwd") or "bwd" in name]
+        *some, last = get_close_matches(name, names, 3, 0.4) or ("",)
+        words = " or ".join(filter(None, (", ".join(some), last)))
+        did = f"did you mean {words}?" if words else "bench-run help operators lists all"
+        raise UsageError(f"{where}: no operation {name!r}; {did}")
     return OPS[known]
 
 

@@ -18,9 +18,9 @@ def test_the_table_has_a_row_for_every_operation_and_a_column_for_every_engine(b
     assert f"numpy: {len(OPS)} of {len(OPS)} operations" == lines[-1]
 
 
-def test_the_operations_of_the_table_cover_every_node_type():
+def test_the_operations_of_the_table_cover_every_node_type_but_the_custom_one():
     covered = {node.type for graph in GRAPHS for node in graph.nodes}
-    assert set(OPERATIONS) == covered
+    assert {row.type for row in OPERATIONS.values() if row.family != "custom"} == covered
 
 
 def test_the_operations_of_the_table_cover_every_pointwise_mode():

@@ -114,13 +114,16 @@ class Operator:
     check: Sequence[str] = ()
     """A condition of the parameters, and what to say where it does not hold."""
     flops: str = "prod(dims)"
+    bytes: str | None = None
+    """Bytes that the forward operation moves, where not every tensor is moved as a whole; ``size``
+    is that of an element."""
     terms: str = "1"
     """Numbers that one result sums up."""
     tolerance: Mapping[str, str] = field(default_factory=dict)
     """``rtol`` and ``atol``, where that of the reference's rounding errors does not fit; ``u`` is
     one rounding of the type."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Engine → why it does not run the operator."""
+    """``numpy``, or PyTorch's ``cpu`` or ``cuda`` → why it does not run the operator."""
     aliases: tuple[str, ...] = ()
 
     @cached_property
@@ -227,13 +230,16 @@ class Operator:
     def custom(self, direction: str, params: Params) -> CustomOperation:
         """What the node of a graph says beside hipDNN's format."""
         reads, _ = self.ports(direction, params)
-        known = {**params, "u": DTYPES[params["dtype"]].unit_roundoff}
+        kind = DTYPES[params["dtype"]]
+        known = {**params, "u": kind.unit_roundoff, "size": kind.bytes}
+        moved = self.bytes if direction == FORWARD else None
         flops = int(_value(self.flops, params)) if direction == FORWARD else None
         return CustomOperation(
             file="",
             inputs=tuple(port.name for port in reads),
             tolerance={key: float(_value(text, known)) for key, text in self.tolerance.items()},
             flops=flops,
+            moved_bytes=None if moved is None else int(_value(moved, known)),
             terms=int(_value(self.terms, params)),
             init={port.name: port.init for port in reads if port.init is not None},
         )

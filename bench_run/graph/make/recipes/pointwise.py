@@ -274,7 +274,7 @@ _ACTIVATIONS: tuple[Any, ...] = (
     ("tanh", "tanh", "tanh x", (), {}),
 )
 
-_DTYPES = {"arithmetic": _NUMBERS}
+_DTYPES = {"arithmetic": _NUMBERS, "logic": _NUMBERS}
 """Data types of a family; the others have those of `Recipe`."""
 
 

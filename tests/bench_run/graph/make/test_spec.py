@@ -207,7 +207,7 @@ def test_a_graph_that_cannot_be_is_refused_before_it_is_made() -> None:
 
 
 def test_the_classes_argument_is_checked() -> None:
-    with pytest.raises(UsageError, match="no shapes .tiny."):
+    with pytest.raises(UsageError, match=r"no shapes .tiny."):
         make_graphs("relu", "tiny")
 
 

@@ -1,0 +1,166 @@
+"""The table of operators: its rows are right, and its graphs are files like any other."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from bench_run.errors import GraphError, UsageError
+from bench_run.graph.format.hipdnn_json import read_graph, write_graph
+from bench_run.graph.make import OPS, make_graphs
+from bench_run.graph.make.names import table
+from bench_run.graph.make.operators import OPERATORS, with_operators
+from bench_run.graph.make.operators.row import BACKWARD, JOINT, SUFFIXES
+from bench_run.operators.formulas import evaluate_operator
+from bench_run.reference import evaluate
+from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
+from bench_run.validate.expected import custom_overrides
+
+EVERY = [
+    f"{row.name}{SUFFIXES[direction]}" for row in OPERATORS.values() for direction in row.directions
+]
+GRADIENTS = [row.name for row in OPERATORS.values() if row.gradients]
+
+
+def graph_of(spec, shapes="small", **choices):
+    return make_graphs(spec, shapes, **choices)[0]
+
+
+def inputs_of(graph):
+    made = make_inputs(graph, 3)
+    return {uid: logical_view(storage, graph.by_uid[uid]) for uid, storage in made.items()}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_reference_of_an_operator_has_the_dims_and_types_of_its_row(name):
+    for kind in OPS[name].dtypes:
+        graph = graph_of(f"{name}: dtype={kind}")
+        found = evaluate(graph, inputs_of(graph))
+        assert {t.uid: t.dims for t in graph.outputs} == {u: a.shape for u, a in found.items()}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_a_gradient_is_the_slope_of_the_operator(name):
+    row = OPERATORS[name]
+    graph = graph_of(f"{name}_fwd_bwd: dtype=double")
+    (node,) = graph.nodes
+    names = node.custom.inputs
+    arrays = inputs_of(graph)
+    given = {
+        n: arrays[uid].astype(float) if arrays[uid].dtype.kind == "f" else arrays[uid]
+        for n, uid in zip(names, node.inputs.values(), strict=True)
+    }
+    found = evaluate_operator(node, given)
+    draw, step = np.random.default_rng(1), 1e-6
+    for port in row.gradients:
+        way = draw.standard_normal(given[port].shape)
+        ends = [
+            np.sum(
+                evaluate_operator(node, {**given, port: given[port] + sign * step * way})[
+                    next(iter(row.outputs))
+                ]
+                * given["dy"].reshape(found["y"].shape)
+            )
+            for sign in (1, -1)
+        ]
+        slope, wanted = (ends[0] - ends[1]) / (2 * step), np.sum(found[f"d{port}"] * way)
+        assert abs(slope - wanted) <= 1e-5 * (1 + np.abs(found[f"d{port}"] * way).sum())
+
+
+@pytest.mark.parametrize("shapes", ["common", "large", "skewed", "random:2"])
+def test_every_operator_has_a_graph_in_every_class_of_shapes(shapes):
+    assert [] == [name for name in EVERY if not make_graphs(name, shapes)]
+
+
+def test_forward_backward_and_both_have_the_same_random_shape():
+    graphs = make_graphs("softmax", "random:1", "both", seed=4)
+    assert 3 == len(graphs)
+    assert 1 == len({graph.tensors[0].dims for graph in graphs})
+    assert graphs == make_graphs("softmax", "random:1", "both", seed=4)
+    assert graphs != make_graphs("softmax", "random:1", "both", seed=5)
+
+
+def test_an_operator_keeps_its_meaning_in_a_file():
+    graph = graph_of("take: n=10 c=4 k=3 index=int32")
+    again = with_operators(read_graph(write_graph(graph), "file"), "file")
+    assert graph == again
+
+
+def test_a_file_whose_tensors_are_not_the_operators_is_refused():
+    content = json.loads(write_graph(graph_of("take: n=10 c=4 k=3")))
+    content["tensors"][2]["dims"] = content["tensors"][2]["strides"] = [3, 5]
+    graph = read_graph(json.dumps(content).encode(), "file")
+    with pytest.raises(GraphError, match=r"take: its tensors are not y"):
+        with_operators(graph, "file")
+
+
+def test_random_values_outside_of_their_range_are_wrong():
+    (rule,) = dict(custom_overrides(graph_of("random_uniform"))).values()
+    assert {"rtol": 0.0, "atol": 0.5} == rule  # of 0.5: from 0 to 1
+
+
+def test_hipdnns_operations_get_gradients_of_the_table():
+    graphs = make_graphs("add: dims=4x8", direction="bwd") + make_graphs("add: dims=4x8")
+    assert ["CustomOpAttributes", "PointwiseAttributes"] == [g.nodes[0].type for g in graphs]
+
+
+@pytest.mark.parametrize("name", ["conv_fwd", "relu", "batchnorm_training", "sdpa", "maxpool"])
+def test_both_directions_of_hipdnns_operations_are_one_graph(name):
+    both = graph_of(OPS[name].joint)
+    parts = [graph_of(each) for each in (name, *OPS[name].backward)]
+    assert sum(len(part.nodes) for part in parts) == len(both.nodes)
+    names = [tensor.name for tensor in both.tensors]
+    assert len(set(names)) == len(names)
+
+
+SPELLINGS = {
+    "mm: m=4 n=5 k=6": "matmul: m=4 n=5 k=6",
+    "conv2d: in_channels=3 kernel_size=3": "conv_fwd: c=3 r=3 s=3",
+    "nn.Conv2d: n=1 c=3 h=8 w=8 out_channels=8 kernel_size=3x5 padding=1": "conv_fwd: n=1 c=3 h=8 w=8 k=8 r=3 s=5 pad=1",
+    "Conv3D: kernel_size=3": "conv_fwd: spatial=3 t=3 r=3 s=3",
+    "MaxPool1D: pool_size=3 strides=2": "maxpool: spatial=1 window=3 stride=2",
+    "torch.softmax: dims=4x8 dim=0": "softmax: dims=4x8 axis=0",
+    "mx.nd.SoftmaxCrossEntropyLoss": "softmax_cross_entropy_loss",
+    "F.linear: in_features=4 out_features=8": "dense: c=4 k=8",
+    "clip: a_min=-0.25 a_max=0.25": "clip: low=-0.25 high=0.25",
+    "lesser: dims=4x8": "cmp_lt: dims=4x8",
+}
+
+
+@pytest.mark.parametrize("spec", SPELLINGS)
+def test_names_and_keys_of_other_frameworks_mean_ours(spec):
+    assert make_graphs(SPELLINGS[spec], "small") == make_graphs(spec, "small")
+
+
+def test_every_name_of_the_list_is_an_operation_or_has_a_reason():
+    for name, spec in table()["names"].items():
+        assert make_graphs(spec, "small"), name
+    for name, reason in table()["refused"].items():
+        with pytest.raises(UsageError, match=reason.split(";")[0]):
+            make_graphs(name)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("softmux", "did you mean softmax, softmin or softplus"),
+        ("softmax: dims=4x8 axis=2", "axis=2: dims=4x8 has 2 axes"),
+        ("transpose: dims=4x8x2", "transpose: dims=4x8x2: expected 2 lengths"),
+        ("split: dims=4x7", "split: axis -1 of dims=4x7: expected an even length"),
+        ("topk: dims=4x8 k=9", "topk: k=9 of dims=4x8: more than the axis has"),
+        ("pow: dims=4x8 rhs_dims=3x8", "rhs_dims=3x8 do not broadcast to dims=4x8"),
+        ("flip: direction=joint dtype=int64", "expected one of float, half"),
+        ("topk: direction=joint", "topk has no joint operation"),
+    ],
+)
+def test_what_does_not_fit_names_parameter_and_rule(spec, said):
+    with pytest.raises(UsageError, match=said):
+        make_graphs(spec)
+
+
+def test_gradients_are_of_floats_only():
+    assert ("int64" in OPS["sum"].dtypes, "int64" in OPS["sum_bwd"].dtypes) == (True, False)
+    assert {BACKWARD, JOINT} <= set(OPERATORS["sum"].directions)

@@ -1,0 +1,96 @@
+"""Which operators take longer or shorter for other values: zeros, ones, sorted, denormal numbers.
+
+``python -m tests.benchmarks.operator_values torch:cpu|torch:cuda|numpy [OUT.json]``: each operator
+of ``--op`` on its common shape with these values in every floating-point input, in turn with
+random ones (`multinomial` refuses weights of zero). A ratio counts where it is beyond `LEAST` in the median of all turns and on the same
+side in each quarter of them. Written to the page by ``make tables``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from bench_run.engines import engine_module
+from bench_run.engines.base import EngineOptions
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import BenchRunError
+from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.make.spec import OPS, make_graphs
+from bench_run.tensors.seeded.inputs import make_inputs
+
+LEAST = 1.2
+TURNS, BUDGET_S = 24, 1.0
+DATA = Path(__file__).parents[1] / "data" / "operator_values.json"
+
+
+def fillings(storages, graph):
+    """Name → storages. Whole numbers, positions and truth values stay as they are."""
+    floats = [t for t in graph.inputs if DTYPES[t.data_type].kind == "float"]
+    made = {"random": storages}
+    for name, fill in (
+        ("zeros", np.zeros_like),
+        ("ones", np.ones_like),
+        ("sorted", np.sort),
+        ("denormal", lambda values: np.full_like(values, 1e-40)),
+    ):
+        made[name] = {**storages, **{t.uid: fill(storages[t.uid]) for t in floats}}
+    return made if floats else {}
+
+
+def ratios(engine, graph):
+    """Filling → its time over that of random values, where the difference is clear."""
+    built = engine.build(graph, {})
+    sets = {n: (engine.plan(built), s) for n, s in fillings(make_inputs(graph, 0), graph).items()}
+    for plan, storages in sets.values():
+        plan.upload(storages)
+        plan.run()
+        engine.stream.synchronize()
+    times = {name: [] for name in sets}
+    end = time.perf_counter() + BUDGET_S
+    for turn in range(TURNS):
+        for name, (plan, _) in sets.items():
+            start = time.perf_counter_ns()
+            for _ in range(3):
+                plan.run()
+            engine.stream.synchronize()
+            times[name].append(time.perf_counter_ns() - start)
+        if turn >= 7 and time.perf_counter() > end:
+            break
+    found = {}
+    for name, values in times.items():
+        pairs = [a / b for a, b in zip(values, times["random"], strict=True)]
+        quarters = [median(pairs[i::4]) for i in range(4)]
+        if min(quarters) > LEAST or max(quarters) < 1 / LEAST:
+            found[name] = round(median(pairs), 2)
+    for plan, _ in sets.values():
+        plan.close()
+    return found
+
+
+def main(key, out=DATA):
+    spec = parse_spec(key)
+    engine = engine_module(spec.name).open(spec, EngineOptions(threads=1))
+    found = {}
+    for name, recipe in OPS.items():
+        if recipe.only_after or recipe.direction != "fwd" or name == "multinomial":
+            continue
+        try:
+            row = ratios(engine, make_graphs(name)[0])
+        except BenchRunError:
+            continue
+        if row:
+            found[name] = row
+            print(name, row, flush=True)
+    engine.close()
+    known = json.loads(Path(out).read_text()) if Path(out).exists() else {}
+    Path(out).write_text(json.dumps({**known, key: found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
