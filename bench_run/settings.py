@@ -73,6 +73,14 @@ class Options(RecordedSettings[NoReturn]):
         tune=True,
         read_by="recipes",
     )
+    dtype: str | None = setting(
+        None,
+        flag="--dtype T",
+        section="Graphs",
+        help="data type, or several by commas, where --op names none: float64,half",
+        tune=True,
+        read_by="recipes",
+    )
     direction: str | None = setting(
         None,
         flag="--direction D",

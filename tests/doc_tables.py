@@ -6,16 +6,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from pathlib import Path
 
+from bench_run.graph.make.operators import OPERATORS
+from bench_run.graph.make.operators.row import TYPES
 from bench_run.graph.make.parameters import expected, show_value
-from bench_run.graph.make.spec import NODES, OPS
+from bench_run.graph.make.spec import NODES, OPS, make_graphs
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 
 GRAPHS = Path(__file__).resolve().parents[1] / "graphs"
-PAGES = (GRAPHS / "README.md", GRAPHS / "FORMAT.md")
+OPERATORS_PAGE = GRAPHS.parent / "bench_run" / "docs" / "operators.md"
+PAGES = (GRAPHS / "README.md", GRAPHS / "FORMAT.md", OPERATORS_PAGE)
+VALUES = Path(__file__).parent / "data" / "operator_values.json"
+"""Written by `tests.benchmarks.operator_values`."""
 _TABLE = re.compile(r"(<!-- table ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -29,6 +35,8 @@ def _table(name):
         "operations": operations_table,
         "parameters": parameters_table,
         "modes": modes_list,
+        "values": values_table,
+        "operators beyond": beyond_table,
     }
     return tables[name]() if name in tables else node_types(name.split())
 
@@ -93,6 +101,46 @@ def parameters_table():
         for (key, values, words), recipes in users.items()
     )
     return "\n".join((*rows, *lines))
+
+
+def beyond_table():
+    """Every operator beyond hipDNN's nodes."""
+    rows = ["| Category | Operator | Directions | Types | Engines |", "|---|---|---|---|---|"]
+    for row in OPERATORS.values():
+        ways = "".join({"fwd": "f", "bwd": "b", "joint": "j"}[way] for way in row.directions)
+        kinds = next((k for k, v in TYPES.items() if v == row.dtypes), " ".join(row.dtypes))
+        kinds = kinds.replace("numbers", "floats whole").replace("_and_", " ")
+        engines = "n c" if "cuda" in row.refused else "n t"
+        rows.append(f"| {row.family} | `{row.name}` | {ways} | {kinds} | {engines} |")
+    return "\n".join(rows)
+
+
+def values_table():
+    """Operators whose time depends on their values, and how their inputs are drawn."""
+    rows = ["| Operator | Engine | Factors | Drawn as |", "|---|---|---|---|"]
+    found = json.loads(VALUES.read_text(encoding="utf-8"))
+    names = sorted({name for by_name in found.values() for name in by_name})
+    for name in names:
+        (graph, *_) = make_graphs(name)
+        custom = graph.nodes[0].custom
+        drawn = "" if custom is None else " ".join(dict.fromkeys(custom.init.values()))
+        for engine, by_name in found.items():
+            factors = ", ".join(
+                f"{k} {v:g}" for k, v in by_name.get(name, {}).items() if k != "denormal"
+            )
+            if factors:
+                rows.append(f"| `{name}` | {engine} | {factors} | {drawn} |")
+    return "\n".join((*rows, *_denormal(found)))
+
+
+def _denormal(found):
+    """Denormal numbers concern many: a paragraph for each engine."""
+    for engine, by_name in found.items():
+        factors = {name: row["denormal"] for name, row in by_name.items() if "denormal" in row}
+        if factors:
+            names = " ".join(f"`{name}`" for name in factors)
+            text = f"Denormal numbers on {engine}, up to {max(factors.values()):.0f} ×: {names}"
+            yield "\n" + "\n".join(textwrap.wrap(text, 80, break_on_hyphens=False))
 
 
 def _operation_row(recipe):

@@ -21,12 +21,15 @@ USAGE = """Show help for a topic or a command.
 Usage:
   bench-run help [WORD]
 
-WORD is a guide (running, engines, kernels, validation, machines, networks,
-tuning), a topic of options (input, engines, measure, validate, output), a
-command, or all.
+WORD is a guide (running, operators, engines, kernels, validation, machines,
+networks, tuning), a topic of options (input, engines, measure, validate,
+output), a command, or all.
 """
 
-GUIDES = ("running", "engines", "kernels", "validation", "machines", "networks", "tuning")
+GUIDES = (
+    *("running", "operators", "engines", "kernels", "validation", "machines", "networks"),
+    "tuning",
+)
 """Pages of ``bench_run/docs``."""
 
 PAGE = f"""bench-run: run hipDNN operation graphs, validate outputs, time every iteration.

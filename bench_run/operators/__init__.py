@@ -1,1 +1,1 @@
-"""What the formulas of the table of operators mean, in NumPy and in PyTorch."""
+"""Formulas of the table of operators, in NumPy."""

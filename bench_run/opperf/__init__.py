@@ -221,7 +221,7 @@ def _filling(key: str, value: Any, graph: Graph, folder: Path) -> Iterator[str]:
 
 
 def _made(initializer: Callable[..., Any], dims: tuple[int, ...]) -> Any:
-    """What a callable makes for these lengths: ``f(shape=…)``, ``f(size=…)`` or ``f(lengths)``."""
+    """Array of a callable for these lengths: ``f(shape=…)``, ``f(size=…)`` or ``f(lengths)``."""
     for arguments, keywords in (((), {"shape": dims}), ((), {"size": dims}), ((dims,), {})):
         try:
             found = np.asarray(initializer(*arguments, **keywords))

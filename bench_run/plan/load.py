@@ -143,7 +143,13 @@ def gather(options: Options) -> Gathered:
     made = [
         make_graph(graph)
         for spec in options.op
-        for graph in make_graphs(spec, options.shapes, options.direction, left_out, options.seed)
+        for graph in make_graphs(
+            _typed(spec, options.dtype),
+            options.shapes,
+            options.direction,
+            left_out,
+            options.seed,
+        )
     ]
     driven = _from_driver(options.miopen_driver)
     failures = (*files.failures, *driven.failures)
@@ -162,6 +168,13 @@ def gather(options: Options) -> Gathered:
         graphs = [with_sdpa_scale(loaded, options.sdpa_scale) for loaded in graphs]
     notes = (*files.notes, *left_out, *driven.notes, *saved)
     return Gathered(tuple(graphs), failures, notes, files.keepers)
+
+
+def _typed(spec: str, dtype: str | None) -> str:
+    """The op spec with the data type of ``--dtype``, unless it names one."""
+    if dtype is None or "dtype=" in spec:
+        return spec
+    return f"{spec}{' ' if ':' in spec.removeprefix('family:') else ': '}dtype={dtype}"
 
 
 NO_WEIGHTS = "--cache weights-cold: no weights: its caches are hot"

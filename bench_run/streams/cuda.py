@@ -175,8 +175,8 @@ class Gate:
             self._words[0] = self._generation
 
     def timed_out(self) -> bool:
-        """Whether the gate of the last block opened by itself; its work must be done. That is told
-        once: the next plan of the process has a gate again."""
+        """Return True, once, if the gate of the last block opened by itself; its work must be done.
+        The next plan of the process has a gate again."""
         found = self._generation != 0 and self._words[1] == self._generation
         if found:
             self._words[1] = 0

@@ -2,8 +2,8 @@
 
 ``python -m tests.benchmarks.operator_values torch:cpu|torch:cuda|numpy [OUT.json]``: each operator
 of ``--op`` on its common shape with these values in every floating-point input, in turn with
-random ones (`multinomial` refuses weights of zero). A ratio counts where it is beyond `LEAST` in the median of all turns and on the same
-side in each quarter of them. Written to the page by ``make tables``.
+random ones (`multinomial` refuses weights of zero). A ratio counts where it is beyond `LEAST`, on
+the same side, in each quarter of the turns. ``make tables`` writes them into the page.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def main(key, out=DATA):
             print(name, row, flush=True)
     engine.close()
     known = json.loads(Path(out).read_text()) if Path(out).exists() else {}
-    Path(out).write_text(json.dumps({**known, key: found}, indent=1) + "\n")
+    lines = (f"{json.dumps(k)}: {json.dumps(v)}" for k, v in {**known, key: found}.items())
+    Path(out).write_text("{" + ",\n".join(lines) + "}\n")
 
 
 if __name__ == "__main__":

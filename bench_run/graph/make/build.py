@@ -50,7 +50,7 @@ class Builder:
         self.last = True
         """Whether the operation being added is the last one of its chain."""
         self.shares = False
-        """Whether a tensor that is added again, alike and under the same name, is the same one."""
+        """True if a tensor that is added again, alike and under the same name, is the same one."""
         self._tensors: list[Tensor] = []
         self._nodes: list[Node] = []
 

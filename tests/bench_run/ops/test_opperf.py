@@ -7,7 +7,9 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import bench_run
 from bench_run.errors import EngineUnavailableError, UsageError
@@ -132,3 +134,97 @@ def test_a_script_that_runs_while_it_is_imported_is_refused_in_one_line(tmp_path
     )
     with pytest.raises(EngineUnavailableError, match=r"script.py:4: .*below if __name__"):
         bench_run.run([], op=["relu: dims=4"], engine=[f"kernel@{path}"], rounds=1, iterations=1)
+
+
+# The document's own words.
+
+
+def test_the_documents_call_of_add_runs_as_written():
+    from bench_run.opperf import mx, nd, run_performance_test
+
+    results = run_performance_test(
+        F=mx.nd.add,
+        warmup=1,
+        runs=2,
+        engine=["numpy"],
+        inputs=[
+            {
+                "lhs": (32, 16),
+                "rhs": (32, 16),
+                "initializer": nd.normal,
+                "run_backward": True,
+                "dtype": "float32",
+            }
+        ],
+    )
+    assert ["forward", "backward", "forward_backward"] == [each["direction"] for each in results]
+    assert results[2]["MX_Add_Forward_Backward_Time"] == results[2]["time_ns"] / 1e9 > 0
+
+
+@pytest.mark.needs("torch:cpu")
+def test_the_documents_call_of_a_convolution_runs_as_written():
+    from bench_run.opperf import mx, nd, nn, run_performance_test
+
+    given = {
+        "data": (2, 3, 16, 16),
+        "data_initializer": nd.normal,
+        "channels": 4,
+        "kernel_size": (3, 3),
+        "strides": (1, 1),
+        "padding": (0, 0),
+        "dilation": (1, 1),
+        "layout": "NCHW",
+        "activation": None,
+        "run_backward": True,
+        "dtype": "float32",
+    }
+    results = run_performance_test(
+        F=nn.gluon.Conv2D, ctx=mx.cpu(), warmup=1, runs=2, inputs=[given]
+    )
+    assert {"torch:cpu"} == {each["engine"] for each in results}
+    assert ["passed"] * 4 == [each["validation"] for each in results]
+
+
+def test_an_operator_class_prints_its_times(capsys):
+    from bench_run.opperf import Add
+
+    add = Add(inputs={"dtype": "float64", "lhs": (8, 8), "rhs": (8, 8)}, **QUICK)
+    assert {"lhs": (8, 8), "rhs": (8, 8), "run_backward": True, "dtype": "float64"} == add.inputs
+    add.run_benchmark()
+    add.print_benchmark_results()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("MX_Add_Forward_Backward_Time - ")
+    assert lines[2].endswith(" seconds")
+
+
+def test_a_category_is_one_call():
+    from bench_run.opperf import run_all_hyperbolic_operations_benchmarks
+
+    found = run_all_hyperbolic_operations_benchmarks(shapes="small", **QUICK)
+    assert found["MX_Sinh_Forward_Backward_Time"] > 0
+    assert 15 == len(found)
+
+
+def test_an_initializer_may_be_a_callable(tmp_path):
+    given = {"data": (4, 8), "initializer": lambda shape: np.full(shape, 2.0), "dtype": "float64"}
+    (row,) = bench_run.run_performance_test(
+        "square", [given], run_backward=False, save_outputs=str(tmp_path / "kept"), **QUICK
+    )
+    (path,) = (tmp_path / "kept").iterdir()
+    (found,) = load_file(path).values()
+    assert "passed" == row["validation"]
+    assert (4.0 == found).all()
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "said"),
+    [
+        ("take", {"x": (8, 4), "i": (3, 3)}, r"take: i has 3x3, expected \(k\)"),
+        ("dense", {"x": (8, 4), "w": (5, 6)}, r"dense: w has 5x6, expected \(k, c\) with n=8, c=4"),
+        ("where", {"x": (8, 4), "b": (8, 5)}, r"where: b has 8x5, expected \(dims\)"),
+        ("softmux", {}, "did you mean softmax"),
+    ],
+)
+def test_shapes_that_do_not_fit_name_port_and_rule(operator, given, said):
+    with pytest.raises(UsageError, match=said):
+        bench_run.run_performance_test(operator, [given], **QUICK)

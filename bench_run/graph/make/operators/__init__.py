@@ -63,7 +63,7 @@ def _known(graph: Graph, node: Node, where: str) -> Node:
         row, direction, params = row_of(node)
         params = {"dtype": graph.io_data_type, **params}
         ports = row.ports(direction, params)
-    except (ValueError, TypeError, KeyError, UsageError) as error:
+    except (ValueError, TypeError, KeyError, ArithmeticError, UsageError) as error:
         raise GraphError(where, f"{node.attributes['custom_op_id']}: data: {error}") from None
     for want, uids in zip(ports, (node.inputs, node.outputs), strict=True):
         have = [graph.by_uid[uid] for uid in uids.values()]

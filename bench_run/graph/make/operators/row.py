@@ -108,7 +108,7 @@ class Operator:
     kept: str = "uniform:0.1:0.9"
     """Filling of an output that the gradient's formula reads."""
     hipdnn: bool = False
-    """Whether the forward operation is one of hipDNN's nodes, which then is made."""
+    """True if a node of hipDNN does the forward operation; its recipe then makes the graph."""
     axes: int | None = None
     """Number of lengths in ``dims``; None: any."""
     check: Sequence[str] = ()
@@ -228,7 +228,7 @@ class Operator:
         )
 
     def custom(self, direction: str, params: Params) -> CustomOperation:
-        """What the node of a graph says beside hipDNN's format."""
+        """Meaning of the node, which hipDNN's format does not hold."""
         reads, _ = self.ports(direction, params)
         kind = DTYPES[params["dtype"]]
         known = {**params, "u": kind.unit_roundoff, "size": kind.bytes}
@@ -245,7 +245,7 @@ class Operator:
         )
 
     def recipe(self, direction: str) -> Recipe:
-        """What ``--op`` makes of the row."""
+        """Recipe of the row for ``--op``."""
         name = self.name + SUFFIXES[direction]
         words = {BACKWARD: f"gradient of {self.name}", JOINT: f"{self.name} and its gradient"}
         common = self.shapes[:1] * len(CLASSES)

@@ -119,7 +119,7 @@ def test_both_directions_of_hipdnns_operations_are_one_graph(name):
 SPELLINGS = {
     "mm: m=4 n=5 k=6": "matmul: m=4 n=5 k=6",
     "conv2d: in_channels=3 kernel_size=3": "conv_fwd: c=3 r=3 s=3",
-    "nn.Conv2d: n=1 c=3 h=8 w=8 out_channels=8 kernel_size=3x5 padding=1": "conv_fwd: n=1 c=3 h=8 w=8 k=8 r=3 s=5 pad=1",
+    "nn.Conv2d: c=3 out_channels=8 kernel_size=3x5 padding=1": "conv_fwd: c=3 k=8 r=3 s=5 pad=1",
     "Conv3D: kernel_size=3": "conv_fwd: spatial=3 t=3 r=3 s=3",
     "MaxPool1D: pool_size=3 strides=2": "maxpool: spatial=1 window=3 stride=2",
     "torch.softmax: dims=4x8 dim=0": "softmax: dims=4x8 axis=0",

@@ -1,0 +1,69 @@
+"""Operators of the table in PyTorch: values, in every type and direction, against NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench_run.engines import engine_module
+from bench_run.engines.base import EngineOptions
+from bench_run.engines.spec import parse_spec
+from bench_run.errors import UnsupportedGraphError
+from bench_run.graph.make import OPS, make_graphs
+from bench_run.graph.make.operators import OPERATORS
+from bench_run.graph.make.operators.row import SUFFIXES
+from bench_run.reference import evaluate
+from bench_run.reference.noise import reference_noise
+from bench_run.tensors.layout import logical_view
+from bench_run.tensors.seeded.inputs import make_inputs
+from bench_run.validate.expected import custom_overrides
+from bench_run.validate.outputs import OutputChecker
+from bench_run.validate.tolerance import Circumstances, tolerances
+
+pytestmark = pytest.mark.needs("torch:cpu")
+NO_CALL = {"ctc_loss_bwd", *(f"{k}{c}_bwd" for k in ("rnn", "lstm", "gru") for c in ("", "_cell"))}
+
+
+@pytest.fixture(scope="module")
+def engine():
+    spec = parse_spec("torch:cpu")
+    engine = engine_module("torch").open(spec, EngineOptions(threads=1))
+    yield engine
+    engine.close()
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_an_operator_and_its_gradient_are_right_in_every_type(engine, name):
+    row, refused = OPERATORS[name], []
+    for direction in row.directions:
+        op = f"{name}{SUFFIXES[direction]}"
+        for kind in OPS[op].dtypes:
+            (graph, *_) = make_graphs(f"{op}: dtype={kind}", "small")
+            try:
+                outputs = _run(engine, graph)
+            except UnsupportedGraphError:
+                refused.append(f"{op} {kind}")
+                continue
+            _check(graph, outputs)
+    wanted = [f"{op} {kind}" for op in NO_CALL for kind in OPS[op].dtypes if op == f"{name}_bwd"]
+    narrow = ["lrn half", "lrn bfloat16"] if name == "lrn" else []
+    assert wanted + narrow == refused
+
+
+def _run(engine, graph):
+    plan = engine.plan(engine.build(graph, {}))
+    plan.upload(make_inputs(graph, 0))
+    plan.run()
+    return plan.download()
+
+
+def _check(graph, outputs):
+    inputs = make_inputs(graph, 0)
+    views = {uid: logical_view(storage, graph.by_uid[uid]) for uid, storage in inputs.items()}
+    expected = evaluate(graph, views)
+    noise = reference_noise(graph, views, expected)
+    around = Circumstances(inputs, expected=expected, noise=noise)
+    limits = tolerances(graph, circumstances=around, overrides=dict(custom_overrides(graph)))
+    found = OutputChecker(graph, expected, limits, 1, {}).check(outputs)
+    assert found.mismatched == 0, found
+    assert all(np.isfinite(np.asarray(v, float)).any() for v in expected.values())
