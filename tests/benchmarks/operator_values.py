@@ -24,7 +24,7 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.make.spec import OPS, make_graphs
 from bench_run.tensors.seeded.inputs import make_inputs
 
-LEAST = 1.2
+LEAST = 1.3
 TURNS, BUDGET_S = 24, 1.0
 DATA = Path(__file__).parents[1] / "data" / "operator_values.json"
 
