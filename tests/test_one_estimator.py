@@ -27,8 +27,8 @@ from bench_compare.model import Source, View
 from bench_compare.policy import Policy
 from bench_compare.report import single
 from bench_compare.report.html.panel import blocks
+from bench_run import opperf
 from bench_run.report import console, formats, oracle
-from bench_run.runner import call
 from bench_run.tune import record
 from tests.bench_compare import build
 from tests.bench_compare.report.shown import render
@@ -130,7 +130,7 @@ def told_alone(found):
     yield "details", float(times_in(console.details(found).partition("time ")[2])[0])
     yield "markdown", times_in(cells(formats.markdown(found), "time")["time"])[0]
     yield "csv", float(rows_of(formats.cases_csv(found))[0]["time_ns"])
-    yield "call", call._times(case)["time_ns"]
+    yield "call", opperf._times(case)["time_ns"]
     confirmed = record.confirmed_cases(found)[case.id]
     candidate = Candidate(0, {}, {}, case.engine, "", "raced", "ok")
     yield "tune", record.with_confirmed_times(candidate, confirmed).time_ns

@@ -64,9 +64,9 @@ Commands (a file or folder with such a name is given as ./engines):
   tune                  the best variant of every graph, kept in a record
   import                a model (ONNX, PyTorch) as graphs and a pipeline
   init                  a kernel and an operator of your own to start from
-  help WORD             guides: running, engines, kernels, validation, machines,
-                        networks, tuning; all other options: input, measure,
-                        validate, output, all; or a command
+  help WORD             guides: running, operators, engines, kernels, machines,
+                        validation, networks, tuning; all other options: input,
+                        measure, validate, output, all; or a command
 
 Exit codes: 0 success; 1 usage error, unreadable input, no device, or a case,
 engine or reference failed; 2 outputs differ from the reference.

@@ -17,7 +17,6 @@ FLAGS = {
     "-n": "--iters N is the number of iterations",
     "--iteration": "--iters N is the number of iterations",
     "--iterations": "--iters N is the number of iterations",
-    "--dtype": "a graph has its type; --op 'relu: dtype=half' makes graphs of another one",
     "--format": "--csv FILE, --markdown FILE and -o FILE write the results ('-' is stdout)",
     "--html": "bench-compare FILE --html PAGE makes a page of a result document",
     "--json": "-o FILE writes the result document, which is JSON",

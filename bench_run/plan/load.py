@@ -140,17 +140,7 @@ def gather(options: Options) -> Gathered:
     files = _from_files(options.graphs)
     _refuse_golden(options, files.graphs)
     left_out: list[str] = []
-    made = [
-        make_graph(graph)
-        for spec in options.op
-        for graph in make_graphs(
-            _typed(spec, options.dtype),
-            options.shapes,
-            options.direction,
-            left_out,
-            options.seed,
-        )
-    ]
+    made = list(_from_specs(options, left_out))
     driven = _from_driver(options.miopen_driver)
     failures = (*files.failures, *driven.failures)
     graphs = [*files.graphs, *made, *driven.graphs]
@@ -168,6 +158,17 @@ def gather(options: Options) -> Gathered:
         graphs = [with_sdpa_scale(loaded, options.sdpa_scale) for loaded in graphs]
     notes = (*files.notes, *left_out, *driven.notes, *saved)
     return Gathered(tuple(graphs), failures, notes, files.keepers)
+
+
+def _from_specs(options: Options, left_out: list[str]) -> Iterator[LoadedGraph]:
+    """The graphs of ``--op``. Raises `UsageError` for a data type without an op spec."""
+    if options.dtype is not None and not options.op:
+        what = "a graph has its type; --op 'relu: dtype=half' makes graphs of another one"
+        raise UsageError(f"--dtype: {what}")
+    for spec in options.op:
+        text = _typed(spec, options.dtype)
+        graphs = make_graphs(text, options.shapes, options.direction, left_out, options.seed)
+        yield from map(make_graph, graphs)
 
 
 def _typed(spec: str, dtype: str | None) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bench_run.commands.coverage import cover, coverage_text, rows_of_operations, small_graphs
-from bench_run.graph.make.spec import OPS
+from bench_run.graph.make.spec import NODES, OPS
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 
-GRAPHS = [graph for recipe in OPS.values() for graph in small_graphs(recipe)]
+GRAPHS = [graph for name in NODES for graph in small_graphs(OPS[name])]
 
 
 def test_the_table_has_a_row_for_every_operation_and_a_column_for_every_engine(bench_run_command):
@@ -14,8 +14,8 @@ def test_the_table_has_a_row_for_every_operation_and_a_column_for_every_engine(b
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert {"operation", "direction", "numpy"} <= set(lines[0].split())
-    assert set(OPS) == {line.split()[0] for line in lines[2 : 2 + len(OPS)]}
-    assert f"numpy: {len(OPS)} of {len(OPS)} operations" == lines[-1]
+    assert set(NODES) == {line.split()[0] for line in lines[2 : 2 + len(NODES)]}
+    assert f"numpy: {len(NODES)} of {len(NODES)} operations" == lines[-1]
 
 
 def test_the_operations_of_the_table_cover_every_node_type_but_the_custom_one():

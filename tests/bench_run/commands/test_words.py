@@ -44,7 +44,7 @@ MISTAKES = [
     (("g.json", "describe"), "describe is a command and comes first: bench-run describe …"),
     (("describe", "g.json", "--iters", "3"), "bench-run describe has no flag --iters"),
     (("help", "mesure"), "no help on 'mesure'; did you mean measure?"),
-    (("help", "xyz"), "no help on 'xyz'; choose from running, engines, kernels"),
+    (("help", "xyz"), "no help on 'xyz'; choose from running, operators, engines, kernels"),
     (("doctor", "now"), "invalid arguments: now; see bench-run doctor --help"),
     (("g.json", "--max", "3"), "--max is ambiguous: --max-time or --max-rounds"),
     (("g.json", "--iters", "3", "--iters", "4"), "--iters is given twice"),

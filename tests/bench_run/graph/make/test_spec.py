@@ -146,7 +146,7 @@ def test_all_takes_a_layout_where_an_operation_has_it() -> None:
     [
         ("all: dtype=nope", "no operation supports this"),
         ("conv_fwd: layout=ncdhw shapes=common", "layout=ncdhw does not fit 2 spatial axes"),
-        ("conv_fws", "no operation 'conv_fws'; did you mean conv_fwd?"),
+        ("conv_fws", "no operation 'conv_fws'; did you mean conv_fwd, "),
         ("conv_fwd+nope", "no operation 'nope'"),
         ("family:nope", "no family 'nope'; the nearest are"),
         ("", "no operation ''"),
