@@ -275,6 +275,8 @@ def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
     direction = special.pop("direction", usual)
     classes = special.pop("shapes", None)
     chains = _chains(head, text, direction)
+    if not chains:
+        raise UsageError(f"{text}: nothing has the direction {' or '.join(direction or ())}")
     spec = Spec(
         text=text,
         chains=chains,

@@ -154,6 +154,7 @@ def test_every_name_of_the_list_is_an_operation_or_has_a_reason():
         ("pow: dims=4x8 rhs_dims=3x8", "rhs_dims=3x8 do not broadcast to dims=4x8"),
         ("flip: direction=joint dtype=int64", "expected one of float, half"),
         ("topk: direction=joint", "topk has no joint operation"),
+        ("conv_dgrad: spatial=1 direction=fwd", "nothing has the direction fwd"),
     ],
 )
 def test_what_does_not_fit_names_parameter_and_rule(spec, said):
