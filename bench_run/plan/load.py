@@ -161,10 +161,7 @@ def gather(options: Options) -> Gathered:
 
 
 def _from_specs(options: Options, left_out: list[str]) -> Iterator[LoadedGraph]:
-    """The graphs of ``--op``. Raises `UsageError` for a data type without an op spec."""
-    if options.dtype is not None and not options.op:
-        what = "a graph has its type; --op 'relu: dtype=half' makes graphs of another one"
-        raise UsageError(f"--dtype: {what}")
+    """The graphs of ``--op``."""
     for spec in options.op:
         text = _typed(spec, options.dtype)
         graphs = make_graphs(text, options.shapes, options.direction, left_out, options.seed)
