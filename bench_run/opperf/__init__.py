@@ -235,6 +235,8 @@ def _made(initializer: Callable[..., Any], dims: tuple[int, ...]) -> Any:
 
 def op_spec(name: str, given: Inputs) -> str:
     """``add`` and ``{"lhs": (4, 8), "dtype": "half"}`` as ``add: dims=4x8 dtype=half``."""
+    if "," in name.partition(":")[0]:
+        raise UsageError(f"{WHERE}: {name}: one operator at a time, or a list of names")
     given = dict(given)
     activation = given.pop("activation", None)
     (head,) = rewritten(f"{name}+{activation}" if activation else name, OPS, ALIASES)

@@ -96,6 +96,8 @@ def _items(rest: str, first: Recipe) -> Iterator[str]:
         else:
             values = value.split("x")
             values = values * rank if len(values) == 1 else values
+            if len(values) > len(found):
+                raise UsageError(f"{key}={value}: expected at most {len(found)} lengths")
             yield from (
                 f"{axis}={v}" for axis, v in zip(found[-len(values) :], values, strict=True)
             )
