@@ -246,6 +246,9 @@ def op_spec(name: str, given: Inputs) -> str:
     own = () if row is None else row.inputs
     ports = [k for k in given if k in ("lhs", "rhs", "data") or (k in own and _is_shape(given[k]))]
     shapes = {key: tuple(given.pop(key)) for key in ports}
+    for key, dims in shapes.items():
+        if min(dims, default=0) < 1:
+            raise UsageError(f"{recipe.name}: {key} is {dims}: expected lengths from 1")
     items: dict[str, str] = {}
     if shapes and row is not None and not row.hipdnn:
         items |= row.lengths_of({_port(key, row): dims for key, dims in shapes.items()})
@@ -266,6 +269,10 @@ def _port(key: str, row: Operator) -> str:
     names = list(row.inputs)
     if key in names:
         return key
+    if not names:
+        raise UsageError(
+            f"{row.name}: it reads no tensor; give its parameters: {', '.join(row.params)}"
+        )
     return names[1] if key == "rhs" and len(names) > 1 else names[0]
 
 

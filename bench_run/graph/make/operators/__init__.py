@@ -35,10 +35,20 @@ def row_of(node: Node) -> tuple[Operator, str, dict[str, Any]]:
 def _row_of(name: str, data: tuple[int, ...]) -> tuple[Operator, str, dict[str, Any]]:
     row, direction = _BY_ID[name]
     found = json.loads(bytes(data))["shape"]
+    if not isinstance(found, dict) or found.keys() != row.params.keys():
+        raise ValueError(f"expected shape with {', '.join(row.params)}")
     params = {key: tuple(v) if isinstance(v, list) else v for key, v in found.items()}
-    if params.keys() != row.params.keys():
-        raise ValueError(f"expected {', '.join(row.params)}")
+    for key, value in params.items():
+        if not _is_like(value, row.params[key]):
+            raise ValueError(f"{key} is {value!r}, expected such as {row.params[key]!r}")
     return row, direction, params
+
+
+def _is_like(value: Any, usual: Any) -> bool:
+    if usual is None or isinstance(usual, tuple):
+        is_dims = isinstance(value, tuple) and all(type(each) is int for each in value)
+        return is_dims or (usual is None and value is None)
+    return type(value) is type(usual) or (isinstance(usual, float) and type(value) is int)
 
 
 def is_operator(node: Node) -> bool:

@@ -153,17 +153,10 @@ class Operator:
 
     def ports(self, direction: str, params: Params) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
         """The tensors of one graph. Raises `UsageError` where the parameters do not fit."""
-        axes, axis = len(params.get("dims") or ()), int(params.get("axis") or 0)
-        said = ""
-        if axes and not -axes <= axis < axes:
-            said = f"axis={axis}: dims={_shown(params['dims'])} has {axes} axes"
-        elif self.axes not in (None, axes):
-            said = f"dims={_shown(params['dims'])}: expected {self.axes} lengths"
-        elif self.check and not _value(self.check[0], params):
-            said = self.check[1].format(**{key: _shown(value) for key, value in params.items()})
-        if said:
-            raise UsageError(f"{self.name}: {said}")
         try:
+            said = self._misfit(params)
+            if said:
+                raise UsageError(f"{self.name}: {said}")
             reads, writes = self.names(direction)
             return (
                 tuple(self._port(name, params) for name in reads),
@@ -172,6 +165,16 @@ class Operator:
         except IndexError:
             what = f"dims={_shown(params['dims'])}: too few lengths"
             raise UsageError(f"{self.name}: {what}") from None
+
+    def _misfit(self, params: Params) -> str:
+        axes, axis = len(params.get("dims") or ()), int(params.get("axis") or 0)
+        if axes and not -axes <= axis < axes:
+            return f"axis={axis}: dims={_shown(params['dims'])} has {axes} axes"
+        if self.axes not in (None, axes):
+            return f"dims={_shown(params['dims'])}: expected {self.axes} lengths"
+        if self.check and not _value(self.check[0], params):
+            return self.check[1].format(**{key: _shown(value) for key, value in params.items()})
+        return ""
 
     def _port(self, name: str, params: Params) -> Port:
         text = self.inputs.get(name, self.outputs.get(name))
@@ -215,6 +218,7 @@ class Operator:
                 raise UsageError(f"{self.name}: {what}")
             found |= pairs
         params = {**self.params, **{k: v if k == "dims" else v[0] for k, v in found.items()}}
+        self.ports(FORWARD, {"dtype": self.dtypes[0], **params})
         for port, dims in shapes.items():
             want = self._port(port, {"dtype": self.dtypes[0], **params}).dims
             if "rhs_dims" not in self.inputs[port] and want != dims:
