@@ -9,6 +9,8 @@ from bench_schema.units import significant
 from tabulate import tabulate
 
 from bench_run.graph.layouts import is_packed, layout_name
+from bench_run.graph.make.operators import is_operator, row_of
+from bench_run.graph.make.operators.row import PREFIX
 from bench_run.graph.operations import OPERATIONS, node_view
 from bench_run.graph.work import family, work
 from bench_run.text import shorten, size_text
@@ -104,6 +106,8 @@ def tensor_name(tensor: Tensor) -> str:
 def operation_name(node: Node) -> str:
     """Our short name of the node type; of a pointwise node its mode."""
     mode = node.attributes.get("operation")
+    if is_operator(node):
+        return str(node.attributes["custom_op_id"]).removeprefix(PREFIX)
     return str(mode) if mode is not None else OPERATIONS[node.type].name
 
 
@@ -111,7 +115,13 @@ _NEUTRAL: dict[str, Any] = {"stride": 1, "dilation": 1, "pre_padding": 0, "post_
 
 
 def node_facts(node: Node) -> Iterator[str]:
-    """Attributes that say more than their default does, as ``key value``."""
+    """Attributes that say more than their default does, as ``key value``; the formula of an
+    operator of the table, and its parameters."""
+    if is_operator(node):
+        row, _, params = row_of(node)
+        yield row.text
+        yield from (f"{key} {value}" for key, value in params.items() if value is not None)
+        return
     defaults = {row.name: row.default for row in OPERATIONS[node.type].parameters}
     defaults["conv_mode"] = "cross_correlation"
     for key, value in sorted(node.attributes.items()):
