@@ -30,8 +30,7 @@ def operator(op: TorchOp) -> BoundKernel:
     names["like"] = {"dtype": dtype, "device": op.device}
     reads, _ = row.names(direction)
     text = row.torch or row.text
-    if "out=out" in text:
-        names["out"] = torch.empty(op.dims("output_0"), dtype=dtype, device=op.device)
+    names["place"] = _places(op.dims("output_0"), dtype, op.device)
     if direction == FORWARD:
         function = _function(reads, text, names)
     elif direction == BACKWARD:
@@ -44,6 +43,21 @@ def operator(op: TorchOp) -> BoundKernel:
         _shaped(function, [op.dims(port) for port in op.node.outputs]),
         UNKNOWN_LAUNCHES,
     )
+
+
+def _places(
+    dims: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What gives an operator in place its result's memory: one for each copy of its inputs."""
+    made: dict[int, torch.Tensor] = {}
+
+    def place(x: torch.Tensor) -> torch.Tensor:
+        key = x.data_ptr()
+        if key not in made:
+            made[key] = torch.empty(dims, dtype=dtype, device=device)
+        return made[key]
+
+    return place
 
 
 def _function(reads: Sequence[str], text: str, names: dict[str, Any]) -> Callable[..., Values]:
@@ -63,12 +77,12 @@ def _gradients(op: TorchOp, row: Operator) -> str:
 def _joint(row: Operator, forward: Callable[..., Values]) -> Callable[..., Values]:
     """The forward function and its gradients by autograd."""
     wanted = [list(row.inputs).index(name) for name in row.gradients]
-    seen: dict[int, torch.Tensor] = {}
+    seen: dict[tuple[int, int], torch.Tensor] = {}
 
     def leaf(value: torch.Tensor, index: int) -> torch.Tensor:
         """The same memory as a tensor that autograd takes: the engine's are made in inference
         mode."""
-        key = value.data_ptr()
+        key = index, value.data_ptr()  # two inputs of a chain may be one tensor
         if key not in seen:
             seen[key] = torch.empty(0, dtype=value.dtype, device=value.device).set_(
                 value.untyped_storage(), value.storage_offset(), value.size(), value.stride()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,10 @@ from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.expected import custom_overrides
 from bench_run.validate.outputs import OutputChecker
 from bench_run.validate.tolerance import Circumstances, tolerances
+
+if find_spec("torch") is not None:
+    from bench_run.engines.torch_engine.op import TorchOp
+    from bench_run.engines.torch_engine.operators import operator
 
 pytestmark = pytest.mark.needs("torch:cpu")
 NO_CALL = {"ctc_loss_bwd", *(f"{k}{c}_bwd" for k in ("rnn", "lstm", "gru") for c in ("", "_cell"))}
@@ -67,3 +73,25 @@ def _check(graph, outputs):
     found = OutputChecker(graph, expected, limits, 1, {}).check(outputs)
     assert found.mismatched == 0, found
     assert all(np.isfinite(np.asarray(v, float)).any() for v in expected.values())
+
+
+def test_two_inputs_that_are_one_tensor_have_a_gradient_each():
+    import torch
+
+    (graph,) = make_graphs("mul_fwd_bwd: dims=4x8")
+    call = operator(TorchOp(graph, graph.nodes[0], torch.device("cpu")))
+    with torch.inference_mode():
+        x, dy = torch.full((4, 8), 3.0), torch.ones(4, 8)
+        y, dx, db = call.function(x, x, dy)
+    assert [9.0, 3.0, 3.0] == [float(each.mean()) for each in (y, dx, db)]
+
+
+def test_copies_of_an_operator_in_place_have_memory_of_their_own():
+    import torch
+
+    (graph,) = make_graphs("iadd: dims=4x8")
+    call = operator(TorchOp(graph, graph.nodes[0], torch.device("cpu")))
+    first, second = (torch.full((4, 8), value) for value in (1.0, 2.0))
+    results = [call.function(each, each) for each in (first, second)]
+    assert [2.0, 4.0] == [float(each.mean()) for each in results]
+    assert call.function(first, first).data_ptr() == results[0].data_ptr()

@@ -18,6 +18,8 @@ from bench_run.reference import evaluate
 from bench_run.tensors.layout import logical_view
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.expected import custom_overrides
+from bench_run.validate.outputs import OutputChecker
+from bench_run.validate.tolerance import tolerances
 
 EVERY = [
     f"{row.name}{SUFFIXES[direction]}" for row in OPERATORS.values() for direction in row.directions
@@ -98,8 +100,16 @@ def test_a_file_whose_tensors_are_not_the_operators_is_refused():
 
 
 def test_random_values_outside_of_their_range_are_wrong():
-    (rule,) = dict(custom_overrides(graph_of("random_uniform"))).values()
-    assert {"rtol": 0.0, "atol": 0.5} == rule  # of 0.5: from 0 to 1
+    graph = graph_of("random_uniform")
+    expected = evaluate(graph, {})
+    limits = tolerances(graph, overrides=dict(custom_overrides(graph)))
+    drawn = np.random.default_rng(1).random(1024, np.float32)
+    wrong = {}
+    for value in (drawn[7], 1.5, -0.25, np.nan):
+        drawn[7] = value
+        checker = OutputChecker(graph, expected, limits, 1, {})
+        wrong[value] = checker.check({graph.outputs[0].uid: drawn}).mismatched
+    assert [0, 1, 1, 1] == list(wrong.values())
 
 
 def test_hipdnns_operations_get_gradients_of_the_table():
