@@ -23,7 +23,7 @@ from bench_run.engines.chain import ChainPlan
 from bench_run.engines.spec import refuse_unknown
 from bench_run.engines.torch_engine.op import foreign_errors
 from bench_run.engines.torch_engine.plan import DeviceGraph, TorchPlan, TorchProgram, check
-from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.errors import EngineUnavailableError, UnsupportedGraphError, UsageError
 from bench_run.graph.model import Graph
 from bench_run.machine.host import processor_name
 from bench_run.streams.host import HostStream, last_level_cache_bytes
@@ -111,6 +111,8 @@ class TorchEngine:
         with foreign_errors("plan"):
             if id(built) not in self._programs:
                 program = TorchProgram(built, self._device)
+                if self._compile and not program.compiles:
+                    raise UnsupportedGraphError("torch: +compile: it cannot follow this operator")
                 function = _compiled(program) if self._compile else program
                 self._programs[id(built)] = built, program, function
             _, program, function = self._programs[id(built)]

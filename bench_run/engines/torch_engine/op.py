@@ -114,6 +114,8 @@ class BoundKernel:
     outputs: tuple[str, ...]
     function: Callable[..., Values]
     launches: int = LAUNCHES
+    compiles: bool = True
+    """False for what `torch.compile` cannot follow: autograd, memory chosen by address."""
 
 
 @dataclass(frozen=True)

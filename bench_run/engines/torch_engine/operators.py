@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: F401, N812 - a name of the formulas
 
 from bench_run.engines.torch_engine.op import TYPES, UNKNOWN_LAUNCHES, BoundKernel
 from bench_run.graph.make.operators import row_of
-from bench_run.graph.make.operators.row import BACKWARD, FORWARD, PREFIX
+from bench_run.graph.make.operators.row import BACKWARD, FORWARD, JOINT, PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +27,7 @@ def operator(op: TorchOp) -> BoundKernel:
         raise op.refusal(row.refused[op.device.type])
     dtype = TYPES[op.graph.io_data_type]
     names = {**vars(torch), **globals(), **params, "device": op.device, "dtype": dtype}
+    names.pop("__name__")  # else `torch.compile` looks for the names in a module
     names["like"] = {"dtype": dtype, "device": op.device}
     reads, _ = row.names(direction)
     text = row.torch or row.text
@@ -42,13 +43,14 @@ def operator(op: TorchOp) -> BoundKernel:
         tuple(op.node.outputs),
         _shaped(function, [op.dims(port) for port in op.node.outputs]),
         UNKNOWN_LAUNCHES,
+        compiles=direction != JOINT and "place(x)" not in text,
     )
 
 
 def _places(
     dims: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What gives an operator in place its result's memory: one for each copy of its inputs."""
+    """Memory for the result of an operator in place: one for each copy of its inputs."""
     made: dict[int, torch.Tensor] = {}
 
     def place(x: torch.Tensor) -> torch.Tensor:

@@ -380,6 +380,10 @@ class TorchProgram:
         self.steps = tuple(_bind(graph, node, device, self.slots) for node in graph.nodes)
 
     @property
+    def compiles(self) -> bool:
+        return all(step.call.compiles for step in self.steps)
+
+    @property
     def launches(self) -> int:
         """Kernels of one run, estimated from above: conversions of types included."""
         return sum(step.call.launches + 2 * len(step.writes) for step in self.steps)
