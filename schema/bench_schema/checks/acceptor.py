@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, Union
@@ -22,6 +23,9 @@ Schema: TypeAlias = Mapping[str, Any]
 
 VERSIONS = Path(__file__).parents[1] / "versions"
 
+BUILDING = threading.Lock()
+"""One thread at a time lets msgspec work types out: a second one would use what the first has not
+finished, which ends the process (signal 11)."""
 ANNOTATIONS = frozenset({"$schema", "$defs", "title", "description"})
 LIMITS = {
     "minimum": "ge",
@@ -55,7 +59,8 @@ def load_schema(version: int) -> dict[str, Any]:
 def accepts(version: int, name: str, value: object) -> bool:
     """True if a tree of plain values is certainly valid by ``#/$defs/name`` (``""``: the root)."""
     try:
-        msgspec.convert(value, _compiler(version).named(name))
+        with BUILDING:
+            msgspec.convert(value, _compiler(version).named(name))
     except (msgspec.ValidationError, OverflowError, RecursionError):
         return False
     return True
@@ -67,14 +72,14 @@ OUT_OF_RANGE = re.compile(r"Expected `int` [<>]= -?\d+ - at `\$\.?(.*)`")
 def check_integers(tree: object, version: int, where: str, name: str = "") -> None:
     """Refuse integers beyond 64 bits in a tree that is valid by ``#/$defs/name`` otherwise."""
     try:
-        msgspec.convert(tree, _compiler(version).named(name))
+        with BUILDING:
+            msgspec.convert(tree, _compiler(version).named(name))
     except msgspec.ValidationError as error:
         found = OUT_OF_RANGE.match(str(error))
         if found is not None:
             raise SchemaError(f"{where}: {found[1]}", "the number is too large") from None
 
 
-@functools.cache
 def decoder(version: int, name: str, raw: str = "") -> Callable[[bytes], Any]:
     """Return a parser of text that is certainly valid by ``#/$defs/name``; for other text it raises
     `msgspec.MsgspecError`.
@@ -82,6 +87,12 @@ def decoder(version: int, name: str, raw: str = "") -> Callable[[bytes], Any]:
     The value has the fields of the definition as attributes. The items of the field `raw` stay text
     (`msgspec.Raw`), unchecked.
     """
+    with BUILDING:
+        return _decoder(version, name, raw)
+
+
+@functools.cache
+def _decoder(version: int, name: str, raw: str) -> Callable[[bytes], Any]:
     compiler = Compiler(load_schema(version), raw) if raw else _compiler(version)
     decode = msgspec.json.Decoder(compiler.named(name)).decode
 
