@@ -48,6 +48,8 @@ class Options(RecordedSettings[NoReturn]):
     hold_threads: bool = setting(False)
     """True if `threads` was requested: engines on the CPU are then pinned to as many cores, and a
     case that uses more is implausible. By default the libraries are only asked for one thread."""
+    companions: tuple[str, ...] = setting(())
+    """Devices on which other shards of the run measure at the same time."""
     op: tuple[str, ...] = setting(
         (),
         flag="--op SPEC",
@@ -148,8 +150,8 @@ class Options(RecordedSettings[NoReturn]):
         None,
         flag="--ray ADDRESS",
         section="Graphs",
-        help="measure on all GPUs of a Ray cluster ('auto' for the one of this host, or 'local' "
-        "for one of just this host); a graph stays on one GPU. Needs dnn-bench[ray]",
+        help="share the graphs among the GPUs of a Ray cluster: HOST:PORT, 'auto' for the one "
+        "of this host, 'local' for one of just this host. Needs dnn-bench[ray]",
     )
     shard: str | None = setting(
         None,
@@ -200,22 +202,14 @@ class Options(RecordedSettings[NoReturn]):
         0,
         flag="--device N",
         section="Engines",
-        help="index of the accelerator, or several as in 0,2, or all; several are measured in "
-        "turn, because they share power, host and bus. For one engine only: ENGINE+device=N",
+        help="index of the GPU; several, as in 0,2, run every graph on each of them, one "
+        "measured at a time; all shares the graphs among the GPUs of this host, which measure at "
+        "the same time. For one engine only: ENGINE+device=N",
         kind="devices",
         common=True,
         tune=True,
     )
-    """None: every one that an engine sees."""
-    parallel: str | None = setting(
-        None,
-        flag="--parallel HOW",
-        section="Engines",
-        help="with several devices: prepare (side by side, measured in turn: the default) or "
-        "measure (all at once; round 1 of each case, and every fifth after it, alone, to see "
-        "whether that changes its time: then it stays alone)",
-        choices=("prepare", "measure"),
-    )
+    """None: all, each with a share of the graphs."""
     require_idle: bool = setting(
         False,
         flag="--require-idle",
@@ -483,7 +477,7 @@ class Options(RecordedSettings[NoReturn]):
 
     @property
     def devices(self) -> tuple[int, ...] | None:
-        """The devices asked for, in order; None for every one."""
+        """The requested devices, in order; None for all of this host."""
         return (self.device,) if isinstance(self.device, int) else self.device
 
 

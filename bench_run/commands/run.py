@@ -78,9 +78,13 @@ def case_list(options: Options) -> str:
 
 def _run(options: Options, command: Sequence[str]) -> Document:
     if options.ray is not None:
-        from bench_run.fleet.ray_run import run_fleet
+        from bench_run.fleet.cluster import run_on_cluster
 
-        return run_fleet(options, command)
+        return run_on_cluster(options, command)
+    if options.devices is None:
+        from bench_run.fleet.shards import run_on_all_devices
+
+        return run_on_all_devices(options, command)
     from bench_run.runner.early import early_templates
 
     with early_templates(options) as templates:

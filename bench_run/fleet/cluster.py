@@ -1,7 +1,8 @@
-"""Ray: which units a cluster has, and an actor on each. The only module that imports it.
+"""Ray: the places of a cluster, and an actor on each that runs a shard. The only module that
+imports it.
 
-Ray starts processes, tells when they die and carries messages. It neither restarts nor repeats
-anything of ours: what was lost is the run's to know.
+An actor keeps the shard's journal on its own host and sends what was appended, so that the host of
+the run has every round that was measured when another host is lost.
 """
 
 from __future__ import annotations
@@ -11,199 +12,259 @@ import signal
 import socket
 import tempfile
 import threading
-from contextlib import ExitStack, contextmanager, suppress
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_run.errors import BenchRunError, UsageError
-from bench_run.files import Scratch
-from bench_run.fleet.guard import guarded
-from bench_run.fleet.unit import CLOSE_S, Unit
+from bench_schema.journal import journal_path
+
+from bench_run.errors import EngineUnavailableError, UsageError
+from bench_run.fleet.shard import STOP_S, End, Job, ShardProcess
+from bench_run.fleet.shards import POLL_S, Place, check_shards, run_shards
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from bench_schema.document import Document
+
+    from bench_run.fleet.shards import Shard
     from bench_run.options import Options
 
 LOCAL = "local"
 REACH_S = 10.0
-STORE_BYTES = 256 << 20
-"""For `--ray local`: results are small, and are fetched as they come."""
-LONGEST_FOLDER = 23
-"""Characters of the folder for temporary files: names of Ray's sockets are 83 longer, and the
-kernel takes 107."""
+SILENT_S = 90.0
+"""Time without an answer after which an actor is given up."""
+START_S = 120.0
+"""Time that an actor may take to start."""
+ASK_S = 0.5
+ELSEWHERE = {
+    "counters": "--counters",
+    "write_golden": "--write-golden",
+    "save_outputs": "--save-outputs",
+}
+"""Options that write files on the host that measures."""
 
 
-class LostError(BenchRunError):
-    """A unit that does not answer any more."""
+def run_on_cluster(options: Options, command: Sequence[str] = ()) -> Document:
+    """Run on the cluster that `options.ray` names. Raises as `run_benchmark` does."""
+    assert options.ray is not None
+    check_shards(options, "--ray")
+    for name, flag in ELSEWHERE.items():
+        if getattr(options, name) is not None:
+            raise UsageError(f"{flag} does not go with --ray: the files would be on other hosts")
+    if options.devices != (0,):
+        raise UsageError("--device does not go with --ray, which uses every GPU of the cluster")
+    with connect(options.ray) as ray:
+        return run_shards(options, command, cluster_places(ray))
 
 
 @dataclass(frozen=True)
-class Slot:
-    """Room for one unit."""
+class News:
+    """What happened on an actor since the last question."""
 
-    key: str
+    journal: bytes = b""
+    """What was appended to the journal, whole lines only."""
+    lines: Sequence[str] = ()
+    end: End | None = None
+    document: bytes = b""
+    """The shard's document, once it has ended."""
+
+
+class RemoteShard:
+    """An actor: runs one shard in a process of its host."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="bench-run-")
+        self._part = Path(self._folder.name) / "part.json"
+        self._process: ShardProcess | None = None
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # Ray may have bound it to some
+
+    def start(self, job: Job, journal: bytes, document: bytes) -> News:
+        """Start the shard, which continues what an earlier one left."""
+        for path, data in ((journal_path(self._part), journal), (self._part, document)):
+            if data:
+                path.write_bytes(data)
+        # Ray sets the number of threads of tasks; engines have a setting of their own for it
+        without = {"OMP_NUM_THREADS": None}
+        self._process = ShardProcess(job, self._part, without, self._lines.append)
+        return News()
+
+    def news(self, received: int) -> News:
+        """The news after byte `received` of the journal; waits a moment for some."""
+        assert self._process is not None
+        until = time.monotonic() + ASK_S
+        while (end := self._process.end()) is None and time.monotonic() < until:
+            journal = whole_lines(journal_path(self._part), received)
+            if journal or self._lines:
+                lines, self._lines[:] = list(self._lines), []
+                return News(journal, lines)
+            time.sleep(POLL_S)
+        document = self._part.read_bytes() if end is not None and self._part.exists() else b""
+        journal = b"" if document else whole_lines(journal_path(self._part), received)
+        return News(journal, self._lines, end, document)
+
+    def stop(self) -> None:
+        """Interrupt the shard and wait for its end."""
+        assert self._process is not None
+        self._process.stop()
+
+
+def whole_lines(path: Path, begin: int = 0) -> bytes:
+    """The bytes of a file from `begin` up to the end of its last line; nothing without a file."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        file.seek(begin)
+        data = file.read()
+        return data[: data.rfind(b"\n") + 1]
+    return b""
+
+
+class RayShard:
+    """A shard on a cluster, as the run sees it."""
+
+    def __init__(
+        self, ray: Any, actor: Any, job: Job, part: Path, hear: Callable[[str], object]
+    ) -> None:
+        self._ray, self._actor, self._hear = ray, actor, hear
+        self._part, self._journal = part, journal_path(part)
+        before = whole_lines(self._journal)
+        document = part.read_bytes() if part.exists() and not before else b""
+        self._journal.write_bytes(before)
+        self._received = len(before)
+        self._wait_for(actor.start.remote(job, before, document), START_S)
+
+    def _wait_for(self, answer: Any, limit_s: float) -> None:
+        self._answer, self._limit_s, self._since_s = answer, limit_s, time.monotonic()
+
+    def end(self) -> End | None:
+        """Keep the news that came, and ask for more."""
+        try:
+            if not self._ray.wait([self._answer], timeout=0)[0]:
+                if time.monotonic() - self._since_s < self._limit_s:
+                    return None
+                return self._close(End(lost=f"no answer in {self._limit_s:g} s"))
+            news: News = self._ray.get(self._answer)
+        except self._ray.exceptions.RayError as error:
+            return self._close(End(lost=_first_line(error)))
+        for line in news.lines:
+            self._hear(line)
+        with self._journal.open("ab") as file:
+            file.write(news.journal)
+        self._received += len(news.journal)
+        if news.document:
+            self._part.write_bytes(news.document)
+            self._journal.unlink()
+        if news.end is not None:
+            return self._close(news.end)
+        self._wait_for(self._actor.news.remote(self._received), SILENT_S)
+        return None
+
+    def stop(self) -> None:
+        """Interrupt the shard and keep what it measured."""
+        with suppress(self._ray.exceptions.RayError):
+            self._actor.stop.remote()
+        until = time.monotonic() + STOP_S
+        while self.end() is None and time.monotonic() < until:
+            time.sleep(POLL_S)
+        self._close(End())
+
+    def _close(self, end: End) -> End:
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.kill(self._actor, no_restart=True)
+        return end
+
+
+@dataclass(frozen=True)
+class RayPlace:
+    """A GPU of a cluster, or the processors of a node that has none."""
+
+    ray: Any
     node: str
-    """As Ray calls it."""
-    host: str
+    name: str
     gpus: int
     cpus: float
+    companions: tuple[str, ...] = ()
 
+    def is_usable(self) -> bool:
+        return any(n["NodeID"] == self.node and n["Alive"] for n in self.ray.nodes())
 
-def import_ray() -> Any:
-    """Raises `UsageError` where it is absent."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError:
-        raise UsageError("--ray needs Ray: pip install 'dnn-bench[ray]'") from None
-    return ray
-
-
-class Cluster:
-    """A connection with a Ray cluster, and the actors that were started."""
-
-    def __init__(self, ray: Any, unit: type[Unit]) -> None:
-        self.ray = ray
-        self._unit = unit
-        self._actors: dict[str, Any] = {}
-
-    def slots(self) -> list[Slot]:
-        """A slot for each GPU; where no node has one, a slot for the processors of each node."""
-        nodes = sorted(
-            (node for node in self.ray.nodes() if node["Alive"]),
-            key=lambda node: (node["NodeManagerHostname"], node["NodeID"]),
-        )
-        gpus = {node["NodeID"]: int(node["Resources"].get("GPU", 0)) for node in nodes}
-        found = []
-        for node in nodes:
-            cpus = node["Resources"].get("CPU", 0.0)
-            count = gpus[node["NodeID"]]
-            if any(gpus.values()):
-                found += [_slot(node, place, 1, cpus / count) for place in range(count)]
-            elif cpus:
-                found.append(_slot(node, 0, 0, cpus))
-        return found
-
-    def is_alive(self, slot: Slot) -> bool:
-        """Whether the slot's node is."""
-        try:
-            return any(n["NodeID"] == slot.node and n["Alive"] for n in self.ray.nodes())
-        except self.ray.exceptions.RayError:
-            return False
-
-    def start(self, slot: Slot, options: Options) -> None:
-        """Begin to start a unit; what it is asked waits for it."""
+    def start(self, job: Job, part: Path, hear: Callable[[str], object]) -> Shard:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        actor = self.ray.remote(self._unit).options(
-            num_cpus=max(1.0, float(int(slot.cpus))),
-            num_gpus=slot.gpus,
-            max_restarts=0,
-            max_task_retries=0,
-            max_concurrency=2,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(slot.node, soft=False),
+        actor = self.ray.remote(RemoteShard).options(
+            num_cpus=max(1.0, float(int(self.cpus))),
+            num_gpus=self.gpus,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(self.node, soft=False),
         )
-        self._actors[slot.key] = actor.remote(options)
+        return RayShard(self.ray, actor.remote(), job, part, hear)
 
-    def ask(self, slot: Slot, method: str, *arguments: object) -> Any:
-        """A promise of the answer."""
-        return getattr(self._actors[slot.key], method).remote(*arguments)
 
-    def share(self, value: object) -> Any:
-        """A value that several are sent."""
-        return self.ray.put(value)
+def cluster_places(ray: Any) -> list[Place]:
+    """A place for each GPU of the most numerous kind; without GPUs, one for each node."""
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    kinds = Counter[str]()
+    for node in nodes:
+        kinds[_kind(node)] += int(node["Resources"].get("GPU", 0))
+    kind, gpus = max(kinds.items(), key=lambda row: row[1], default=("", 0))
+    found: list[Place] = []
+    for node in sorted(nodes, key=lambda node: (node["NodeManagerHostname"], node["NodeID"])):
+        host, cpus = node["NodeManagerHostname"], node["Resources"]["CPU"]
+        count = int(node["Resources"].get("GPU", 0))
+        if not gpus:
+            found.append(RayPlace(ray, node["NodeID"], host, 0, cpus))
+        elif _kind(node) == kind:
+            names = [f"GPU {index} of {host}" for index in range(count)]
+            found += [
+                RayPlace(ray, node["NodeID"], name, 1, cpus / count, tuple(set(names) - {name}))
+                for name in names
+            ]
+    if not found:
+        raise EngineUnavailableError("--ray: the cluster has no node that can measure")
+    return found
 
-    def wait(self, promises: Sequence[Any], timeout_s: float) -> list[Any]:
-        """Those that are kept or broken by now; waits for the first. Raises `LostError` where the
-        cluster is."""
-        listed = list(promises)
-        try:
-            ready, _ = self.ray.wait(listed, num_returns=len(listed), timeout=0, fetch_local=False)
-            if not ready:
-                ready, _ = self.ray.wait(listed, num_returns=1, timeout=timeout_s)
-        except self.ray.exceptions.RayError as error:
-            raise LostError(_first_line(error)) from None
-        return list(ready)
 
-    def answer(self, promise: Any) -> Any:
-        """Raises `LostError`, or the error that the unit met."""
-        try:
-            return self.ray.get(promise)
-        except self.ray.exceptions.RayTaskError as error:
-            cause = error.cause
-            if isinstance(cause, BenchRunError):
-                raise cause from None
-            raise LostError(f"its process failed: {type(cause).__name__}: {cause}") from None
-        except self.ray.exceptions.RayError as error:
-            raise LostError(_first_line(error)) from None
-
-    def close(self) -> None:
-        self._end(list(self._actors))
-
-    def end(self, slot: Slot) -> None:
-        self._end([slot.key] if slot.key in self._actors else [])
-
-    def _end(self, keys: Sequence[str]) -> None:
-        """Units leave nothing on their hosts; those that do not answer are ended all the same."""
-        actors = [self._actors.pop(key) for key in keys]
-        try:
-            with suppress(self.ray.exceptions.RayError):
-                ended = [actor.close.remote() for actor in actors]
-                if ended:
-                    self.ray.wait(ended, num_returns=len(ended), timeout=CLOSE_S + 1)
-        finally:
-            for actor in actors:
-                with suppress(self.ray.exceptions.RayError):
-                    self.ray.kill(actor, no_restart=True)
+def _kind(node: Any) -> str:
+    """The kind of a node's accelerators."""
+    kinds = (name for name in node["Resources"] if name.startswith("accelerator_type:"))
+    return next(iter(sorted(kinds)), "")
 
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
 
 
-def _slot(node: dict[str, Any], place: int, gpus: int, cpus: float) -> Slot:
-    host = node["NodeManagerHostname"]
-    return Slot(f"{node['NodeID']}/{place}", node["NodeID"], host, gpus, cpus)
-
-
 @contextmanager
-def connect(address: str, unit: type[Unit] = Unit) -> Iterator[Cluster]:
-    """Raises `UsageError` where there is no cluster."""
-    ray = import_ray()
+def connect(address: str) -> Iterator[Any]:
+    """The module `ray`, connected with a cluster. Raises `UsageError` if there is none."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--ray needs Ray: pip install 'dnn-bench[ray]'") from None
     check_reachable(address)
-    given: dict[str, Any] = {
-        "logging_level": "ERROR",
-        "log_to_driver": False,
-        "configure_logging": False,
-    }
-    with ExitStack() as undo:
-        if address == LOCAL:
-            is_short = len(tempfile.gettempdir()) <= LONGEST_FOLDER
-            scratch = Scratch(None if is_short else "/tmp")  # noqa: S108 - it makes its own folder
-            undo.callback(scratch.close)
-            undo.enter_context(guarded(scratch.path))
-            given |= {"_temp_dir": str(scratch.path), "include_dashboard": False}
-            given["object_store_memory"] = STORE_BYTES
-        undo.callback(ray.shutdown)
-        handler = signal.getsignal(signal.SIGTERM)
-        try:
-            ray.init(address, **given)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            raise UsageError(
-                f"--ray {address}: no cluster there, or one that asks for a token "
-                f"(RAY_AUTH_MODE=token): {_first_line(error)}"
-            ) from None
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, handler)  # Ray takes it; a run ends as on Ctrl-C
-        cluster = Cluster(ray, unit)
-        undo.callback(cluster.close)
-        yield cluster
+    handler = signal.getsignal(signal.SIGTERM)
+    quiet = {"logging_level": "ERROR", "log_to_driver": False, "configure_logging": False}
+    try:
+        ray.init(address, **quiet, **({"include_dashboard": False} if address == LOCAL else {}))
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise UsageError(
+            f"--ray {address}: no cluster there, or one that asks for a token "
+            f"(RAY_AUTH_MODE=token): {_first_line(error)}"
+        ) from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # Ray takes it; a run ends as on Ctrl-C
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
 
 
 def check_reachable(address: str) -> None:
-    """Raises `UsageError` where nobody listens: Ray would try for minutes."""
+    """Raises `UsageError` if nothing listens at an address; Ray would try for minutes."""
     if address in (LOCAL, "auto"):
         return
     host, colon, port = address.rpartition(":")

@@ -341,7 +341,7 @@ RULES: tuple[tuple[Callable[[Options], bool], str], ...] = (
         "--a/--b and --engine: give one or the other",
     ),
     (
-        lambda o: o.a is not None and (o.devices is None or len(o.devices) > 1),
+        lambda o: o.a is not None and o.devices is not None and len(o.devices) > 1,
         "--a/--b compare two engines on one --device; "
         "for two devices name them: --a cudnn+device=0 --b cudnn+device=1",
     ),

@@ -14,7 +14,7 @@ from bench_schema.identity import without_device
 
 from bench_run.engines import KERNEL, choose_auto, engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec
-from bench_run.engines.spec import on_device
+from bench_run.engines.spec import on_device, parse_spec
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
 def engine_options(options: Options) -> EngineOptions:
     return EngineOptions(
         device=0 if options.devices is None else options.devices[0],
-        near_device=asks_several(options.devices) or options.ray is not None,
+        near_device=asks_several(options.devices) or bool(options.companions),
         threads=options.threads,
         hold_threads=options.hold_threads,
         math=options.math,
@@ -120,26 +120,31 @@ def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
     return replace(options, device=device, knobs=knobs)
 
 
+def computes_on_host(text: str) -> bool:
+    """True for an engine that always runs on the processor."""
+    spec = parse_spec(text)
+    return spec.name == "numpy" or spec.id == "cpu"
+
+
 def asks_several(devices: Sequence[int] | None) -> bool:
-    """Whether ``--device`` may multiply engines: then they have to be opened to plan the run.
-    `devices`: those asked for; None for every one."""
-    return devices is None or len(devices) > 1
+    """True if ``--device`` has several values: an engine then is one engine for each."""
+    return devices is not None and len(devices) > 1
 
 
 def on_devices(
-    devices: Sequence[int] | None,
+    devices: Sequence[int],
     engines: Sequence[PlannedEngine],
     visible: Mapping[str, int | None],
 ) -> tuple[PlannedEngine, ...]:
-    """Each engine once for each of the `devices`, None for every one. `visible`: how many devices
-    an engine can choose from, by key; None leaves it alone, as does a device in its spec."""
+    """Each engine once for each of the `devices`. `visible`: the number of devices that an engine
+    can choose from, by key; None leaves it alone, as does a device in its spec."""
     for engine in engines:
         if engine.spec.device is not None and visible[engine.key] is None:
             raise UsageError(f"engine {engine.key}: it has no choice of devices")
     named = devices != (0,)
     if named and all(count is None for count in visible.values()):
         names = ", ".join(engine.key for engine in engines)
-        wanted = "all" if devices is None else ",".join(map(str, devices))
+        wanted = ",".join(map(str, devices))
         raise UsageError(
             f"--device {wanted}: none of these engines has a choice of devices ({names})"
         )
@@ -148,11 +153,10 @@ def on_devices(
     copies: list[PlannedEngine] = []
     for engine in engines:
         count = visible[engine.key]
-        indices = range(count or 0) if devices is None else devices
-        if count is None or engine.spec.device is not None or len(indices) == 1:
+        if count is None or engine.spec.device is not None:
             copies.append(engine)
             continue
-        for spec in (on_device(engine.spec, index) for index in indices):
+        for spec in (on_device(engine.spec, index) for index in devices):
             own = of_spec(engine.options, spec)
             copies.append(replace(engine, key=spec.text, spec=spec, options=own))
     return tuple(copies)

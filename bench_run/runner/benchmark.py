@@ -220,7 +220,7 @@ def make_header(
         vendor_caches=options.vendor_caches,
         worker_start=opened.worker_start,
         round_preparation="side by side" if opened.sharing.lanes > 1 else "alone",
-        device_parallelism=opened.sharing.together,
+        device_parallelism=opened.sharing.together(options.companions),
         pass_bytes=next((each.options.pass_bytes for each in planned.engines), None),
     )
     run = Run(

@@ -30,6 +30,8 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
     unknown = sorted(set(options) - known)
     if unknown:
         raise UsageError(f"no option {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    if options.get("device", 0) is None:
+        raise UsageError("device: only the command line shares graphs (bench-run --device all)")
     if options.get("ray") is not None:
         raise UsageError("ray: only the command line runs on a cluster (bench-run --ray)")
     if isinstance(graphs, str):

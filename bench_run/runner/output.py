@@ -99,7 +99,8 @@ class OutputLock(LockFile):
 # every setting that shapes a sample.
 
 UNIT = ("device", "device_index")
-"""Which unit an engine ran on: in a fleet it stands for many, and each round names its own."""
+"""Facts that say on which unit an engine ran: a shard may continue on another one, and each round
+names its own."""
 
 Difference = tuple[str, Any, Any]
 """What differs, as it was and as it is."""
@@ -121,7 +122,7 @@ def differences(
     for name, row in rows_of(Settings).items():
         if row.resume == "same if known" and before[name] is None:
             continue
-        if row.resume == "same on one host" and header.parts:
+        if row.resume == "same on one host" and header.run.shard is not None:
             continue
         yield from _changed(name, before[name], now[name])
     yield from _changed("label", earlier.run.label, header.run.label)
@@ -150,7 +151,7 @@ def _engines(earlier: Document, header: Document) -> Iterator[Difference]:
         facts = asdict(before[key])
         for name, value in asdict(engine).items():
             unknown = name == "abilities" and facts[name] is None
-            unknown = unknown or (name in UNIT and bool(header.parts))
+            unknown = unknown or (name in UNIT and header.run.shard is not None)
             if not unknown and facts[name] != value:
                 what = f"engine {key} with {name}"
                 mappings = isinstance(value, dict) and isinstance(facts[name], dict)

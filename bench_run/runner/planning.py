@@ -68,8 +68,7 @@ if TYPE_CHECKING:
 class Outline:
     """What the options ask for, before any engine is open."""
 
-    devices: tuple[int, ...] | None
-    """None for every one that an engine sees."""
+    devices: tuple[int, ...]
     engines: tuple[PlannedEngine, ...]
     graphs: tuple[PlannedGraph, ...]
     gathered: Gathered
@@ -123,7 +122,7 @@ def outline_run(options: Options) -> Outline:
         graphs, gathered = take_shard(options.shard, graphs, gathered, engines)
         note = f"shard {options.shard}: {len(graphs)} of {whole.graphs} graphs"
         gathered = replace(gathered, notes=(*gathered.notes, note))
-    return Outline(options.devices, engines, graphs, gathered, reason, wanted, whole)
+    return Outline(options.devices or (0,), engines, graphs, gathered, reason, wanted, whole)
 
 
 def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:

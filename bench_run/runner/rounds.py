@@ -17,13 +17,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from bench_schema.document import Case, Outcome
+from bench_schema.document import Case, Outcome, Surroundings
 
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.memory import MemoryBytes, case_need, free_memory, lack_of_memory
-from bench_run.runner.parallel.baton import Baton, CaseRun
-from bench_run.runner.parallel.beside import BesideTrials, DeviceBatons
+from bench_run.runner.parallel.gate import CaseRun, DeviceGate
 from bench_run.runner.parallel.lanes import Lanes, turn_of
 from bench_run.runner.parallel.sharing import ALONE, Sharing, room_here
 from bench_run.runner.references import ReferenceStore
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedCase
     from bench_run.plan.engines import PlannedEngine
     from bench_run.progress import Progress
-    from bench_run.runner.parallel.baton import CaseTurn
+    from bench_run.runner.parallel.gate import CaseTurn
     from bench_run.runner.stopping import Rule
     from bench_run.tensors.data import Data
     from bench_run.validate.settings import ValidationSettings
@@ -102,36 +101,25 @@ class Rounds:
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
         engines = {case.engine.key: case.engine for case in cases}
-        devices, apart = sharing.devices, sharing.by_engine
-        baton = (
-            DeviceBatons(apart, self._is_beside, progress.say)
-            if apart
-            else Baton(DeviceLock(devices, tell=progress.say))
-        )
-        if baton.problem is not None:
-            progress.say(f"note: {baton.problem}: other runs on the device are not kept away")
-        self._trials = BesideTrials() if apart else None
-        self._baton = baton
+        devices = sharing.devices
+        self._gate = DeviceGate(DeviceLock(devices, tell=progress.say))
+        if self._gate.problem is not None:
+            progress.say(f"note: {self._gate.problem}: other runs on the device are not kept away")
         self._references = references or ReferenceStore(
-            options, engines, pool.breakdown, touching=baton.touching
+            options, engines, pool.breakdown, touching=self._gate.touching
         )
         self._shares = bool(devices)
         self._side_by_side = False
         self._free: dict[str, MemoryBytes] = {}
         """By device, when lanes began that run side by side."""
-        self._added: set[tuple[str, int]] = set()
-        """Cases and rounds that are measured again by lanes that are at work."""
         self.pool = pool
-        self._lanes = Lanes(sharing.lanes, pool, baton, room_here(devices), self._run_case)
+        self._lanes = Lanes(sharing.lanes, pool, self._gate, room_here(devices), self._run_case)
 
     def resume(self, done: Sequence[Case]) -> None:
         """Count what an earlier run measured; nothing of it is measured again."""
         for case in done:
             if case.id in self.states:
                 self.states[case.id].take(case)
-                if self._trials is not None:
-                    self._trials.take(case)
-        self._judge_trials()
 
     def completed(self) -> list[PlannedCase]:
         """The cases that nothing ended, in order."""
@@ -160,11 +148,8 @@ class Rounds:
                 until_precise(self, self._options.precision_ratio, fewest, most)
             if self._rule is not None:
                 self._rule(self, self._progress)
-            if self._trials is not None:
-                self._progress.say(self._trials.sentence())
             if self._shares and self._lanes.are_side_by_side(fewest):
-                for device, time in self._baton.times.items():
-                    self._progress.say(f"{device}: {time.listed()}")
+                self._progress.say(f"{self._gate.name}: {self._gate.time.listed()}")
         finally:
             self._references.stop()
             self._lanes.stop()
@@ -177,8 +162,8 @@ class Rounds:
         return (state for state in self.states.values() if state.ended is None)
 
     def measure(self, count: int, cases: Sequence[PlannedCase]) -> None:
-        """The first `count` rounds of these cases, as far as they are not measured and nothing
-        ended them; then those that were void since."""
+        """Measure the first `count` rounds of these cases, without those that are there already or
+        that ended; then the rounds that became void."""
         for again in (False, True):
             states = [self.states[case.id] for case in cases]
             due = {
@@ -188,24 +173,11 @@ class Rounds:
             beyond = (len(d) for index, d in due.items() if again or index >= self._options.rounds)
             self._progress.more(sum(beyond))
             self._rounds_at_once(due)
-            self._judge_trials()
 
     def note_end(self, states: Sequence[CaseState], rule: str) -> None:
         """Put on record which rule ended the sampling of these cases."""
         for state in states:
             self._save(replace(state.bare(), stopped_by=rule))
-
-    def _judge_trials(self, names: Sequence[str] | None = None) -> list[CaseRun]:
-        """Rounds that other devices changed are void; what they do to a case is put on record.
-        Gives what is to be measured again."""
-        again = []
-        for judged in () if self._trials is None else self._trials.judge(names):
-            state = self.states[judged.name]
-            state.forget(judged.void)
-            if judged.note is not None:
-                self._save(replace(state.bare(), notes=(judged.note,)))
-            again += [CaseRun(state.case, index, 0) for index in sorted(judged.void)]
-        return again
 
     def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         rounds = []
@@ -241,21 +213,10 @@ class Rounds:
             devices = {self.pool.facts(engine).device for engine in engines}
             self._free = {device: free_memory(device) for device in devices}
             self._references.compute_ahead()
-        self._added.clear()
-        for case_run, result in self._lanes.results(rounds):
-            if (case_run.case.id, case_run.index) in self._added:
-                self._progress.more(1)
+        for _, result in self._lanes.results(rounds):
             if result is not None:
                 self.states[result.id].take(result)
                 self._save(result)
-                if self._trials is not None:
-                    self._trials.take(result)
-                    # Lanes that are at work can measure again what is void of a finished case.
-                    is_whole = self.states[result.id].rounds >= self._options.rounds
-                    if self._side_by_side and is_whole:
-                        for added in self._judge_trials([result.id]):
-                            self._added.add((added.case.id, added.index))
-                            self._lanes.also(added)
             self._progress.finish_case()
 
     def _lack_of_memory(self, case: PlannedCase) -> str | None:
@@ -264,12 +225,6 @@ class Rounds:
         checked = case.engine.reference != "none"
         need = case_need(case.graph.loaded.graph, case.engine, device, checked=checked)
         return lack_of_memory(need, self._free.get(device) or free_memory(device))
-
-    def _is_beside(self, case_run: CaseRun) -> bool:
-        """Whether other devices may measure meanwhile."""
-        return self._trials is not None and self._trials.measures_beside(
-            case_run.case.id, case_run.index
-        )
 
     def _run_case(self, case_run: CaseRun, pool: WorkerPool, turn: CaseTurn) -> Case | None:
         """In any thread."""
@@ -308,7 +263,7 @@ class Rounds:
         if request.outputs_file is not None:
             settings = store.validation_settings(case.graph, reference, math)
             result = store.judge(result, request, settings)
-        return result if self._trials is None else self._trials.describe(result, turn.companions)
+        return with_companions(result, self._options.companions)
 
 
 def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:
@@ -321,6 +276,17 @@ def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[P
     random.Random(f"{seed}:{index}").shuffle(keys)  # noqa: S311 - an order, not a secret
     turn = -1 if index % 2 else 1
     return [case for key in keys for case in groups[key][::turn]]
+
+
+def with_companions(case: Case, companions: tuple[str, ...]) -> Case:
+    """The case whose rounds name the devices on which other shards measured at the same time."""
+    if not companions:
+        return case
+    rounds = (
+        replace(r, surroundings=replace(r.surroundings or Surroundings(), companions=companions))
+        for r in case.rounds
+    )
+    return replace(case, rounds=tuple(rounds))
 
 
 SHARE_OF_TIMEOUT = 0.25

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -44,9 +43,6 @@ SEVERITY: Mapping[Status, int] = {
     "crashed": 5,
 }
 
-
-MEASURED_ALONE = re.compile(r"beside other devices ([0-9.]+) of alone: measured alone")
-"""The note of a case whose rounds beside others are void; the ratio of their medians."""
 LAST = 1 << 62
 """Where parts without a round stand: behind the others."""
 
@@ -82,32 +78,15 @@ def merge_cases(parts: Sequence[Case]) -> Case:
 
 
 def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
-    """The parts without rounds that are void: where a case could be measured without a gate only,
-    what was measured behind one before does not count, since unlike samples share no series; and
-    where a round was measured again alone, what was measured beside other devices does not, nor
-    does any such round of a case that is measured alone because others change it, as far as the run
-    got."""
+    """The parts without rounds that are void: if a case could only be measured without a gate,
+    rounds behind a gate do not count, because unlike samples share no series."""
     rounds = [round_ for part in parts for round_ in part.rounds]
     if {"gated events", "events"} <= {round_.device_timing for round_ in rounds}:
-        parts = [
+        return [
             without_rounds(part, lambda each: each.device_timing == "gated events")
             for part in parts
         ]
-    alone = {round_.index for round_ in rounds if not has_companions(round_)}
-    # a note says that devices that measure at the same time change the case's times
-    is_changed = any(MEASURED_ALONE.fullmatch(note) for part in parts for note in part.notes)
-    void = {round_.index for round_ in rounds} if alone and is_changed else alone
-    if any(round_.index in void and has_companions(round_) for round_ in rounds):
-        return [
-            without_rounds(part, lambda each: each.index in void and has_companions(each))
-            for part in parts
-        ]
     return parts
-
-
-def has_companions(measured: Round) -> bool:
-    """Whether other devices measured meanwhile."""
-    return bool(measured.surroundings and measured.surroundings.companions)
 
 
 def without_rounds(part: Case, is_void: Callable[[Round], bool]) -> Case:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from bench_run.errors import StoppedError, UsageError
@@ -36,34 +36,28 @@ DEVICE_BYTES_EACH = 2 << 30
 @dataclass(frozen=True)
 class Sharing:
     lanes: int
-    """How many workers of an engine prepare side by side."""
+    """Number of workers of an engine that prepare at the same time."""
     devices: tuple[str, ...]
-    """By uuid or index; none where only processors are used."""
-    by_engine: Mapping[str, str] = field(default_factory=dict)
-    """The device of each engine, where each device measures when it can; else empty."""
+    """By uuid or index; empty if only processors are used."""
 
-    @property
-    def together(self) -> Literal["none", "prepare", "measure"]:
-        """What several devices do at the same time."""
-        if len(self.devices) < 2 or (self.lanes == 1 and not self.by_engine):
-            return "none"
-        return "measure" if self.by_engine else "prepare"
+    def together(self, companions: Sequence[str]) -> Literal["none", "prepare", "measure"]:
+        """What several devices do at the same time. `companions`: devices of other shards."""
+        if companions:
+            return "measure"
+        return "prepare" if len(self.devices) > 1 and self.lanes > 1 else "none"
 
 
 ALONE = Sharing(1, ())
 
 
 def share_devices(options: Options, by_engine: Mapping[str, str]) -> Sharing:
-    """`by_engine`: the device of each. On a processor nothing may happen beside a measurement."""
+    """`by_engine`: the device of each. On a processor nothing may happen during a measurement."""
     devices = list(by_engine.values())
     accelerators = tuple(sorted(set(devices) - {"cpu"}))
-    if options.parallel is not None and ("cpu" in devices or len(accelerators) < 2):
-        raise UsageError("--parallel goes with several accelerators, as in --device all")
     if "cpu" in devices or not accelerators:
         if options.prepare is not None:
             raise UsageError("--prepare: rounds on a processor are never prepared side by side")
         return Sharing(1, accelerators)
-    apart = by_engine if options.parallel == "measure" and options.rounds > 1 else {}
     lanes = options.prepare
     if lanes is None:
         lanes = _most_lanes(options.rounds, len(devices))
@@ -72,7 +66,7 @@ def share_devices(options: Options, by_engine: Mapping[str, str]) -> Sharing:
             if free is not None:
                 lanes = min(lanes, free // (DEVICE_BYTES_EACH * devices.count(device)))
         lanes = max(1, lanes)
-    return Sharing(lanes, accelerators, apart)
+    return Sharing(lanes, accelerators)
 
 
 def likely_lanes(options: Options, engines: int) -> int:

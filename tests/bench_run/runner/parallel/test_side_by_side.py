@@ -16,7 +16,7 @@ import bench_run
 from bench_run.errors import UsageError
 from bench_run.options import Options
 from bench_run.runner.parallel import sharing
-from bench_run.runner.parallel.baton import CaseRun
+from bench_run.runner.parallel.gate import CaseRun
 from bench_run.runner.parallel.lanes import groups_of, lacks_memory
 from bench_run.runner.parallel.sharing import Room
 from tests.bench_run.runner.test_survival import rounds_in, start, wait_for_lines

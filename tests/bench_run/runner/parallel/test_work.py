@@ -1,4 +1,4 @@
-"""Lanes share what is left: each round of a case is of other processes, and none ends early."""
+"""Lanes share one queue: each round of a case has another process, and no lane ends early."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_run.runner.parallel.baton import CaseRun
-from bench_run.runner.parallel.lanes import LaneWork
+from bench_run.runner.parallel.gate import CaseRun
+from bench_run.runner.parallel.lanes import GroupQueue
 
 
 def case_run(graph, index, engine="numpy", position=0):
@@ -26,23 +26,15 @@ def rounds_of(graphs, rounds, engines=("numpy",)):
     return [[case_run(g, r, e) for g in range(graphs) for e in engines] for r in range(rounds)]
 
 
-def worked_off(work, seconds):
+def worked_off(work, count, seconds):
     """Lanes on a clock of their own: by lane, what each of its processes did. `seconds`: of a
     case_run, by case and round."""
-    lanes = [{"at": 0.0, "did": [], "round": None} for _ in range(work.lanes)]
-    open_lanes = list(lanes)
-    while open_lanes:
-        lane = min(open_lanes, key=lambda each: each["at"])
-        if lane["round"] is None:
-            begun = work.begin()
-            if begun is None:
-                open_lanes.remove(lane)
-                continue
-            lane["round"] = iter(begun)
-            lane["did"].append([])
-        group = next(lane["round"], None)
+    lanes = [{"at": 0.0, "did": [[]]} for _ in range(count)]
+    while work:
+        lane = min(lanes, key=lambda each: each["at"])
+        group = work.take({v.case.id for v in lane["did"][-1]})
         if group is None:
-            lane["round"] = None
+            lane["did"].append([])
             continue
         lane["did"][-1] += group
         lane["at"] += max(seconds(each) for each in group)
@@ -59,8 +51,8 @@ def worked_off(work, seconds):
 def test_every_visit_is_made_once_and_no_process_has_a_case_twice(
     graphs, rounds, lanes, engines, seed
 ):
-    work = LaneWork(rounds_of(graphs, rounds, engines), lanes)
-    done = worked_off(work, lambda v: 1 + hash((v.case.id, v.index, seed)) % 7)
+    work = GroupQueue(rounds_of(graphs, rounds, engines))
+    done = worked_off(work, lanes, lambda v: 1 + hash((v.case.id, v.index, seed)) % 7)
     processes = [did for lane in done for did in lane["did"]]
     made = Counter((v.case.id, v.index) for did in processes for v in did)
     assert set(made.values()) == {1}
@@ -69,32 +61,13 @@ def test_every_visit_is_made_once_and_no_process_has_a_case_twice(
         assert len({v.case.id for v in did}) == len(did)
 
 
-def test_a_lane_that_is_done_helps_with_other_rounds():
-    work = LaneWork(rounds_of(8, 2), 4)
-    done = worked_off(work, lambda v: 5.0 if v.index else 1.0)
+def test_no_lane_ends_long_before_the_others():
+    done = worked_off(GroupQueue(rounds_of(8, 2)), 4, lambda v: 5.0 if v.index else 1.0)
     ends = [lane["at"] for lane in done]
     assert max(ends) - min(ends) <= 5.0
     assert sum(ends) == 8 * 5.0 + 8 * 1.0
-    assert any(len({v.index for v in did}) > 1 for lane in done for did in lane["did"])
-
-
-def test_a_lane_begins_with_the_groups_of_its_own_round_in_their_order():
-    work = LaneWork(rounds_of(4, 3), 3)
-    first = [next(iter(work.begin())) for _ in range(3)]
-    assert [(0, "0 on numpy"), (1, "0 on numpy"), (2, "0 on numpy")] == [
-        (group[0].index, group[0].case.id) for group in first
-    ]
 
 
 def test_engines_of_a_graph_stay_together():
-    work = LaneWork(rounds_of(3, 1, ("numpy", "torch")), 1)
-    assert [2, 2, 2] == [len(group) for group in work.begin()]
-
-
-def test_a_round_that_is_void_is_measured_again_by_processes_that_have_not_had_the_case():
-    work = LaneWork(rounds_of(1, 1), 1)
-    (group,) = work.begin()
-    work.also([case_run(0, 0)])
-    again = work.begin()
-    assert [["0 on numpy"], 1] == [[v.case.id for v in group], len(list(again))]
-    assert work.begin() is None
+    work = GroupQueue(rounds_of(3, 1, ("numpy", "torch")))
+    assert [2, 2, 2] == [len(work.take(set())) for _ in range(3)]

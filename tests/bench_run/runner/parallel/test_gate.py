@@ -1,4 +1,4 @@
-"""Whoever measures is alone on the device; the cases of a group follow each other, in order."""
+"""At most one case is measured on a device; the cases of a group follow each other, in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench_run.errors import StoppedError
 from bench_run.machine import device_lock
 from bench_run.machine.device_lock import DeviceLock
-from bench_run.runner.parallel.baton import Baton
+from bench_run.runner.parallel.gate import DeviceGate
 from tests.support import examples
 
 LIMIT_S = 20.0
@@ -77,14 +77,13 @@ groups = st.lists(st.lists(ways, min_size=1, max_size=3), min_size=1, max_size=5
 
 @settings(max_examples=examples(25), deadline=None)
 @given(groups)
-def test_one_measures_alone_and_groups_stay_together_whoever_fails(planned):
-    baton, device, threads = Baton(), Device(), []
+def test_at_most_one_measures_none_starves_and_the_order_of_a_group_holds(planned):
+    gate, device, threads = DeviceGate(), Device(), []
     for number, group in enumerate(planned):
-        names = [f"{number}.{place}" for place in range(len(group))]
-        shared = baton.group(names)
+        turns = enumerate(zip(gate.turns(len(group)), group, strict=True))
         threads += [
-            threading.Thread(target=work, args=(shared.turn(name), device, name, way))
-            for name, way in zip(names, group, strict=True)
+            threading.Thread(target=work, args=(turn, device, f"{number}.{place}", way))
+            for place, (turn, way) in turns
         ]
     run_all(threads)
     assert not device.problems
@@ -102,8 +101,8 @@ def test_one_measures_alone_and_groups_stay_together_whoever_fails(planned):
 
 
 def test_while_a_device_cools_others_touch_it():
-    baton = Baton()
-    first, second = baton.group(["a"]).turn("a"), baton.group(["b"]).turn("b")
+    gate = DeviceGate()
+    (first,), (second,) = gate.turns(1), gate.turns(1)
     first.claim("alone")
     first.claim("cooling")
     second.claim("shared")  # would wait for ever
@@ -120,15 +119,15 @@ def test_while_a_device_cools_others_touch_it():
 
 def test_while_a_device_cools_nobody_touches_it_where_another_case_is_ready():
     """Who cools waits until nobody touches it, which takes longer than cooling."""
-    baton = Baton()
-    turns = [baton.group([name]).turn(name) for name in "abc"]
+    gate = DeviceGate()
+    turns = [gate.turns(1)[0] for _ in range(3)]
     turns[0].claim("alone")
     waits = [
         threading.Thread(target=turns[1].claim, args=("alone",)),
         threading.Thread(target=turns[2].claim, args=("shared",)),
     ]
     waits[0].start()
-    while not baton._ready:
+    while len(gate._queue) < 2:
         time.sleep(0.001)
     turns[0].claim("cooling")
     waits[1].start()
@@ -144,9 +143,8 @@ def test_while_a_device_cools_nobody_touches_it_where_another_case_is_ready():
 
 def test_two_runs_do_not_wait_for_each_other_while_a_device_cools(tmp_path):
     """One waits for whoever touches the device, who waits behind the other run's door."""
-    one, other = (Baton(DeviceLock(["GPU-1"], tmp_path)) for _ in range(2))
-    cools, touches = one.group(["a"]).turn("a"), one.group(["b"]).turn("b")
-    measures = other.group(["c"]).turn("c")
+    one, other = (DeviceGate(DeviceLock(["GPU-1"], tmp_path)) for _ in range(2))
+    (cools,), (touches,), (measures,) = one.turns(1), one.turns(1), other.turns(1)
     cools.claim("alone")
     cools.claim("cooling")
     threads = []
@@ -163,8 +161,8 @@ def test_two_runs_do_not_wait_for_each_other_while_a_device_cools(tmp_path):
 
 
 def test_a_stopped_run_waits_for_nobody():
-    baton = Baton()
-    first, second = baton.group(["a"]).turn("a"), baton.group(["b"]).turn("b")
+    gate = DeviceGate()
+    (first,), (second,) = gate.turns(1), gate.turns(1)
     first.claim("alone")
     ended = []
 
@@ -178,17 +176,17 @@ def test_a_stopped_run_waits_for_nobody():
 
     thread = threading.Thread(target=wait)
     thread.start()
-    baton.stop()
+    gate.stop()
     thread.join(LIMIT_S)
     assert ["stopped"] == ended
 
 
 def test_two_runs_on_one_device_do_not_measure_at_once(tmp_path):
-    runs = [Baton(DeviceLock(["GPU-1"], tmp_path)) for _ in range(2)]
+    runs = [DeviceGate(DeviceLock(["GPU-1"], tmp_path)) for _ in range(2)]
     device = Device()
     threads = [
-        threading.Thread(target=work, args=(baton.group([name]).turn(name), device, name))
-        for number, baton in enumerate(runs)
+        threading.Thread(target=work, args=(gate.turns(1)[0], device, name))
+        for number, gate in enumerate(runs)
         for name in (f"{number}.0", f"{number}.1", f"{number}.2")
     ]
     run_all(threads)
@@ -197,8 +195,8 @@ def test_two_runs_on_one_device_do_not_measure_at_once(tmp_path):
 
 
 def test_runs_on_two_devices_do_not_wait_for_each_other(tmp_path):
-    one, two = (Baton(DeviceLock([uuid], tmp_path)) for uuid in ("GPU-1", "GPU-2"))
-    first, second = one.group(["a"]).turn("a"), two.group(["b"]).turn("b")
+    one, two = (DeviceGate(DeviceLock([uuid], tmp_path)) for uuid in ("GPU-1", "GPU-2"))
+    (first,), (second,) = one.turns(1), two.turns(1)
     begin = time.monotonic()
     first.claim("alone")
     second.claim("alone")

@@ -1,0 +1,242 @@
+"""The gate to the devices of a run: several cases copy and run once, or one case is measured.
+
+Rounds that are prepared at the same time take turns here. A *group* is a graph in one round. Its
+cases, one for each engine, are measured one after another once all of them are prepared, so that
+drift between engines is small. Prepared groups wait in a queue and go before copies, because copies
+can overlap. While the measured case lets its device cool, others may copy if no group is waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from bench_run.errors import StoppedError
+from bench_run.machine.device_lock import DeviceLock, Held
+from bench_run.measure.time_breakdown import TimeBreakdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bench_run.plan.cases import PlannedCase
+    from bench_run.validate.settings import ValidationSettings
+    from bench_run.worker.messages import DeviceUse
+
+State = Literal["coming", "ready", "measuring", "done"]
+MEASURED, TOUCHED, COOLING, IDLE = "measuring", "copies, first runs", "cooling", "nothing ready"
+"""What the devices do, as their times are listed."""
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """A case in a round."""
+
+    case: PlannedCase
+    index: int
+    position: int
+
+
+class Group:
+    """The states of cases that are measured one after another, in their order."""
+
+    def __init__(self, cases: int) -> None:
+        self.states: list[State] = ["coming"] * cases
+        self.held = Held()
+        """Locks that other runs see, while cases of the group are measured."""
+
+    @property
+    def is_prepared(self) -> bool:
+        return "coming" not in self.states
+
+    @property
+    def is_done(self) -> bool:
+        return set(self.states) == {"done"}
+
+    def is_next(self, place: int) -> bool:
+        """True if this case is the first that waits and none is measured."""
+        return "measuring" not in self.states and self.states.index("ready") == place
+
+
+class DeviceGate:
+    """Condition and queue of one run. `lock` keeps other runs of the host away."""
+
+    def __init__(self, lock: DeviceLock | None = None) -> None:
+        self._lock = DeviceLock(()) if lock is None else lock
+        self._changed = threading.Condition()
+        self._queue: list[Group] = []
+        """Groups that are prepared; the first one is measured."""
+        self._touching = 0
+        self._cooling = self._stopped = False
+        self.time = TimeBreakdown()
+        """What the devices did."""
+        self.time.turn(IDLE)
+
+    @property
+    def problem(self) -> str | None:
+        """Reason why other runs are not kept away; None if they are."""
+        return self._lock.problem
+
+    @property
+    def name(self) -> str:
+        """The devices."""
+        return ", ".join(self._lock.names)
+
+    def turns(self, cases: int) -> list[CaseTurn]:
+        """A turn for each case of a new group, in the order in which they are measured."""
+        group = Group(cases)
+        return [CaseTurn(self, group, place) for place in range(cases)]
+
+    def stop(self) -> None:
+        """Raise `StoppedError` in each thread that waits, and at each later request."""
+        with self._change():
+            self._stopped = True
+
+    def hold(self, *, alone: bool) -> Held:
+        """The locks that other runs see. Raises `StoppedError`."""
+        held = self._lock.acquire(alone=alone, stopped=lambda: self._stopped)
+        if self._stopped:
+            held.release()
+            raise StoppedError
+        return held
+
+    @contextmanager
+    def touching(self) -> Iterator[None]:
+        """The right to copy and to run without being measured. Raises `StoppedError`."""
+        self.touch()
+        try:
+            held = self.hold(alone=False)
+            try:
+                yield
+            finally:
+                held.release()
+        finally:
+            self.touched()
+
+    def touch(self) -> None:
+        """Wait until copies are allowed: nothing is measured or about to be, or the measured case
+        cools and no other group is prepared. Raises `StoppedError`."""
+        with self._change():
+            self._wait(lambda: len(self._queue) <= self._cooling)
+            self._touching += 1
+
+    def touched(self) -> None:
+        """End what `touch` began."""
+        with self._change():
+            self._touching -= 1
+
+    def begin(self, group: Group, place: int) -> None:
+        """Wait until this case is the one that is measured. Raises `StoppedError`."""
+        with self._change():
+            self._set(group, place, "ready")
+            self._wait(
+                lambda: self._queue[:1] == [group] and not self._touching and group.is_next(place)
+            )
+            group.states[place] = "measuring"
+
+    def cool(self) -> None:
+        """Let others copy until `cooled`."""
+        with self._change():
+            self._cooling = True
+
+    def cooled(self) -> None:
+        """Wait until all copies have ended. Raises `StoppedError`."""
+        with self._change():
+            self._cooling = False
+            self._wait(lambda: not self._touching)
+
+    def leave(self, group: Group, place: int) -> None:
+        """End the turn of a case, whether it was measured or not."""
+        with self._change():
+            if group.states[place] == "measuring" and self._cooling:
+                self._cooling = False
+                group.held.release()
+            self._set(group, place, "done")
+
+    def _set(self, group: Group, place: int, state: State) -> None:
+        group.states[place] = state
+        if group.is_done:
+            group.held.release()
+            if group in self._queue:
+                self._queue.remove(group)
+        elif group.is_prepared and group not in self._queue:
+            self._queue.append(group)
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """A change of state, after which the others look again."""
+        with self._changed:
+            try:
+                yield
+            finally:
+                self._tell()
+
+    def _wait(self, until: Callable[[], bool]) -> None:
+        self._tell()
+        self._changed.wait_for(lambda: self._stopped or until())
+        if self._stopped:
+            raise StoppedError
+
+    def _tell(self) -> None:
+        measured = bool(self._queue) and "measuring" in self._queue[0].states
+        activity = MEASURED if measured else TOUCHED if self._touching else IDLE
+        self.time.turn(COOLING if self._cooling else activity)
+        self._changed.notify_all()
+
+
+class CaseTurn:
+    """The use that one case makes of the gate. Not thread-safe."""
+
+    def __init__(self, gate: DeviceGate, group: Group, place: int) -> None:
+        self._gate, self._group, self._place = gate, group, place
+        self._use: DeviceUse = "free"
+        self._cooling = False
+        self._held = Held()
+        self.wait_for_expected: Callable[[], ValidationSettings] | None = None
+        """Waits for what the outputs are compared with."""
+
+    def claim(self, use: DeviceUse) -> None:
+        """Wait for a use of the device. What the case had before is given back, except the turn of
+        a case that is measured after it cooled. Raises `StoppedError`."""
+        if use == "cooling":
+            self._cooling = True
+            self._group.held.release()
+            self._group.held = self._gate.hold(alone=False)
+            self._gate.cool()
+        elif use == "alone" and self._cooling:
+            self._cooling = False
+            # Copies may wait for another run, which waits for what is held here.
+            self._group.held.release()
+            self._gate.cooled()
+            self._group.held = self._gate.hold(alone=True)
+        else:
+            self._give_back()
+            if use == "shared":
+                self._gate.touch()
+                self._use = use
+                self._held = self._gate.hold(alone=False)
+            elif use == "alone":
+                self._use = use
+                self._gate.begin(self._group, self._place)
+                if not self._group.held:
+                    self._group.held = self._gate.hold(alone=True)
+
+    def expected(self) -> ValidationSettings:
+        """Wait for what the outputs are compared with."""
+        assert self.wait_for_expected is not None, "nothing was pending"
+        return self.wait_for_expected()
+
+    def end(self) -> None:
+        """End the case, however it went."""
+        self._give_back()
+        self._gate.leave(self._group, self._place)
+
+    def _give_back(self) -> None:
+        use, self._use, self._cooling = self._use, "free", False
+        if use == "shared":
+            self._held.release()
+            self._gate.touched()
+        elif use == "alone":
+            self._gate.leave(self._group, self._place)
+            self._group, self._place = Group(1), 0  # if it is measured once more
