@@ -10,7 +10,6 @@ from bench_schema.document import (
     Memory,
     Outcome,
     OutputValidation,
-    Surroundings,
     Validation,
     Work,
 )
@@ -67,32 +66,6 @@ def test_rounds_behind_a_gate_are_void_where_the_case_had_to_do_without(part, ti
     merged = merge_cases([timed(part(), *one) for one in timings])
     assert ["events"] == [round_.device_timing for round_ in merged.rounds]
     assert (1, 1) == (merged.summary["device_ns"].count, len(merged.init["load_ns"]))
-
-
-def beside(part, index, *companions, notes=()):
-    """A part with one round, while these devices measured too."""
-    (measured,) = part(index).rounds
-    surroundings = Surroundings(companions=companions)
-    return replace(part(index, notes=notes), rounds=(replace(measured, surroundings=surroundings),))
-
-
-CHANGED = "beside other devices 1.0300 of alone: measured alone"
-
-
-@pytest.mark.parametrize(
-    ("notes", "indices"), [((CHANGED,), [0, 2]), ((), [0, 1, 2]), (("measured alone",), [0, 1, 2])]
-)
-def test_rounds_beside_others_are_void_once_the_case_is_measured_alone(part, notes, indices):
-    """Also where the run was stopped before it measured them again."""
-    parts = [beside(part, 0), beside(part, 1, "GPU-b"), beside(part, 2, notes=notes)]
-    merged = merge_cases(parts)
-    assert indices == [round_.index for round_ in merged.rounds]
-    assert len(indices) == len(merged.init["load_ns"])
-
-
-def test_rounds_beside_others_stay_where_there_are_no_others(part):
-    parts = [beside(part, 0, "GPU-b", notes=(CHANGED,))]
-    assert 1 == len(merge_cases(parts).rounds)
 
 
 def test_what_was_paid_once_is_kept_of_a_void_round(part):
