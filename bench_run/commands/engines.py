@@ -64,16 +64,17 @@ def _choices_of_graphs(options: Options) -> list[str]:
     nothing."""
     from bench_run.errors import BenchRunError
     from bench_run.runner.planning import plan_closed
+    from bench_run.worker.messages import Choices
     from bench_run.worker.parent.pool import WorkerPool
 
     planned = plan_closed(options)
     lines = []
-    pool = WorkerPool(options.timeout_s, {})
+    pool = WorkerPool(options.timeout_s)
     try:
         for case in planned.cases:
             lines.append(f"{case.graph.id.name} on {case.engine.key}:")
             try:
-                choices = pool.choices(case.engine, case.graph.loaded.graph)
+                choices = pool.ask(case.engine, Choices(case.graph.loaded.graph))
             except BenchRunError as error:
                 lines.append(_wrap(f"refused: {error}"))
                 continue

@@ -85,12 +85,12 @@ def _run(options: Options, command: Sequence[str]) -> Document:
         from bench_run.fleet.shards import run_on_all_devices
 
         return run_on_all_devices(options, command)
-    from bench_run.runner.early import early_templates
+    from bench_run.runner.early import early_launcher
 
-    with early_templates(options) as templates:
+    with early_launcher(options) as launcher:
         from bench_run.runner.benchmark import run_benchmark
 
-        return run_benchmark(options, command, templates)
+        return run_benchmark(options, command, launcher)
 
 
 def _exported(options: Options, document: Document, missing: list[str]) -> Iterator[str]:

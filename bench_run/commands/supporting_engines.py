@@ -11,7 +11,7 @@ from bench_run.errors import BenchRunError, WorkerError
 from bench_run.plan.engines import EVERY, PlannedEngine, plan_engines
 from bench_run.runner.memory import case_need, free_memory, lack_of_memory
 from bench_run.tensors.data import Data
-from bench_run.worker.messages import Attempt
+from bench_run.worker.messages import Attempt, Variants
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class SupportingEngines:
         if engine.spec.id != EVERY:
             return {key: self._ask(key, Attempt(graph, data))}
         try:
-            variants = self._pool.variants(engine, graph)
+            variants = self._pool.ask(engine, Variants(graph))
         except BenchRunError as error:
             return {key: str(error)}
         name = key.removesuffix(f":{EVERY}")
@@ -59,7 +59,7 @@ class SupportingEngines:
             problem = lack_of_memory(need, free_memory(device))
             if problem is not None:
                 return problem
-            self._pool.attempt(engine, request)
+            self._pool.ask(engine, request)
         except WorkerError as error:
             return f"{error.status}: {error}"
         except BenchRunError as error:
@@ -78,7 +78,7 @@ def supporting_engines(
         if options.engine
         else tuple(r.name for r in list_engines() if r.name in names and r.availability.ok)
     )
-    pool = WorkerPool(options.timeout_s, {})
+    pool = WorkerPool(options.timeout_s)
     try:
         engines = plan_engines(options, [parse_spec(text) for text in texts])
         for engine in engines if options.engine else ():

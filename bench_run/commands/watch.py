@@ -29,9 +29,8 @@ from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.references import ReferenceStore
 from bench_run.text import one_line, percent_text, time_text, visible
 from bench_run.user.cases import ENTRY
-from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.start import Templates
+from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -181,7 +180,7 @@ def watch(options: Options, first: Document) -> Document:
     state = Watch(quick, found)
     state.files = {Path(m["path"]) for g in options.graphs if (m := ENTRY.fullmatch(g))}
     environments = {key: {FORKED: "1"} for key in specs}
-    launcher = Launcher(Templates("fork", options.timeout_s, environments))
+    launcher = Launcher("fork", options.timeout_s, environments)
     runs = Runs(quick, launcher)
     try:
         return _loop(runs, state, first)
@@ -223,7 +222,7 @@ class Runs:
     def run(self) -> Document:
         """Raises `BenchRunError` if the files cannot be used."""
         outline = self._read()
-        pool = WorkerPool(self._options.timeout_s, {}, launcher=self._launcher)
+        pool = WorkerPool(self._options.timeout_s, self._launcher)
         try:
             planned = plan_opened(self._options, outline, pool)
             if self._references is None:

@@ -21,7 +21,7 @@ from bench_schema.errors import DocumentError
 from bench_run.errors import BenchRunError, IncompleteRunError, UsageError
 from bench_run.options import Options
 from bench_run.runner.benchmark import VERSION, run_benchmark
-from bench_run.runner.early import early_templates
+from bench_run.runner.early import early_launcher
 from bench_run.worker.guardian import die_with_parent
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ def main() -> None:
         if job["cpus"]:
             os.sched_setaffinity(0, job["cpus"])
         options = Options(**{name: as_tuples(value) for name, value in job["options"].items()})
-        with early_templates(options) as templates:
-            run_benchmark(options, job["command"], templates)
+        with early_launcher(options) as launcher:
+            run_benchmark(options, job["command"], launcher)
     except IncompleteRunError as error:
         answer = End(problems=error.problems)
     except (BenchRunError, DocumentError, OSError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bench_schema.document import SCHEMA_VERSION, Document, EngineRecord, Run, Settings, Tool
 from bench_schema.settings import RecordedSettings, rows_of
 
-from bench_run.errors import IncompleteRunError, OutputError, UsageError
+from bench_run.errors import BenchRunError, IncompleteRunError, OutputError, UsageError
 from bench_run.files import refuse_foreign_graphs
 from bench_run.machine.devices import device_names, devices, refuse_busy, users_of
 from bench_run.machine.host import machine
@@ -22,22 +23,23 @@ from bench_run.profilers import ncu
 from bench_run.progress import Progress
 from bench_run.runner.extra_passes import extra_passes
 from bench_run.runner.output import FINISHED, Record, check_destinations, interrupted, now
-from bench_run.runner.parallel.sharing import ALONE, Sharing, likely_lanes, share_devices
+from bench_run.runner.parallel.sharing import ALONE, Sharing, share_devices
 from bench_run.runner.places import OWN_KIND, check_run_places
-from bench_run.runner.planning import likely_engines, outline_run, plan_opened
+from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.references import check_cache, check_references
 from bench_run.runner.rounds import Rounds
 from bench_run.runner.stopping import Referee, check_until_decided, until_decided
 from bench_run.text import plain_text
-from bench_run.worker.parent.launcher import Launcher
+from bench_run.worker.messages import MeasureCeilings
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.start import Templates
+from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench_schema.document import Device
 
+    from bench_run.measure.ceilings import Ceilings
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
@@ -51,10 +53,10 @@ except PackageNotFoundError:  # run from a clone that is not installed
 
 
 def run_benchmark(
-    options: Options, command: Sequence[str] = (), templates: Templates | None = None
+    options: Options, command: Sequence[str] = (), launcher: Launcher | None = None
 ) -> Document:
-    """Run everything that `options` ask for and return the document, saved where asked.
-    `templates`: those that were started early; they are closed with the run.
+    """Run everything that the options request and return the document, saved to their output.
+    `launcher`: one whose templates started early; its owner closes it.
 
     Raises `UsageError`, `GraphError`, `EngineUnavailableError` and `OutputError` before anything is
     measured; what happens to a case later is its outcome. Ctrl-C ends the run early: the document
@@ -74,15 +76,13 @@ def run_benchmark(
             talk.say(f"note: {note}")
         if outline.reason is not None:
             talk.say(f"engine {outline.reason}")
-    if templates is None:
-        templates = Templates(options.worker_start, options.timeout_s, {})
-    launcher = Launcher(templates)
-    pool = WorkerPool(options.timeout_s, {}, breakdown, launcher=launcher)
+    own = Launcher(options.worker_start, options.timeout_s)
+    launcher = launcher or own
+    pool = WorkerPool(options.timeout_s, launcher, breakdown)
     try:
         before = users_of(device_names()) if options.require_idle else {}
-        likely = likely_engines(outline)
-        lanes = likely_lanes(options, max(1, len(likely)))
-        pool.start_ahead(likely, lanes if lanes > 1 else 0)
+        for engine in outline.engines:
+            launcher.preload(engine)
         planned = plan_opened(options, outline, pool)
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}
@@ -91,7 +91,7 @@ def run_benchmark(
     finally:
         pool.close()
         pool.kill()
-        launcher.close()
+        own.close()
 
 
 def _refuse_foreign_golden(options: Options, planned: Planned) -> None:
@@ -190,7 +190,7 @@ def describe_engines(
     keys = {key: fact.device for key, fact in facts.items() if fact.device != "cpu"}
     used: tuple[Device, ...] = ()
     if keys:
-        used = add_ceilings(devices(), keys, options.math, lambda key: pool.ceilings(by_key[key]))
+        used = add_ceilings(devices(), keys, options.math, lambda key: _ceilings(by_key[key], pool))
     pool.keep_fresh(engines)
     rows = tuple(
         EngineRecord(key=engine.key, name=engine.spec.name, **asdict(facts[engine.key]))
@@ -200,6 +200,13 @@ def describe_engines(
     sharing = share_devices(options, {key: fact.device for key, fact in facts.items()})
     notes = tuple(note for opened in pool.opened.values() for note in opened.notes)
     return OpenedEngines(rows, timer, used, pool.worker_start, sharing, notes)
+
+
+def _ceilings(engine: PlannedEngine, pool: WorkerPool) -> Ceilings | None:
+    """What the engine's device can do at most, measured now; None if that fails."""
+    with suppress(BenchRunError):
+        return pool.ask(engine, MeasureCeilings())
+    return None
 
 
 def make_header(

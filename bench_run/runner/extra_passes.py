@@ -49,14 +49,14 @@ def _attack(
     timeout_s: float, rounds: Rounds, save: Callable[[Case], None], progress: Progress
 ) -> None:
     """Put what adversarial inputs show into the validation of each case."""
-    pool = WorkerPool(timeout_s, {})
+    pool = WorkerPool(timeout_s)
     try:
         for case in rounds.completed():
             progress.say(f"--adversarial: {case.id}")
             math, graph = case.engine.options.math, case.graph.loaded.graph
             request = Attack(case.id, graph, case.variant, rounds.data(case), math)
             try:
-                found = pool.attack(case.engine, request)
+                found = pool.ask(case.engine, request)
             except BenchRunError as error:
                 found = Attacked(findings=(str(error),))
             save(_attacked(case, found))
@@ -98,7 +98,7 @@ def _trace(path: str, timeout_s: float, rounds: Rounds, progress: Progress) -> N
     for reason, engines in unseen.items():
         names = ", ".join(engines)
         progress.say(f"--trace: {reason}; of {names} the trace holds the host side only")
-    pool = WorkerPool(timeout_s, {})
+    pool = WorkerPool(timeout_s)
     with tempfile.TemporaryDirectory() as folder:
         try:
             for case in rounds.completed():
@@ -118,8 +118,11 @@ def _trace_case(
     if profiler.trace is None or profiler.why_not() is not None:
         graph = case.graph.loaded.graph
         request = Trace(case.id, graph, case.variant, rounds.data(case), folder)
-        problem = pool.trace(case.engine, request)
-        return None if problem is None else str(problem)
+        try:
+            pool.ask(case.engine, request)
+        except BenchRunError as error:
+            return str(error)
+        return None
     profiled, environment = _profiled(rounds, case)
     try:
         leave_events(profiler.trace(profiled, environment, timeout_s), case.id, folder)

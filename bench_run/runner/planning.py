@@ -14,7 +14,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError, WorkerError
 from bench_run.graph.chain import ChainGraph
 from bench_run.machine.affinity import available_cpus
-from bench_run.machine.devices import accelerator_count, devices
+from bench_run.machine.devices import devices
 from bench_run.plan.cases import (
     PlannedCase,
     PlannedGraph,
@@ -50,6 +50,7 @@ from bench_run.plan.tuned import (
     record_engines,
     tuned_cases,
 )
+from bench_run.worker.messages import Variants as ListVariants
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def plan_closed(options: Options) -> Planned:
     outline = outline_run(options)
     if not asks_several(outline.devices):
         return plan_run(outline, outline.engines, {})
-    pool = WorkerPool(options.timeout_s, {})
+    pool = WorkerPool(options.timeout_s)
     try:
         return plan_run(outline, open_engines(outline, pool), {})
     finally:
@@ -208,16 +209,6 @@ def check_threads(wanted: int | None, engines: Sequence[tuple[PlannedEngine, str
             )
 
 
-def likely_engines(outline: Outline) -> tuple[PlannedEngine, ...]:
-    """What `open_engines` will most likely give, as far as this process sees the devices."""
-    if not asks_several(outline.devices):
-        return outline.engines
-    count = accelerator_count()
-    if count < 2:
-        return ()
-    return on_devices(outline.devices, outline.engines, {e.key: count for e in outline.engines})
-
-
 def open_engines(outline: Outline, pool: WorkerPool) -> tuple[PlannedEngine, ...]:
     """Each engine on each of the devices asked for, as many as it sees: copies of an engine at the
     same time."""
@@ -252,7 +243,7 @@ def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: Work
         for graph in outline.graphs if lists_variants(engine.spec) else ():
             if not isinstance(graph.loaded.graph, ChainGraph):  # each layer has a list of its own
                 try:
-                    listed = pool.variants(engine, graph.loaded.graph)
+                    listed = pool.ask(engine, ListVariants(graph.loaded.graph))
                 except BenchRunError:
                     listed = ({},)  # running that says why
                 variants[graph.id.path, engine.key] = listed

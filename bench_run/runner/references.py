@@ -38,6 +38,7 @@ from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.main import NICE, REFERENCE_THREADS
 from bench_run.worker.messages import Evaluate, Evaluated, Judge, Judged
 from bench_run.worker.parent.pool import WorkerPool
+from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -145,7 +146,7 @@ def check_references(engines: Sequence[PlannedEngine], timeout_s: float) -> None
         try:
             engine = reference_engine(reference, known)
             if engine.spec.text != engine.spec.name:  # with an id or options of its own
-                pool = WorkerPool(timeout_s, {})
+                pool = WorkerPool(timeout_s)
                 try:
                     pool.facts(engine)
                 finally:
@@ -185,7 +186,8 @@ class Helpers:
         self.count = max(1, min(MOST, cores // CORES_EACH))
         behind = {**dict.fromkeys(BLAS_THREADS, "1"), NICE: "10"}
         behind[REFERENCE_THREADS] = str(min(MOST_THREADS, cores))
-        self._timeout_s, self._environment = timeout_s, {HELPER: behind}
+        self._timeout_s = timeout_s
+        self._launcher = Launcher("exec", timeout_s, {HELPER: behind})
         self._own = threading.local()
         self._pools: list[WorkerPool] = []
         self.times: list[TimeBreakdown] = []
@@ -196,7 +198,7 @@ class Helpers:
     def _begin(self) -> None:
         """In a new thread."""
         self.times.append(TimeBreakdown())
-        self._own.pool = WorkerPool(self._timeout_s, self._environment, self.times[-1])
+        self._own.pool = WorkerPool(self._timeout_s, self._launcher, self.times[-1])
         self._pools.append(self._own.pool)
 
     def submit(self, work: Callable[[WorkerPool], ResultT]) -> Future[ResultT]:
@@ -461,7 +463,7 @@ class ReferenceStore:
         with self._lock:
             if self._closed:
                 raise StoppedError
-            judging = self._judges.submit(lambda pool: pool.judge(engine, asked))
+            judging = self._judges.submit(lambda pool: pool.ask(engine, asked))
         try:
             with nullcontext() if self._ahead else self._breakdown.on("validating"):
                 found = judging.result()
@@ -508,7 +510,7 @@ class ReferenceStore:
         answer = Evaluated()
         try:
             with nullcontext() if reference in OWN else self._touching():
-                answer = pool.evaluate(engine, request)
+                answer = pool.ask(engine, request)
         except BenchRunError as error:
             problem = error
         if answer.not_kept is not None:

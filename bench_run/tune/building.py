@@ -225,7 +225,7 @@ class Session:
             return case_of(request, Outcome("skipped", problem, "plan"))
         self._effort.add(builds=1)
         try:
-            case = self._pool.keep(engine, BuildPlan(option.key, request, self._twice)).case
+            case = self._pool.ask(engine, BuildPlan(option.key, request, self._twice)).case
         except WorkerError as error:
             self._lost(index)
             return case_of(request, Outcome(error.status, str(error), "plan", error.detail))
@@ -270,7 +270,7 @@ class Session:
         with self._held(alone=False):
             if index in self._sizes or self._keep(index).outcome.status == "completed":
                 try:
-                    checked = self._pool.repeat(option.case.engine, Repeat(option.key))
+                    checked = self._pool.ask(option.case.engine, Repeat(option.key))
                 except BenchRunError as error:
                     if isinstance(error, WorkerError):
                         self._lost(index)
@@ -310,7 +310,7 @@ class Session:
         self._sizes[index] = self._sizes.pop(index)
         request = SamplePlan(option.key, self._budget(samples), objective != "time")
         try:
-            answer = self._pool.sample(option.case.engine, request)
+            answer = self._pool.ask(option.case.engine, request)
         except WorkerError as error:
             self._lost(index)
             self.failed[index] = Outcome(error.status, str(error), "measure", error.detail)
@@ -339,7 +339,8 @@ class Session:
         if self._sizes.pop(index, None) is not None:
             option = self._options[index]
             try:
-                self._pool.release(option.case.engine, Release((option.key,)))
+                if self._pool.runs(option.case.engine):
+                    self._pool.ask(option.case.engine, Release((option.key,)))
             except BenchRunError:
                 self._lost(index)
 

@@ -19,6 +19,7 @@ from bench_run.plan.engines import BUILD_EVERY_S, EVERY, plan_engines
 from bench_run.plan.tuned import GRAPH_AXES, in_math, rewritten, variant_case
 from bench_run.tune.racing import Option
 from bench_run.tune.settings import ALL, Space
+from bench_run.worker.messages import KnobValues, Plans, Variants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,10 +125,12 @@ class Lister:
             # What runs the plans: the engine itself, so that they race in one process with its own
             # choice, else the engine whose variants they are.
             home = every_plan(engine)
-            beside = None if home is engine else self._pool.plans(engine, graph.loaded.graph)
+            beside = None if home is engine else self._pool.ask(engine, Plans(graph.loaded.graph))
             if beside is not None:
                 home = replace(engine, build_timeout_s=home.build_timeout_s)
-            listed = self._pool.variants(home, graph.loaded.graph) if beside is None else beside
+            listed = (
+                self._pool.ask(home, Variants(graph.loaded.graph)) if beside is None else beside
+            )
         except BenchRunError as error:
             option = _option(graph, engine, variant)
             yield replace(option, problem=str(error), status="unsupported")
@@ -151,7 +154,7 @@ class Lister:
     ) -> Iterator[Option]:
         wanted = self._space.knobs
         try:
-            known = self._pool.knob_values(engine, graph.loaded.graph, {})
+            known = self._pool.ask(engine, KnobValues(graph.loaded.graph, {}))
             for name, values in wanted.items():
                 if values == (ALL,) and name not in known:
                     names = ", ".join(known) or "none with a list of values"

@@ -34,6 +34,7 @@ from bench_run.tune.races import Clock, Races
 from bench_run.tune.record import TuneResult
 from bench_run.tune.settings import Tuning, run_options
 from bench_run.worker.parent.pool import WorkerPool
+from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,12 +61,14 @@ def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> TuneR
         raise UsageError("no graph could be read: there is nothing to tune")
     check_references(outline.engines, options.timeout_s)
     check_cache(options.reference_cache)
-    pool = WorkerPool(options.timeout_s, {}, breakdown, options.fresh)
+    launcher = Launcher(options.fresh, options.timeout_s)
+    pool = WorkerPool(options.timeout_s, launcher, breakdown)
     try:
         return Stages(options, tuning, outline, pool).run(started, command)
     finally:
         pool.close()
         pool.kill()
+        launcher.close()
 
 
 def _check_places(options: Options, tuning: Tuning) -> None:

@@ -25,6 +25,7 @@ from bench_run.runner.planning import Planned, open_engines, outline_run, plan_r
 from bench_run.tune.choosing import Finalist, ratio
 from bench_run.tune.record import confirmed_cases, objective
 from bench_run.worker.parent.pool import WorkerPool
+from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,8 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
         energy=options.energy or record.settings.objective != "time",
     )
     outline = outline_run(options)
-    pool = WorkerPool(options.timeout_s, {}, fresh=options.fresh)
+    launcher = Launcher(options.fresh, options.timeout_s)
+    pool = WorkerPool(options.timeout_s, launcher)
     try:
         plain = plan_run(outline, open_engines(outline, pool), {})
         engines = record_engines(record, options)
@@ -108,6 +110,7 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     finally:
         pool.close()
         pool.kill()
+        launcher.close()
     return _results(record, pairs, document)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from bench_schema.document import Case, Checks, GraphId, Outcome, Validation, Work
@@ -44,7 +44,10 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Request(Generic[AnswerT]):
-    """Something to ask a worker; `AnswerT` is what it answers."""
+    """A request to a worker; `AnswerT` is the type of its answer."""
+
+    activity: ClassVar[str] = "listing"
+    """What the run does until the answer comes (`TimeBreakdown`)."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,8 @@ class RunCase(Request[Case]):
     """Run one case for one round. The answer is the case with that one round, or with the reason
     why there is none."""
 
+    activity = "building"
+
     case_id: str
     graph: AnyGraph
     graph_id: GraphId
@@ -194,6 +199,8 @@ class PlanBuilt:
 class BuildPlan(Request[PlanBuilt]):
     """Build the plan of a case, run and validate it, and keep it under a name."""
 
+    activity = "building"
+
     name: str
     run: RunCase
     twice: bool = True
@@ -203,6 +210,8 @@ class BuildPlan(Request[PlanBuilt]):
 @dataclass(frozen=True)
 class Repeat(Request[Validation]):
     """Run a kept plan once more: what all runs that were checked come to."""
+
+    activity = "racing"
 
     name: str
 
@@ -229,6 +238,8 @@ class PlanSamples:
 class SamplePlan(Request[PlanSamples]):
     """Take a few samples of a kept plan."""
 
+    activity = "racing"
+
     name: str
     budget: SamplingBudget
     energy: bool = False
@@ -238,6 +249,8 @@ class SamplePlan(Request[PlanSamples]):
 @dataclass(frozen=True)
 class Release(Request[None]):
     """Close kept plans."""
+
+    activity = "racing"
 
     names: tuple[str, ...]
 
@@ -277,6 +290,8 @@ class Choices(Request[tuple[Mapping[str, str], ...]]):
 class Attempt(Request[None]):
     """Prepare a graph and, with data, run it once."""
 
+    activity = "trying"
+
     graph: AnyGraph
     data: Data | None = None
     variant: Mapping[str, str] = field(default_factory=dict)
@@ -300,6 +315,8 @@ class Evaluate(Request[Evaluated]):
     folder in which references are kept across runs.
     """
 
+    activity = "reference"
+
     graph: AnyGraph
     data: Data
     folder: str
@@ -321,6 +338,8 @@ class Judged:
 class Judge(Request[Judged]):
     """Compare the outputs that a round of a case left in a file (`RunCase.outputs_file`)."""
 
+    activity = "validating"
+
     case_id: str
     graph: AnyGraph
     data: Data
@@ -331,6 +350,8 @@ class Judge(Request[Judged]):
 @dataclass(frozen=True)
 class Trace(Request[None]):
     """Run some iterations of a case under a tracer and leave their events in `folder`."""
+
+    activity = "tracing"
 
     case_id: str
     graph: AnyGraph
@@ -368,6 +389,8 @@ class Attacked:
 class Attack(Request[Attacked]):
     """Run a case on adversarial inputs, and compare the outputs."""
 
+    activity = "adversarial inputs"
+
     case_id: str
     graph: AnyGraph
     variant: Mapping[str, str]
@@ -378,6 +401,8 @@ class Attack(Request[Attacked]):
 @dataclass(frozen=True)
 class MeasureCeilings(Request[Ceilings]):
     """Measure what the engine's device can do at most."""
+
+    activity = "ceilings"
 
 
 # A case as one round leaves it: with one round, or with the reason why there is none.

@@ -74,7 +74,7 @@ class Setting:
         tuning = Tuning(space=asked.space, record=str(out / "every"), cache=asked.cache)
         plain = Options(graphs=asked.graphs, quiet=True, scale_batch=asked.batch)
         self.options = run_options(plain, tuning)
-        self.outline, self.pool = outline_run(self.options), WorkerPool(300.0, {})
+        self.outline, self.pool = outline_run(self.options), WorkerPool(300.0)
         stack.callback(self.pool.kill)
         specs = tuple(engine.spec.text for engine in self.outline.engines)
         engines = tuned_engines(self.options, asked.space, specs)

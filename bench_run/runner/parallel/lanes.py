@@ -134,7 +134,6 @@ class Lanes:
         left, again = len(own), list[CaseRun]()
         while left:
             item = done.get()
-            self._pool.end_ahead()  # every lane has its workers by now
             if isinstance(item, Future):
                 item.result()
                 left -= 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from bench_schema.codec import encode
-from bench_schema.document import Case, Outcome, Validation
+from bench_schema.document import Case, Outcome
 from bench_schema.errors import DocumentError
 from bench_schema.journal import read_value
 
@@ -20,41 +21,19 @@ from bench_run.errors import (
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.messages import (
     AnswerT,
-    Attack,
-    Attacked,
-    Attempt,
-    BuildPlan,
-    Choices,
     EngineOpened,
-    Evaluate,
-    Evaluated,
-    Judge,
-    Judged,
-    KnobValues,
-    MeasureCeilings,
     Open,
-    PlanBuilt,
-    Plans,
-    PlanSamples,
-    Release,
-    Repeat,
     Request,
     RunCase,
-    SamplePlan,
-    Trace,
-    Variants,
     case_of,
 )
-from bench_run.worker.parent.launcher import Launcher
 from bench_run.worker.parent.process import Worker
-from bench_run.worker.parent.start import Templates
+from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bench_run.engines.base import EngineFacts
-    from bench_run.graph.model import Graph
-    from bench_run.measure.ceilings import Ceilings
     from bench_run.plan.engines import PlannedEngine
     from bench_run.worker.parent.process import Turn
 
@@ -71,18 +50,13 @@ class WorkerPool:
     def __init__(
         self,
         timeout_s: float,
-        environments: Mapping[str, Mapping[str, str]],
-        breakdown: TimeBreakdown | None = None,
-        fresh: str = "exec",
         launcher: Launcher | None = None,
+        breakdown: TimeBreakdown | None = None,
     ) -> None:
-        """`fresh`: how workers start, see `Templates`; `launcher` is somebody else's, who
-        closes it."""
+        """`launcher` starts the workers and is closed by its owner; by default each worker starts
+        from nothing."""
         self._timeout_s = timeout_s
-        self._owns_launcher = launcher is None
-        if launcher is None:
-            launcher = Launcher(Templates(fresh, timeout_s, environments))
-        self._launcher = launcher
+        self._launcher = Launcher("exec", timeout_s) if launcher is None else launcher
         self.breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._workers: dict[str, Worker] = {}
         self._fresh: dict[str, PlannedEngine] = {}
@@ -98,17 +72,13 @@ class WorkerPool:
         return self.opened[engine.key].facts
 
     def open_side_by_side(self, engines: Sequence[PlannedEngine]) -> None:
-        """Open those that are not open yet at the same time. What cannot be opened is left out:
-        `facts` meets the error again."""
+        """Open those that are not open yet at the same time. An engine that cannot be opened is
+        left out: `facts` meets the error again."""
         closed = [engine for engine in engines if engine.key not in self.opened]
-        with self.breakdown.on("starting workers"):
-            # A process ends with the thread that started it: they are all started by this one.
-            workers = [(self._launch(e), e) for e in closed if not self._take_ahead(e)]
-            with ThreadPoolExecutor(len(workers) or 1) as threads:
-                openings = [threads.submit(self._opened, *pair) for pair in workers]
-            for (worker, engine), opening in zip(workers, openings, strict=True):
+        with self.breakdown.on("starting workers"), ThreadPoolExecutor() as threads:
+            for engine, opening in [(each, threads.submit(self._open, each)) for each in closed]:
                 if opening.exception() is None:
-                    self._enter(engine, worker, opening.result())
+                    self._enter(engine, *opening.result())
 
     def rename(self, engine: PlannedEngine, copy: PlannedEngine) -> None:
         """What opened an engine serves as its copy on the same device."""
@@ -127,26 +97,14 @@ class WorkerPool:
 
     def _start(self, engine: PlannedEngine) -> Worker:
         with self.breakdown.on("starting workers"):
-            if not self._take_ahead(engine):
-                worker = self._launch(engine)
-                self._enter(engine, worker, self._opened(worker, engine))
+            self._enter(engine, *self._open(engine))
             return self._workers[engine.key]
 
-    def _take_ahead(self, engine: PlannedEngine) -> bool:
-        """Whether a worker was there that had been started ahead."""
-        started = self._launcher.take_ahead(engine)
-        if started is not None:
-            self._enter(engine, *started)
-        return started is not None
-
-    def _launch(self, engine: PlannedEngine) -> Worker:
-        environment = self._launcher.environment(engine)
-        return Worker(environment, start=self._launcher.starter(engine))
-
-    def _opened(self, worker: Worker, engine: PlannedEngine) -> EngineOpened:
-        """In any thread."""
+    def _open(self, engine: PlannedEngine) -> tuple[Worker, EngineOpened]:
+        """A worker that has opened the engine. Thread-safe."""
+        worker = Worker(partial(self._launcher.start, engine))
         try:
-            return worker.ask(Open(engine.spec, engine.options), self._timeout_s)
+            return worker, worker.ask(Open(engine.spec, engine.options), self._timeout_s)
         except BenchRunError:
             worker.kill()
             raise
@@ -163,14 +121,6 @@ class WorkerPool:
         self._fresh[engine.key] = engine
         self.opened[engine.key] = opened
 
-    def start_ahead(self, engines: Sequence[PlannedEngine], count: int) -> None:
-        """Start so many workers of each engine that may be forked, before they are asked for."""
-        self._launcher.start_ahead(engines, count)
-
-    def end_ahead(self) -> None:
-        """End those that nobody asked for."""
-        self._launcher.end_ahead()
-
     @property
     def worker_start(self) -> Literal["exec", "fork"]:
         """How most workers start; waits until it is known."""
@@ -178,7 +128,7 @@ class WorkerPool:
 
     def beside(self, breakdown: TimeBreakdown) -> WorkerPool:
         """Another pool whose workers start as those of this one do; for another thread."""
-        pool = WorkerPool(self._timeout_s, {}, breakdown, launcher=self._launcher)
+        pool = WorkerPool(self._timeout_s, self._launcher, breakdown)
         pool._contents = self._contents
         return pool
 
@@ -189,88 +139,17 @@ class WorkerPool:
             worker.announce = other.breakdown.phase
             other._workers[engine.key] = worker
 
-    def variants(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """The engine's variants for a graph. Raises what stands in the way."""
-        return self._ask(engine, Variants(graph), "listing")
+    def runs(self, engine: PlannedEngine) -> bool:
+        """True if the engine has a worker."""
+        return engine.key in self._workers
 
-    def plans(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...] | None:
-        """The engine's plans for a graph, where it runs them beside its own choice; else None."""
-        return self._ask(engine, Plans(graph), "listing")
-
-    def choices(self, engine: PlannedEngine, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """What a person can choose from for a graph. Raises what stands in the way."""
-        return self._ask(engine, Choices(graph), "listing")
-
-    def knob_values(
-        self, engine: PlannedEngine, graph: Graph, variant: Mapping[str, str]
-    ) -> Mapping[str, tuple[str, ...]]:
-        """The values of the engine's knobs for a graph; empty where it lists none."""
-        return self._ask(engine, KnobValues(graph, variant), "listing")
-
-    def keep(self, engine: PlannedEngine, request: BuildPlan) -> PlanBuilt:
-        """Have a plan built and kept. Raises `WorkerError` where the worker is lost with it, and
-        with all that it kept."""
-        return self._ask(engine, request, "building", engine.build_timeout_s)
-
-    def repeat(self, engine: PlannedEngine, request: Repeat) -> Validation:
-        """What all checked runs of a kept plan come to, one more among them. Raises as `keep`
-        does."""
-        return self._ask(engine, request, "racing")
-
-    def sample(self, engine: PlannedEngine, request: SamplePlan) -> PlanSamples:
-        """Samples of a plan that is kept. Raises as `keep` does."""
-        return self._ask(engine, request, "racing")
-
-    def release(self, engine: PlannedEngine, request: Release) -> None:
-        """Close plans that are kept, where the worker is still there."""
-        if engine.key in self._workers:
-            self._ask(engine, request, "racing")
-
-    def attempt(self, engine: PlannedEngine, request: Attempt) -> None:
-        """Raises the error for which the engine does not take the graph."""
-        self._ask(engine, request, "trying")
-
-    def evaluate(self, engine: PlannedEngine, request: Evaluate) -> Evaluated:
-        """Have expected outputs stored. Raises what stands in the way."""
-        return self._ask(engine, request, "reference")
-
-    def judge(self, engine: PlannedEngine, request: Judge) -> Judged:
-        """What outputs are, compared by a worker of this engine, which did not compute them. Raises
-        what stands in the way."""
-        return self._ask(engine, request, "validating")
-
-    def trace(self, engine: PlannedEngine, request: Trace) -> BenchRunError | None:
-        """Have a case traced; why that did not work, else None."""
-        try:
-            self._ask(engine, request, "tracing")
-        except BenchRunError as error:
-            return error
-        return None
-
-    def attack(self, engine: PlannedEngine, request: Attack) -> Attacked:
-        """Outputs on adversarial inputs. Raises what stands in the way."""
-        return self._ask(engine, request, "adversarial inputs")
-
-    def ceilings(self, engine: PlannedEngine) -> Ceilings | None:
-        """What the engine's device can do at most, measured now; None where that did not work."""
-        try:
-            return self._ask(engine, MeasureCeilings(), "ceilings")
-        except BenchRunError:
-            return None
-
-    def _ask(
-        self,
-        engine: PlannedEngine,
-        request: Request[AnswerT],
-        activity: str,
-        build_timeout_s: float | None = None,
-    ) -> AnswerT:
-        """The answer of the engine's worker. Raises the error that it met, and `WorkerError` where
-        it is lost: the next request starts another one."""
+    def ask(self, engine: PlannedEngine, request: Request[AnswerT]) -> AnswerT:
+        """The answer of the engine's worker. Raises the error that the worker met, and
+        `WorkerError` if the worker is lost: the next request starts another one."""
         worker = self._worker(engine)
         try:
-            with self.breakdown.on(activity):
-                return worker.ask(request, self._timeout_s, build_timeout_s)
+            with self.breakdown.on(request.activity):
+                return worker.ask(request, self._timeout_s, engine.build_timeout_s)
         except WorkerError:
             self._forget(engine)
             raise
@@ -296,7 +175,7 @@ class WorkerPool:
             # It opened when the run began: now the device or the library is gone.
             return case_of(request, Outcome("failed", str(error), "import", error.detail))
         try:
-            with self.breakdown.on("building"):
+            with self.breakdown.on(request.activity):
                 case = worker.ask(request, self._timeout_s, engine.build_timeout_s, turn)
         except TemplateLostError:
             self._forget(engine)
@@ -338,5 +217,3 @@ class WorkerPool:
         for worker in list(self._workers.values()):
             worker.kill()
         self._workers.clear()
-        if self._owns_launcher:
-            self._launcher.close()

@@ -37,15 +37,15 @@ from bench_run.worker.messages import (
     Uncaught,
 )
 from bench_run.worker.parent.death import MemoryKills, describe_death, detail_of, thread_failure
-from bench_run.worker.parent.start import ForkedProcess, start_afresh
+from bench_run.worker.parent.start import ForkedProcess
 from bench_run.worker.wire import Pipe, WireError, decode_outgoing, encode_request, read_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse
-    from bench_run.worker.parent.start import Starter
+    from bench_run.worker.parent.start import ProcessHandle
 
 OUTPUT_TAIL_BYTES = 1 << 16
 GUARDIAN_S = 5.0
@@ -115,16 +115,15 @@ class Worker:
 
     def __init__(
         self,
-        environment: Mapping[str, str] | None = None,
+        start: Callable[[int, int], ProcessHandle],
         announce: Callable[[str, int], object] | None = None,
-        start: Starter = start_afresh,
     ) -> None:
-        """Start it. `environment` is added to ours (caches and plugin folders of one engine);
-        `announce` is called with every phase that the worker enters, and how many nanoseconds of
-        the one before went into checks."""
+        """`start` starts the process with its end of the pipe and of its output. `announce` is
+        called with every phase that the worker enters, and the nanoseconds of the one before that
+        went into checks."""
         ours, theirs = socket.socketpair()
         read_end, write_end = os.pipe()
-        self._process = start(environment or {}, theirs.fileno(), write_end)
+        self._process = start(theirs.fileno(), write_end)
         os.close(write_end)
         theirs.close()
         self._pipe, self._number = Pipe(ours), 0

@@ -1,10 +1,7 @@
-"""How a worker's process comes to be: started afresh, or forked from a template of its engine; and
-the environments and templates of a run's engines.
+"""The start of a worker's process: from nothing, or forked from a template of its engine.
 
-An engine's copies on several devices share both: what is imported does not depend on the device.
-Templates start in a thread of their own: a process ends with the thread that started it, and
-whoever needs the first worker may be done long before the others. Nothing that takes long is
-imported here, so that templates can import while the run does (`runner/early.py`).
+Nothing that takes long is imported here, so that templates can import while the run does
+(`runner/early.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +15,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from bench_schema.identity import without_device
 
@@ -55,28 +53,31 @@ class ProcessHandle(Protocol):
     def wait(self, timeout: float | None = None) -> int: ...
 
 
-class Starter(Protocol):
-    def __call__(self, environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
-        """A process that serves `pipe` and prints to `output`."""
+@cache
+def _starter(_pid: int) -> ThreadPoolExecutor:
+    """The thread that starts processes: the kernel ends them with it, and it lives as long as this
+    program. A fork of this program has one of its own."""
+    return ThreadPoolExecutor(1, "starter")
 
 
 def start_module(
     module: str, environment: Mapping[str, str], descriptor: int, output: int
 ) -> subprocess.Popen[bytes]:
     """A Python process in a session of its own that serves a descriptor and prints to `output`."""
-    return subprocess.Popen(  # noqa: S603 - our own module, no shell
-        [sys.executable, "-m", module, str(descriptor)],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        pass_fds=(descriptor,),
-        start_new_session=True,
-        env={**os.environ, **environment},
+    return (
+        _starter(os.getpid())
+        .submit(
+            subprocess.Popen,
+            [sys.executable, "-m", module, str(descriptor)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(descriptor,),
+            start_new_session=True,
+            env={**os.environ, **environment},
+        )
+        .result()
     )
-
-
-def start_afresh(environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
-    return start_module(WORKER, environment, pipe, output)
 
 
 class Template:
@@ -110,10 +111,9 @@ class Template:
                 self._fit = isinstance(message, Ready) and message.fit
             return self._fit
 
-    def start(self, environment: Mapping[str, str], pipe: int, output: int) -> ProcessHandle:
-        """A forked worker; a fresh one where the template is lost or unfit. `environment` is that
-        of the template."""
-        with self._lock, contextlib.suppress(OSError, ValueError):  # closed meanwhile
+    def fork(self, pipe: int, output: int) -> ProcessHandle | None:
+        """A forked worker; None if the template is lost or unfit."""
+        with self._lock, contextlib.suppress(OSError, ValueError):  # another thread closed it
             if self.fit:
                 socket.send_fds(self._control, [FORK], [pipe, output])
                 while (message := self._receive()) is not None:
@@ -121,7 +121,7 @@ class Template:
                         return ForkedProcess(message.pid, self)
                     self._note(message)
         self._fit = False
-        return start_afresh(environment, pipe, output)
+        return None
 
     def end_of(self, pid: int) -> int | None:
         """The exit code of a worker; None while it lives."""
@@ -201,62 +201,65 @@ def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
     return {**environment(engine.spec, engine.options), **threads}
 
 
-def family(engine: PlannedEngine) -> str:
-    """What copies of an engine on several devices have in common."""
-    return without_device(engine.key)
-
-
-class Templates:
-    """Environments and templates by family."""
+class Launcher:
+    """Starts the workers of a run. An engine's copies on several devices share environment and
+    template, because what is imported does not depend on the device. Thread-safe."""
 
     def __init__(
-        self, fresh: str, timeout_s: float, environments: Mapping[str, Mapping[str, str]]
+        self,
+        fresh: str,
+        timeout_s: float,
+        environments: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """`timeout_s`: how long a template may take to import, and to fork, and a worker to open
-        its engine. `fresh`: ``exec`` starts each worker afresh; ``fork`` forks those of engines
-        that allow it from a template, which is kept until `close`. `environments`: more variables,
-        by an engine's key."""
-        self._fresh, self.timeout_s = fresh, timeout_s
-        self._given, self._environments = environments, dict[str, "Mapping[str, str]"]()
+        """`fresh`: ``exec`` starts each worker from nothing; ``fork`` forks those of engines that
+        allow it. `timeout_s`: limit for the imports of a template, and for a fork. `environments`:
+        more variables, by engine key."""
+        self._fresh, self._timeout_s = fresh, timeout_s
+        self._given, self._environments = environments or {}, dict[str, "Mapping[str, str]"]()
         self._templates: dict[str, Template] = {}
         self._lock = threading.Lock()
-        self._starting = ThreadPoolExecutor(1)
 
     def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
-        """Asked for once: cache folders that it names serve every round."""
-        name = family(engine)
+        """Variables of the engine's workers, the same in each round."""
+        name = without_device(engine.key)
         with self._lock:
             if name not in self._environments:
                 given = self._given.get(engine.key, {})
                 self._environments[name] = {**own_environment(engine), **given}
             return self._environments[name]
 
-    def are_used_by(self, engine: PlannedEngine) -> bool:
-        """Whether its workers may be forked."""
+    def forks(self, engine: PlannedEngine) -> bool:
+        """True if the engine's workers may be forked."""
         module = engine_module(engine.spec.name)
         return self._fresh == "fork" and module.ABILITIES.preload is not None
 
-    def started(self, engine: PlannedEngine) -> Template | None:
-        """The engine's template, where there is one already."""
-        return self._templates.get(family(engine))
-
-    def start(self, engine: PlannedEngine) -> Template:
-        """The engine's template; it is started where there is none."""
-        name, environment = family(engine), self.environment(engine)
+    def preload(self, engine: PlannedEngine) -> Template | None:
+        """Start the engine's template; None if it started before, or its workers do not fork."""
+        name, environment = without_device(engine.key), self.environment(engine)
         with self._lock:
-            if name not in self._templates:
-                starting = self._starting.submit(
-                    Template, engine.spec.text, environment, self.timeout_s
-                )
-                self._templates[name] = starting.result()
-            return self._templates[name]
+            if not self.forks(engine) or name in self._templates:
+                return None
+            template = Template(engine.spec.text, environment, self._timeout_s)
+            self._templates[name] = template
+            return template
+
+    def start(self, engine: PlannedEngine, pipe: int, output: int) -> ProcessHandle:
+        """A worker that serves `pipe` and prints to `output`. The first one starts from nothing
+        while its template imports."""
+        name = without_device(engine.key)
+        if self.preload(engine) is None and name in self._templates:
+            forked = self._templates[name].fork(pipe, output)
+            if forked is not None:
+                return forked
+        return start_module(WORKER, self.environment(engine), pipe, output)
 
     @property
-    def some_fit(self) -> bool:
-        """Waits until it is known."""
-        return any(template.fit for template in self._templates.values())
+    def worker_start(self) -> Literal["exec", "fork"]:
+        """The way in which most workers start; waits for the templates."""
+        return "fork" if any(template.fit for template in self._templates.values()) else "exec"
 
     def close(self) -> None:
+        """End the templates."""
         with self._lock:
             for template in self._templates.values():
                 template.close()

@@ -23,6 +23,7 @@ from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
 from bench_run.plan.engines import PlannedEngine
+from bench_run.worker.messages import Variants
 from bench_run.worker.parent.pool import WorkerPool
 from tests.support import child_pids, graph_json
 
@@ -245,14 +246,14 @@ def cache_folder(pool, side):
     """Of a fresh process, as the system knows its environment."""
     pool.keep_fresh([])
     others = child_pids()
-    pool.variants(side, make_graphs("add: dims=4x8")[0])
+    pool.ask(side, Variants(make_graphs("add: dims=4x8")[0]))
     (pid,) = child_pids() - others
     return psutil.Process(pid).environ()["HIPDNN_CACHE_DIR"]
 
 
 def test_a_sides_caches_serve_all_of_its_rounds_and_nobody_elses(fresh_workers, release, tmp_path):
     release()
-    spec, pool = parse_spec(write_plugin(tmp_path / "same")), WorkerPool(30.0, {})
+    spec, pool = parse_spec(write_plugin(tmp_path / "same")), WorkerPool(30.0)
     sides = [PlannedEngine(key, spec, EngineOptions(), "none") for key in ("A", "B")]
     first, again, other = (cache_folder(pool, sides[index]) for index in (0, 0, 1))
     pool.close()

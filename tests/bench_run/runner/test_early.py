@@ -10,7 +10,7 @@ import pytest
 
 from bench_run.cli import main
 from bench_run.options import Options
-from bench_run.runner.early import early_templates
+from bench_run.runner.early import early_launcher
 from bench_run.worker.parent import start
 from tests.support import child_pids
 
@@ -54,7 +54,7 @@ def test_what_is_wrong_with_a_run_ends_the_templates(made, tmp_path, capsys):
 
 
 def test_an_engine_that_does_not_exist_is_left_to_who_plans_the_run(made):
-    with early_templates(Options(graphs=("x",), engine=("nonsense",))):
+    with early_launcher(Options(graphs=("x",), engine=("nonsense",))):
         assert made == []
 
 

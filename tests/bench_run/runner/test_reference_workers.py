@@ -42,7 +42,7 @@ def tasks(folder, count, spec="add: dims=4x8"):
 
 def evaluate(helpers, tasks):
     """What each of them raises, or None, computed side by side."""
-    asked = [helpers.submit(lambda pool, task=task: pool.evaluate(*task)) for task in tasks]
+    asked = [helpers.submit(lambda pool, task=task: pool.ask(*task)) for task in tasks]
     return [future.exception() for future in asked]
 
 
@@ -81,7 +81,7 @@ def test_what_goes_wrong_costs_its_own_task(three, tmp_path):
 
 def test_closing_does_not_wait_for_what_they_do(three, tmp_path):
     long = tasks(tmp_path, 4, "matmul: m=8192 n=8192 k=8192")
-    asked = [three.submit(lambda pool, task=task: pool.evaluate(*task)) for task in long]
+    asked = [three.submit(lambda pool, task=task: pool.ask(*task)) for task in long]
     time.sleep(0.2)
     three.close()
     *begun, waiting = asked

@@ -16,6 +16,7 @@ from bench_run.options import Options
 from bench_run.plan.engines import plan_engines
 from bench_run.runner.rounds import budget, shuffle_cases
 from bench_run.runner.stopping import CaseState, RoundSamples
+from bench_run.worker.messages import Variants
 from bench_run.worker.parent import pool
 from bench_run.worker.parent.process import Worker
 from tests.support import child_pids
@@ -135,17 +136,17 @@ def test_the_process_that_opened_the_engine_serves_the_first_round(small_graph, 
 
 def test_a_process_that_did_more_than_open_serves_no_round(fresh_workers):
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
-    several, others = pool.WorkerPool(10.0, {}), child_pids()
+    several, others = pool.WorkerPool(10.0), child_pids()
     several.facts(engine)
     assert 1 == len(child_pids() - others)
-    several.variants(engine, make_graphs("add: dims=4x4")[0])
+    several.ask(engine, Variants(make_graphs("add: dims=4x4")[0]))
     several.keep_fresh([engine])
     assert set() == child_pids() - others
 
 
 def test_a_process_of_an_engine_with_other_options_serves_no_round(fresh_workers):
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
-    several, others = pool.WorkerPool(10.0, {}), child_pids()
+    several, others = pool.WorkerPool(10.0), child_pids()
     several.facts(engine)
     assert 1 == len(child_pids() - others)
     several.keep_fresh([replace(engine, options=replace(engine.options, device=1))])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from bench_run.tensors.data import Data
 from bench_run.worker.main import HANDLERS, EngineServer, answer
 from bench_run.worker.messages import Attempt, Choices, Evaluate, Open, Request, Variants
 from bench_run.worker.parent.process import Worker
+from bench_run.worker.parent.start import WORKER, start_module
 
 GRAPH = make_graphs("add: dims=4x8")[0]
 NUMPY = Open(EngineSpec("numpy", "numpy"), EngineOptions())
@@ -20,7 +22,7 @@ NUMPY = Open(EngineSpec("numpy", "numpy"), EngineOptions())
 
 @pytest.fixture
 def worker():
-    worker = Worker()
+    worker = Worker(partial(start_module, WORKER, {}))
     worker.ask(NUMPY, 60.0)
     yield worker
     worker.close()

@@ -66,7 +66,7 @@ def worker_ends():
 
 def test_the_end_of_a_forked_worker_is_told_with_its_signal(template, worker_ends):
     _, pipe, output = worker_ends
-    process = template.start({}, pipe, output)
+    process = template.fork(pipe, output)
     assert None is process.poll()
     os.kill(process.pid, signal.SIGSEGV)
     assert -signal.SIGSEGV == process.wait(10)
@@ -74,24 +74,21 @@ def test_the_end_of_a_forked_worker_is_told_with_its_signal(template, worker_end
 
 def test_a_forked_worker_leads_a_group_of_its_own(template, worker_ends):
     _, pipe, output = worker_ends
-    process = template.start({}, pipe, output)
+    process = template.fork(pipe, output)
     assert process.pid == os.getpgid(process.pid)
 
 
-def test_where_the_template_is_lost_workers_are_started_afresh(template, worker_ends):
+def test_a_lost_template_forks_no_worker(template, worker_ends):
     _, pipe, output = worker_ends
     assert template.fit
     template._process.kill()
     template._process.wait()
-    process = template.start({}, pipe, output)
-    assert os.getpid() == psutil.Process(process.pid).ppid()
-    process.kill()
-    process.wait()
+    assert template.fork(pipe, output) is None
 
 
 def test_the_workers_of_a_lost_template_are_lost_too(template, worker_ends):
     _, pipe, output = worker_ends
-    process = template.start({}, pipe, output)
+    process = template.fork(pipe, output)
     template._process.kill()
     assert -signal.SIGKILL == process.wait(10)
 
