@@ -23,6 +23,7 @@ from bench_schema.units import is_too_noisy
 from bench_run.engines import KERNEL
 from bench_run.engines.base import FORKED
 from bench_run.errors import BenchRunError, UsageError
+from bench_run.options import Validation, grouped
 from bench_run.report.console import change_cells
 from bench_run.runner.benchmark import run_planned
 from bench_run.runner.planning import outline_run, plan_opened
@@ -227,7 +228,7 @@ class Runs:
             planned = plan_opened(self._options, outline, pool)
             if self._references is None:
                 engines: dict[str, PlannedEngine] = {e.key: e for e in planned.engines}
-                self._references = KeptReferences(self._options, engines)
+                self._references = KeptReferences(grouped(Validation, self._options), engines)
             return run_planned(self._options, planned, pool, references=self._references)
         finally:
             pool.close()

@@ -148,7 +148,7 @@ def run_shards(options: Options, command: Sequence[str], places: Sequence[Place]
         try:
             driver.run()
         except KeyboardInterrupt:
-            talk.say(interrupted(options))
+            talk.say(interrupted(options.output))
         found = [path for part in parts for path in (part, journal_path(part)) if path.exists()]
         if not found:
             raise BenchRunError(next(iter(driver.errors), "nothing was measured"))

@@ -2,10 +2,22 @@
 
 from bench_schema.settings import as_dataclass
 
+from bench_run.options.groups import Output, Sampling, Validation, grouped
 from bench_run.options.read import checked, read_options, read_tune_options
 from bench_run.settings import STDOUT, Options, Spellings, TuneOptions
 
-__all__ = ["STDOUT", "Options", "TuneOptions", "checked", "read_options", "read_tune_options"]
+__all__ = [
+    "STDOUT",
+    "Options",
+    "Output",
+    "Sampling",
+    "TuneOptions",
+    "Validation",
+    "checked",
+    "grouped",
+    "read_options",
+    "read_tune_options",
+]
 
 for rows in (Options, Spellings, TuneOptions):
     as_dataclass(rows)

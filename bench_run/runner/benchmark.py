@@ -15,18 +15,21 @@ from bench_schema.settings import RecordedSettings, rows_of
 
 from bench_run.errors import BenchRunError, IncompleteRunError, OutputError, UsageError
 from bench_run.files import refuse_foreign_graphs
+from bench_run.machine.device_lock import DeviceLock
 from bench_run.machine.devices import device_names, devices, refuse_busy, users_of
 from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.options import Output, Sampling, Validation, grouped
 from bench_run.profilers import ncu
 from bench_run.progress import Progress
 from bench_run.runner.extra_passes import extra_passes
 from bench_run.runner.output import FINISHED, Record, check_destinations, interrupted, now
+from bench_run.runner.parallel.gate import DeviceGate
 from bench_run.runner.parallel.sharing import ALONE, Sharing, share_devices
 from bench_run.runner.places import OWN_KIND, check_run_places
 from bench_run.runner.planning import outline_run, plan_opened
-from bench_run.runner.references import check_cache, check_references
+from bench_run.runner.references import ReferenceStore, check_cache, check_references
 from bench_run.runner.rounds import Rounds
 from bench_run.runner.stopping import Referee, check_until_decided, until_decided
 from bench_run.text import plain_text
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
-    from bench_run.runner.references import ReferenceStore
     from bench_run.runner.stopping import Rule
 
 try:
@@ -130,8 +132,23 @@ def run_planned(
             rule = partial(
                 until_decided, referee=referee, fewest=options.rounds, most=options.max_rounds
             )
+        gate = DeviceGate(DeviceLock(opened.sharing.devices, tell=progress.say))
+        references = references or ReferenceStore(
+            grouped(Validation, options),
+            {engine.key: engine for engine in planned.engines},
+            pool.breakdown,
+            touching=gate.touching,
+        )
         rounds = Rounds(
-            options, planned.cases, record.add, progress, pool, opened.sharing, references, rule
+            grouped(Sampling, options),
+            planned.cases,
+            record.add,
+            progress,
+            pool,
+            references,
+            gate,
+            opened.sharing,
+            rule,
         )
         for note in dict.fromkeys((*planned.notes, *opened.notes, *record.notes)):
             progress.say(f"note: {note}")
@@ -140,12 +157,12 @@ def run_planned(
             record.add(case)
         try:
             rounds.run()
-            unwritten = extra_passes(options, rounds, record.add, progress)
+            unwritten = extra_passes(grouped(Output, options), rounds, record.add, progress)
         except UsageError:  # what ``--until`` asks for cannot be compared
             record.finish(order, complete=True)
             raise
         except KeyboardInterrupt:
-            progress.say(interrupted(options))
+            progress.say(interrupted(options.output))
             return record.finish(order, complete=False)
         for note in rounds.notes:
             progress.say(f"note: {note}")
@@ -197,7 +214,9 @@ def describe_engines(
         for engine in engines
     )
     timer = min(clocks, default="host")
-    sharing = share_devices(options, {key: fact.device for key, fact in facts.items()})
+    sharing = share_devices(
+        grouped(Sampling, options), {key: fact.device for key, fact in facts.items()}
+    )
     notes = tuple(note for opened in pool.opened.values() for note in opened.notes)
     return OpenedEngines(rows, timer, used, pool.worker_start, sharing, notes)
 

@@ -21,27 +21,27 @@ from bench_run.worker.parent.start import own_environment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench_run.options import Options
+    from bench_run.options import Output
     from bench_run.plan.cases import PlannedCase
     from bench_run.progress import Progress
     from bench_run.runner.rounds import Rounds
 
 
 def extra_passes(
-    options: Options, rounds: Rounds, save: Callable[[Case], None], progress: Progress
+    output: Output, rounds: Rounds, save: Callable[[Case], None], progress: Progress
 ) -> tuple[str, ...]:
     """The passes that were asked for, over the cases that completed. What cannot be had costs a
     line, never the run; gives what could not be written."""
     unwritten: list[str] = []
-    if options.trace is not None:
+    if output.trace is not None:
         try:
-            _trace(options.trace, options.timeout_s, rounds, progress)
+            _trace(output.trace, output.timeout_s, rounds, progress)
         except OutputError as error:
             unwritten.append(f"--trace: {error}")
-    if options.adversarial:
-        _attack(options.timeout_s, rounds, save, progress)
-    if options.counters is not None:
-        _count(options.counters, options.timeout_s, rounds, save, progress)
+    if output.adversarial:
+        _attack(output.timeout_s, rounds, save, progress)
+    if output.counters is not None:
+        _count(output.counters, output.timeout_s, rounds, save, progress)
     return tuple(unwritten)
 
 

@@ -189,9 +189,9 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def interrupted(options: Options) -> str:
+def interrupted(output: str | None) -> str:
     """What is said at Ctrl-C."""
-    if options.output in (None, STDOUT):
+    if output in (None, STDOUT):
         return "interrupted: this is what was measured; only a run with -o FILE can be continued"
     return "interrupted: finished rounds are saved; continue with --resume"
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case
 
-    from bench_run.options import Options
+    from bench_run.options import Validation as Settings
     from bench_run.plan.cases import PlannedGraph
     from bench_run.worker.messages import RunCase
 
@@ -258,20 +258,20 @@ class ReferenceStore:
 
     def __init__(
         self,
-        options: Options,
+        settings: Settings,
         engines: Mapping[str, PlannedEngine],
         breakdown: TimeBreakdown | None = None,
         helpers: Helpers | None = None,
         touching: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """`touching`: held while an engine of a run computes, which may need the device."""
-        self._options = options
+        self._chosen = settings
         self._engines = engines
         self._breakdown = TimeBreakdown() if breakdown is None else breakdown
-        self._helpers = Helpers(options.timeout_s) if helpers is None else helpers
-        self._one = Helpers(options.timeout_s, cores=1)
+        self._helpers = Helpers(settings.timeout_s) if helpers is None else helpers
+        self._one = Helpers(settings.timeout_s, cores=1)
         """For engines that compute references: each has one process."""
-        self._judges = Helpers(options.timeout_s)
+        self._judges = Helpers(settings.timeout_s)
         self._scratch = Scratch()
         self._inputs = Spool(self._scratch.folder("inputs"))
         self._outputs = Spool(self._scratch.folder("outputs"))
@@ -287,7 +287,7 @@ class ReferenceStore:
         """What failed, beside graphs that a reference does not support, each sentence once."""
         self.notes: dict[str, None] = {}
         """What else is to be told, each sentence once."""
-        self._kept = cache_folder(options.reference_cache)
+        self._kept = cache_folder(settings.reference_cache)
         self._upcoming: dict[Key, PlannedGraph] = {}
         self._order: list[Key] = []
         """Of what is upcoming, and where each of it stands there."""
@@ -298,12 +298,17 @@ class ReferenceStore:
         """What the helpers did while nobody waited for all of them."""
         return self._helpers.times if self._ahead else []
 
+    @property
+    def is_strict(self) -> bool:
+        """True if the process that computed outputs does not compare them."""
+        return self._chosen.strict
+
     def data(self, graph: PlannedGraph) -> Data:
         """Where the inputs of a graph come from."""
         golden = self._golden(graph)
         return Data(
-            seed=self._options.seed,
-            init=(*graph.loaded.init, *self._options.init),
+            seed=self._chosen.seed,
+            init=(*graph.loaded.init, *self._chosen.init),
             golden=golden,
             graph_path=graph.loaded.path,
             cache=None if golden is not None else self._cache_file(graph),
@@ -321,12 +326,12 @@ class ReferenceStore:
 
     def _golden(self, graph: PlannedGraph) -> str | None:
         """Folder of the graph's golden tensors: the one asked for, else the one beside it."""
-        if self._options.write_golden is not None:
+        if self._chosen.write_golden is not None:
             return None
-        if self._options.golden is not None:
+        if self._chosen.golden is not None:
             from bench_run.tensors.golden import find_golden
 
-            folder = self._options.golden
+            folder = self._chosen.golden
             return folder if find_golden(graph.id.path, folder) is not None else None
         return None if graph.loaded.golden is None else str(graph.loaded.golden)
 
@@ -387,20 +392,20 @@ class ReferenceStore:
     def _settings(
         self, graph: PlannedGraph, reference: str, math: str | None
     ) -> ValidationSettings:
-        options = self._options
+        chosen = self._chosen
         from bench_run.validate.tolerance import sidecar_of
 
         sidecar = sidecar_of(graph.id.path)
         return ValidationSettings(
             reference=reference,
             expected=None,
-            policy=options.tolerance,
-            rtol=options.rtol,
-            atol=options.atol,
-            mismatches=options.mismatches,
-            budget_s=options.check_budget_s,
-            save_outputs=options.save_outputs,
-            math=options.math if math is None else math,
+            policy=chosen.tolerance,
+            rtol=chosen.rtol,
+            atol=chosen.atol,
+            mismatches=chosen.mismatches,
+            budget_s=chosen.check_budget_s,
+            save_outputs=chosen.save_outputs,
+            math=chosen.math if math is None else math,
             # a pair's path may be longer than any name: `Path.is_file` would raise
             sidecar=str(sidecar) if os.path.isfile(sidecar) else None,
         )
@@ -503,7 +508,7 @@ class ReferenceStore:
             folder=str(self._outputs.folder / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
             engine=reference not in OWN,
             kept=self._kept,
-            write_golden=self._options.write_golden,
+            write_golden=self._chosen.write_golden,
             stem=Path(graph.id.path).stem,
         )
         problem: BenchRunError | None = None

@@ -19,23 +19,22 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import Case, Outcome, Surroundings
 
-from bench_run.machine.device_lock import DeviceLock
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.memory import MemoryBytes, case_need, free_memory, lack_of_memory
-from bench_run.runner.parallel.gate import CaseRun, DeviceGate
+from bench_run.runner.parallel.gate import CaseRun
 from bench_run.runner.parallel.lanes import Lanes, turn_of
 from bench_run.runner.parallel.sharing import ALONE, Sharing, room_here
-from bench_run.runner.references import ReferenceStore
 from bench_run.runner.stopping import CaseState, until_precise
 from bench_run.worker.messages import RunCase, case_of
 from bench_run.worker.parent.process import GATE_PHASE
 
 if TYPE_CHECKING:
-    from bench_run.options import Options
+    from bench_run.options import Sampling
     from bench_run.plan.cases import PlannedCase
     from bench_run.plan.engines import PlannedEngine
     from bench_run.progress import Progress
-    from bench_run.runner.parallel.gate import CaseTurn
+    from bench_run.runner.parallel.gate import CaseTurn, DeviceGate
+    from bench_run.runner.references import ReferenceStore
     from bench_run.runner.stopping import Rule
     from bench_run.tensors.data import Data
     from bench_run.validate.settings import ValidationSettings
@@ -83,31 +82,27 @@ class Rounds:
 
     def __init__(
         self,
-        options: Options,
+        sampling: Sampling,
         cases: Sequence[PlannedCase],
         save: Save,
         progress: Progress,
         pool: WorkerPool,
+        references: ReferenceStore,
+        gate: DeviceGate,
         sharing: Sharing = ALONE,
-        references: ReferenceStore | None = None,
         rule: Rule | None = None,
     ) -> None:
-        """`sharing`: the devices on which rounds are prepared side by side. `references` are closed
-        when the rounds are over; without them there are new ones. `rule` gives some cases more
-        rounds than the options say."""
-        self._options = options
+        """`sharing`: the devices on which rounds are prepared at the same time. `references` are
+        closed when the rounds are over. `rule` gives some cases more rounds than `sampling`
+        says."""
+        self._sampling = sampling
         self._rule = rule
         self._save = save
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
-        engines = {case.engine.key: case.engine for case in cases}
-        devices = sharing.devices
-        self._gate = DeviceGate(DeviceLock(devices, tell=progress.say))
-        if self._gate.problem is not None:
-            progress.say(f"note: {self._gate.problem}: other runs on the device are not kept away")
-        self._references = references or ReferenceStore(
-            options, engines, pool.breakdown, touching=self._gate.touching
-        )
+        self._gate, self._references, devices = gate, references, sharing.devices
+        if gate.problem is not None:
+            progress.say(f"note: {gate.problem}: other runs on the device are not kept away")
         self._shares = bool(devices)
         self._side_by_side = False
         self._free: dict[str, MemoryBytes] = {}
@@ -142,10 +137,10 @@ class Rounds:
     def run(self) -> None:
         """All rounds; then more where a rule adds some."""
         try:
-            fewest, most = self._options.rounds, self._options.max_rounds
+            fewest, most = self._sampling.rounds, self._sampling.max_rounds
             self.measure(fewest, self.completed())
-            if self._options.precision_ratio is not None:
-                until_precise(self, self._options.precision_ratio, fewest, most)
+            if self._sampling.precision_ratio is not None:
+                until_precise(self, self._sampling.precision_ratio, fewest, most)
             if self._rule is not None:
                 self._rule(self, self._progress)
             if self._shares and self._lanes.are_side_by_side(fewest):
@@ -170,7 +165,7 @@ class Rounds:
                 index: [s.case for s in states if s.ended is None and index not in s.measured]
                 for index in range(count)
             }
-            beyond = (len(d) for index, d in due.items() if again or index >= self._options.rounds)
+            beyond = (len(d) for index, d in due.items() if again or index >= self._sampling.rounds)
             self._progress.more(sum(beyond))
             self._rounds_at_once(due)
 
@@ -183,7 +178,7 @@ class Rounds:
         rounds = []
         for index, cases in due.items():
             if cases:
-                order = enumerate(shuffle_cases(cases, self._options.seed, index))
+                order = enumerate(shuffle_cases(cases, self._sampling.seed, index))
                 rounds.append([CaseRun(case, index, position) for position, case in order])
         self._side_by_side = self._lanes.are_side_by_side(len(rounds))
         if not self._side_by_side:
@@ -198,7 +193,7 @@ class Rounds:
         self._free = {}
         for case_runs in rounds:
             index = case_runs[0].index
-            self._progress.round(index, max(self._options.rounds, index + 1), len(case_runs))
+            self._progress.round(index, max(self._sampling.rounds, index + 1), len(case_runs))
         self._references.announce(
             (case_run.case.graph, case_run.case.engine.reference)
             for case_run in sorted(
@@ -242,14 +237,14 @@ class Rounds:
                 case,
                 store,
                 settings_now(case.graph, reference, math),
-                budget(self._options, case_run.index),
+                budget(self._sampling, case_run.index),
                 (case_run.index, case_run.position),
             ),
-            energy=self._options.energy,
+            energy=self._sampling.energy,
             no_gate=self.states[case.id].no_gate,
             shares_device=self._shares,
         )
-        if self._options.strict and request.validation_settings.wanted:
+        if store.is_strict and request.validation_settings.wanted:
             # Its worker does not learn where the expected outputs lie.
             hidden = replace(request.validation_settings, expected=None, pending=True)
             path = store.outputs_file()
@@ -263,7 +258,7 @@ class Rounds:
         if request.outputs_file is not None:
             settings = store.validation_settings(case.graph, reference, math)
             result = store.judge(result, request, settings)
-        return with_companions(result, self._options.companions)
+        return with_companions(result, self._sampling.companions)
 
 
 def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:
@@ -293,22 +288,22 @@ SHARE_OF_TIMEOUT = 0.25
 """Share of the timeout that a pass of samples takes at most."""
 
 
-def budget(options: Options, index: int) -> SamplingBudget:
+def budget(sampling: Sampling, index: int) -> SamplingBudget:
     """This round's share of the iterations and of the time."""
-    rounds = options.rounds
-    share, rest = divmod(options.iterations, rounds)
-    minimum, maximum = options.min_time_s, options.max_time_s
+    rounds = sampling.rounds
+    share, rest = divmod(sampling.iterations, rounds)
+    minimum, maximum = sampling.min_time_s, sampling.max_time_s
     # Two passes and the warm-up have to end before --timeout does.
-    longest_s = options.timeout_s * SHARE_OF_TIMEOUT
+    longest_s = sampling.timeout_s * SHARE_OF_TIMEOUT
     pass_s = min(longest_s, math.inf if maximum is None else maximum / rounds)
     return SamplingBudget(
-        warmup=options.warmup,
+        warmup=sampling.warmup,
         iterations=share + (1 if index < rest else 0),
         min_time_ns=0 if minimum is None else round(minimum / rounds * 1e9),
         max_time_ns=round(pass_s * 1e9),
         longest_ns=round(longest_s * 1e9),
-        executions=options.executions,
-        rest_s=REST_S if options.duty == "cool" else 0.0,
+        executions=sampling.executions,
+        rest_s=REST_S if sampling.duty == "cool" else 0.0,
     )
 
 

@@ -15,6 +15,7 @@ from bench_schema.document import Case, Outcome
 from bench_run.errors import BenchRunError, WorkerError
 from bench_run.measure.loop import BUSY_BLOCK_NS, REST_S, SamplingBudget
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.options import Sampling, grouped
 from bench_run.runner.memory import case_need, free_memory, lack_of_memory
 from bench_run.runner.parallel.sharing import likely_lanes
 from bench_run.runner.rounds import request_of
@@ -371,7 +372,9 @@ def side_by_side(options: Options, devices: Sequence[str], engines: int, graphs:
     """How many graphs are built at a time. On a processor nothing happens beside anything."""
     if "cpu" in devices or not devices:
         return 1
-    return max(1, min(MOST, graphs, likely_lanes(options, max(1, engines))))
+    return max(
+        1, min(MOST, graphs, likely_lanes(grouped(Sampling, options), devices[0], max(1, engines)))
+    )
 
 
 class Bench(Generic[PlaceT]):

@@ -18,6 +18,7 @@ from bench_schema.places import Place, check_places, journaled, refuse_replacing
 from bench_run.errors import OutputError, UsageError
 from bench_run.files import writing
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.options import Validation, grouped
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import VERSION, run_planned
 from bench_run.runner.output import check_destinations, now
@@ -117,7 +118,7 @@ class Stages:
                 "energy is not counted"
             )
         known = {engine.key: engine for engine in (default, *engines)}
-        references = ReferenceStore(self._options, known, self._pool.breakdown)
+        references = ReferenceStore(grouped(Validation, self._options), known, self._pool.breakdown)
         journal = TuneJournal(
             self._tuning.record,
             self._head(specs),

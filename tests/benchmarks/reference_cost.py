@@ -23,7 +23,7 @@ from pathlib import Path
 
 from docopt import docopt
 
-from bench_run.options import Options
+from bench_run.options import Options, Validation, grouped
 from bench_run.plan.cases import PlannedGraph, plan_graph
 from bench_run.plan.load import gather
 from bench_run.runner.references import Helpers, ReferenceStore
@@ -40,7 +40,9 @@ def timed(graphs: list[PlannedGraph], cache: str, cores: int | None) -> tuple[fl
     """Wall seconds, processor seconds, and where the outputs came from."""
     used = children_s()
     options = Options(reference_cache=cache)
-    store = ReferenceStore(options, {}, helpers=Helpers(options.timeout_s, cores))
+    store = ReferenceStore(
+        grouped(Validation, options), {}, helpers=Helpers(options.timeout_s, cores)
+    )
     begin = time.monotonic()
     try:
         store.announce((graph, "numpy") for graph in graphs)

@@ -31,7 +31,7 @@ from bench_schema.tuning import Limits
 from docopt import docopt
 
 from bench_run.machine.device_lock import DeviceLock
-from bench_run.options import Options
+from bench_run.options import Options, Validation, grouped
 from bench_run.runner.planning import outline_run
 from bench_run.runner.references import ReferenceStore
 from bench_run.tune.building import Effort, Means, Session, fates_of
@@ -78,7 +78,9 @@ class Setting:
         stack.callback(self.pool.kill)
         specs = tuple(engine.spec.text for engine in self.outline.engines)
         engines = tuned_engines(self.options, asked.space, specs)
-        self.references = ReferenceStore(self.options, {e.key: e for e in engines})
+        self.references = ReferenceStore(
+            grouped(Validation, self.options), {e.key: e for e in engines}
+        )
         stack.callback(self.references.close)
         self.references.announce((graph, "auto") for graph in self.outline.graphs)
         space = replace(asked.space, engines=specs)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bench_run.graph.model import Graph, Tensor
-    from bench_run.options import Options
+    from bench_run.options import Sampling
 
 
 CORES_SHARE = 0.625
@@ -50,17 +50,17 @@ class Sharing:
 ALONE = Sharing(1, ())
 
 
-def share_devices(options: Options, by_engine: Mapping[str, str]) -> Sharing:
+def share_devices(sampling: Sampling, by_engine: Mapping[str, str]) -> Sharing:
     """`by_engine`: the device of each. On a processor nothing may happen during a measurement."""
     devices = list(by_engine.values())
     accelerators = tuple(sorted(set(devices) - {"cpu"}))
     if "cpu" in devices or not accelerators:
-        if options.prepare is not None:
+        if sampling.prepare is not None:
             raise UsageError("--prepare: rounds on a processor are never prepared side by side")
         return Sharing(1, accelerators)
-    lanes = options.prepare
+    lanes = sampling.prepare
     if lanes is None:
-        lanes = _most_lanes(options.rounds, len(devices))
+        lanes = _most_lanes(sampling.rounds, len(devices))
         for device in accelerators:
             free = free_memory_bytes(device)
             if free is not None:
@@ -69,14 +69,13 @@ def share_devices(options: Options, by_engine: Mapping[str, str]) -> Sharing:
     return Sharing(lanes, accelerators)
 
 
-def likely_lanes(options: Options, engines: int) -> int:
+def likely_lanes(sampling: Sampling, device: str, engines: int) -> int:
     """How many workers of each of so many engines will prepare side by side, if these are on
     accelerators."""
-    if options.rounds < 2:
+    if sampling.rounds < 2:
         return 1
-    most = options.prepare or _most_lanes(options.rounds, engines)
-    first = options.devices[0] if options.devices else 0
-    free = free_memory_bytes(str(first))
+    most = sampling.prepare or _most_lanes(sampling.rounds, engines)
+    free = free_memory_bytes(device)
     return most if free is None else max(1, min(most, free // (DEVICE_BYTES_EACH * engines)))
 
 

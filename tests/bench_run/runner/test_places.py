@@ -206,7 +206,7 @@ def test_the_check_of_places_takes_streams(small_graph):
 
 @pytest.mark.parametrize("output", [None, "-", "run.json"])
 def test_ctrl_c_advises_resume_only_where_there_is_something_to_resume(output):
-    assert ("--resume" in interrupted(Options(output=output))) == (output == "run.json")
+    assert ("--resume" in interrupted(output)) == (output == "run.json")
 
 
 def test_an_interrupted_rerun_leaves_the_finished_document(finished, bench_run_command):

@@ -16,7 +16,7 @@ from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.errors import OutputError, StoppedError, WorkerCrashedError
 from bench_run.graph.make import make_graphs
 from bench_run.graph.sources.load import load
-from bench_run.options import Options
+from bench_run.options import Options, Validation, grouped
 from bench_run.plan.cases import plan_graph
 from bench_run.plan.engines import PlannedEngine
 from bench_run.runner.parallel.sharing import Room
@@ -92,7 +92,9 @@ def test_closing_does_not_wait_for_what_they_do(three, tmp_path):
 def store_of(graph_folder, **options):
     graphs = [plan_graph(loaded) for loaded in load([str(graph_folder)]).graphs]
     helpers = Helpers(60.0, cores=12)
-    return graphs, ReferenceStore(Options(**options), {"numpy": NUMPY}, helpers=helpers)
+    return graphs, ReferenceStore(
+        grouped(Validation, Options(**options)), {"numpy": NUMPY}, helpers=helpers
+    )
 
 
 def test_what_does_not_fit_into_memory_together_is_computed_one_by_one(graph_folder, monkeypatch):

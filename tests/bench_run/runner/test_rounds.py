@@ -12,7 +12,7 @@ import pytest
 import bench_run
 from bench_run.engines.spec import parse_spec
 from bench_run.graph.make import make_graphs
-from bench_run.options import Options
+from bench_run.options import Options, Sampling, grouped
 from bench_run.plan.engines import plan_engines
 from bench_run.runner.rounds import budget, shuffle_cases
 from bench_run.runner.stopping import CaseState, RoundSamples
@@ -58,12 +58,15 @@ def test_engines_take_turns_on_a_graph_a_b_then_b_a():
 @pytest.mark.parametrize(("iterations", "rounds"), [(100, 5), (7, 3), (5, 5), (11, 4)])
 def test_the_iterations_are_split_over_the_rounds(iterations, rounds):
     options = Options(iterations=iterations, rounds=rounds)
-    shares = [budget(options, index).iterations for index in range(rounds)]
+    shares = [budget(grouped(Sampling, options), index).iterations for index in range(rounds)]
     assert (iterations, True) == (sum(shares), max(shares) - min(shares) <= 1)
 
 
 def test_the_time_limit_is_split_over_the_rounds():
-    assert 2_000_000_000 == budget(Options(max_time_s=10.0, rounds=5), 0).max_time_ns
+    assert (
+        2_000_000_000
+        == budget(grouped(Sampling, Options(max_time_s=10.0, rounds=5)), 0).max_time_ns
+    )
 
 
 def state(medians):

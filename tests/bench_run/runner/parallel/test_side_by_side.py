@@ -14,7 +14,7 @@ from bench_schema.journal import journal_path, read_journal
 
 import bench_run
 from bench_run.errors import UsageError
-from bench_run.options import Options
+from bench_run.options import Options, Sampling, grouped
 from bench_run.runner.parallel import sharing
 from bench_run.runner.parallel.gate import CaseRun
 from bench_run.runner.parallel.lanes import groups_of, lacks_memory
@@ -82,21 +82,26 @@ def test_a_host_without_a_place_for_locks_is_told(monkeypatch, tmp_path, capfd):
 def test_on_a_processor_nothing_is_prepared_beside_a_measurement():
     with pytest.raises(UsageError, match="--prepare: rounds on a processor"):
         run(engine=("numpy",), prepare=2)
-    assert 1 == sharing.share_devices(Options(), {"a": "cpu", "b": "GPU-1"}).lanes
+    assert (
+        1 == sharing.share_devices(grouped(Sampling, Options()), {"a": "cpu", "b": "GPU-1"}).lanes
+    )
 
 
 def test_as_many_workers_as_cores_allow_and_at_most_two_for_each_round(monkeypatch):
     lanes = []
     for cores in (2, 8, 64):
         monkeypatch.setattr(sharing, "available_cpus", lambda cores=cores: cores)
-        lanes.append(sharing.share_devices(Options(), {"a": "GPU-1"}).lanes)
+        lanes.append(sharing.share_devices(grouped(Sampling, Options()), {"a": "GPU-1"}).lanes)
     assert [1, 5, 10] == lanes
 
 
 def test_several_engines_have_fewer_workers_each_since_contexts_are_made_one_by_one(monkeypatch):
     monkeypatch.setattr(sharing, "available_cpus", lambda: 256)
     devices = {number: {f"e{i}": f"GPU-{i}" for i in range(number)} for number in (1, 2, 4, 8)}
-    lanes = [sharing.share_devices(Options(), devices[number]).lanes for number in devices]
+    lanes = [
+        sharing.share_devices(grouped(Sampling, Options()), devices[number]).lanes
+        for number in devices
+    ]
     assert [10, 7, 5, 4] == lanes
 
 
