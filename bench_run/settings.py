@@ -39,6 +39,7 @@ class Options(RecordedSettings[NoReturn]):
     graphs: tuple[str, ...] = setting(
         (),
         flag="-g, --graph FILE",
+        rare=True,
         section="Graphs",
         help="the same as the argument FILE",
         tune=True,
@@ -62,6 +63,7 @@ class Options(RecordedSettings[NoReturn]):
     miopen_driver: tuple[str, ...] = setting(
         (),
         flag="--miopen-driver LINE",
+        rare=True,
         section="Graphs",
         help="a MIOpenDriver command line, or a file of them (a log will do)",
         tune=True,
@@ -95,6 +97,7 @@ class Options(RecordedSettings[NoReturn]):
     scale_batch: int | None = setting(
         None,
         flag="--scale-batch N",
+        rare=True,
         section="Graphs",
         help="reduce the batch of every graph to at most N",
         kind="whole",
@@ -104,6 +107,7 @@ class Options(RecordedSettings[NoReturn]):
         None,
         read_by="attention",
         flag="--sdpa-scale S",
+        rare=True,
         section="Graphs",
         help="scale of attention graphs that store none: one, or rsqrt for 1/sqrt(head size); "
         "without it the engine hipdnn refuses them",
@@ -113,6 +117,7 @@ class Options(RecordedSettings[NoReturn]):
     save_graphs: str | None = setting(
         None,
         flag="--save-graphs DIR",
+        rare=True,
         section="Graphs",
         help="write the graphs of --op and --miopen-driver to DIR",
         kind="output folder",
@@ -121,6 +126,7 @@ class Options(RecordedSettings[NoReturn]):
     save_suite: str | None = setting(
         None,
         flag="--save-suite FILE",
+        rare=True,
         section="Graphs",
         help="write all graphs as a suite (.toml) with how often each occurs, equal ones once: "
         "for folders that HIPDNN_LOG_GRAPH_DIR filled, and for logs",
@@ -128,6 +134,7 @@ class Options(RecordedSettings[NoReturn]):
     chain: bool = setting(
         False,
         flag="--chain",
+        rare=True,
         section="Graphs",
         help="run each pipeline (.toml) as one case: its graphs one after another, handing their "
         "results on",
@@ -135,6 +142,7 @@ class Options(RecordedSettings[NoReturn]):
     seams: bool = setting(
         False,
         flag="--seams",
+        rare=True,
         section="Graphs",
         help="run each graph of a pipeline alone, and each pair of neighbours as one case; with "
         "--chain the whole as well, in the same rounds",
@@ -149,6 +157,7 @@ class Options(RecordedSettings[NoReturn]):
     ray: str | None = setting(
         None,
         flag="--ray ADDRESS",
+        rare=True,
         section="Graphs",
         help="share the graphs among the GPUs of a Ray cluster: HOST:PORT, 'auto' for the one "
         "of this host, 'local' for one of just this host. Needs dnn-bench[ray]",
@@ -163,15 +172,17 @@ class Options(RecordedSettings[NoReturn]):
     tuned: str | None = setting(
         None,
         flag="--tuned FILE",
+        rare=True,
         section="Graphs",
-        help="the winners of a record of bench-run tune in place of the defaults; where graph, "
-        "libraries, driver or device are others, the default runs and its case says why",
+        help="use the winners of a record of bench-run tune; a graph whose entry does not fit this "
+        "machine runs with the default, and its case says why",
     )
     tuned_mismatch: str = setting(
         "default",
         flag="--tuned-mismatch M",
+        rare=True,
         section="Graphs",
-        help="default, or error: run nothing where an entry does not fit",
+        help="default, or error: run nothing if an entry does not fit",
         choices=("default", "error"),
         read_by="record",
     )
@@ -213,31 +224,34 @@ class Options(RecordedSettings[NoReturn]):
     require_idle: bool = setting(
         False,
         flag="--require-idle",
+        rare=True,
         section="Engines",
-        help="refuse a device on which other processes are",
+        help="refuse a device that other processes use",
         read_by="accelerator",
     )
     oracle: bool = setting(
         False,
         flag="--oracle",
+        rare=True,
         section="Engines",
-        help="beside each engine the same one after its own search for the fastest way, and how "
-        "much the default leaves on the table (hipdnn:ID or hipdnn:all)",
+        help="run each engine a second time after its own search for the fastest plan, and report "
+        "how much its default loses (hipdnn:ID or hipdnn:all)",
     )
     cache_dir: str | None = setting(
         None,
         flag="--cache-dir DIR",
+        rare=True,
         section="Engines",
-        help="library caches on disk: read and keep them in DIR; without it each run starts with "
-        "empty ones",
+        help="keep library caches in DIR between runs; by default each run starts with empty ones",
         tune=True,
         read_by="library caches",
     )
     warm_caches: bool = setting(
         False,
         flag="--warm-caches",
+        rare=True,
         section="Engines",
-        help="library caches of the user: use those, which a run else leaves alone",
+        help="use your existing library caches (ignored by default)",
         tune=True,
         read_by="library caches",
     )
@@ -252,6 +266,7 @@ class Options(RecordedSettings[NoReturn]):
     plugin_mode: str = setting(
         "absolute",
         flag="--plugin-mode MODE",
+        rare=True,
         section="hipDNN plugins",
         help="absolute: only these plugins; additive: also those that hipDNN finds by itself",
         choices=("absolute", "additive"),
@@ -261,6 +276,7 @@ class Options(RecordedSettings[NoReturn]):
     hipdnn_prefix: str | None = setting(
         None,
         flag="--hipdnn-prefix DIR",
+        rare=True,
         section="hipDNN plugins",
         help="installation prefix in which to look for hipdnn_frontend",
         tune=True,
@@ -269,13 +285,15 @@ class Options(RecordedSettings[NoReturn]):
     against: str | None = setting(
         None,
         flag="--against FILE",
+        rare=True,
         section="Sampling",
-        help="with --until decided: judge against this result document of an earlier run instead "
+        help="with --until decided: compare with this result document of an earlier run in place "
         "of engines of this one (also a folder or a glob)",
     )
     fresh: str = setting(
         "fork",
         flag="--fresh HOW",
+        rare=True,
         section="Sampling",
         help="how a round starts its processes: fork, from a template that has imported the GPU "
         "library (where that is safe), or exec, each from nothing",
@@ -286,6 +304,7 @@ class Options(RecordedSettings[NoReturn]):
     prepare: int | None = setting(
         None,
         flag="--prepare N",
+        rare=True,
         section="Sampling",
         help="processes that prepare rounds at the same time on a GPU, while one measures "
         "(default: as cores and memory allow)",
@@ -294,6 +313,7 @@ class Options(RecordedSettings[NoReturn]):
     build_timeout_s: float | None = setting(
         None,
         flag="--build-timeout S",
+        rare=True,
         section="Sampling",
         help="limit for building a plan (default 60 for each variant of ENGINE:all, else as "
         "--timeout)",
@@ -324,6 +344,7 @@ class Options(RecordedSettings[NoReturn]):
     golden: str | None = setting(
         None,
         flag="--golden DIR",
+        rare=True,
         section="Validation",
         help="folder with golden tensors",
         tune=True,
@@ -331,6 +352,7 @@ class Options(RecordedSettings[NoReturn]):
     write_golden: str | None = setting(
         None,
         flag="--write-golden DIR",
+        rare=True,
         section="Validation",
         help="write inputs and reference outputs as golden tensors; 'hipdnn:DIR' writes hipDNN's "
         "own file format",
@@ -339,6 +361,7 @@ class Options(RecordedSettings[NoReturn]):
     reference_cache: str | None = setting(
         None,
         flag="--reference-cache D",
+        rare=True,
         section="Validation",
         help="references kept across runs: folder of those in float64, or 'off' (default "
         "~/.cache/bench-run/references)",
@@ -348,6 +371,7 @@ class Options(RecordedSettings[NoReturn]):
     mismatches: int = setting(
         5,
         flag="--mismatches N",
+        rare=True,
         section="Validation",
         help="worst mismatches to record per output",
         least=0,
@@ -370,6 +394,7 @@ class Options(RecordedSettings[NoReturn]):
     save_outputs: str | None = setting(
         None,
         flag="--save-outputs DIR",
+        rare=True,
         section="Validation",
         help="write the outputs of the first execution",
         kind="output folder",
@@ -394,6 +419,7 @@ class Options(RecordedSettings[NoReturn]):
     csv_samples: str | None = setting(
         None,
         flag="--csv-samples FILE",
+        rare=True,
         section=FILES,
         help="one row per iteration",
         kind="output file",
@@ -414,7 +440,12 @@ class Options(RecordedSettings[NoReturn]):
         common=True,
     )
     tag: tuple[tuple[str, str], ...] = setting(
-        (), flag="--tag KEY=VALUE", section="The run", help="metadata to store", kind="pair"
+        (),
+        flag="--tag KEY=VALUE",
+        rare=True,
+        section="The run",
+        help="metadata to store",
+        kind="pair",
     )
     resume: bool = setting(
         False,
@@ -437,6 +468,7 @@ class Options(RecordedSettings[NoReturn]):
     watch: bool = setting(
         False,
         flag="--watch",
+        rare=True,
         section="The run",
         help="measure the functions of kernel@FILE again at each save of the file, until Ctrl-C",
     )
@@ -540,27 +572,30 @@ class Spellings:
     engine_id: str | None = setting(
         None,
         flag="--engine-id ID",
+        rare=True,
         section="hipDNN plugins",
         help="an engine by its number or name: --engine hipdnn:ID",
     )
     a_id: str | None = setting(
         None,
         flag="--AId ID",
+        rare=True,
         section="hipDNN plugins",
-        help="with --BId: compare two engines in one run, as --a hipdnn:ID@DIR does; --engine "
+        help="with --BId: compare two engines in one run, as --a hipdnn:ID@DIR does; --engine then "
         "names another library than hipdnn",
     )
     a_path: str | None = setting(
         None,
         flag="--APath DIR",
+        rare=True,
         section="hipDNN plugins",
-        help="plugins of A, where they are not those of --plugin-path",
+        help="plugins of A, if they are not those of --plugin-path",
     )
     b_id: str | None = setting(
-        None, flag="--BId ID", section="hipDNN plugins", help="the second engine"
+        None, flag="--BId ID", rare=True, section="hipDNN plugins", help="the second engine"
     )
     b_path: str | None = setting(
-        None, flag="--BPath DIR", section="hipDNN plugins", help="plugins of B"
+        None, flag="--BPath DIR", rare=True, section="hipDNN plugins", help="plugins of B"
     )
 
 

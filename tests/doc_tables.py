@@ -11,6 +11,7 @@ import re
 import textwrap
 from pathlib import Path
 
+from bench_run.commands.usage import FLAGS, entry
 from bench_run.graph.make.operators import OPERATORS
 from bench_run.graph.make.operators.row import TYPES
 from bench_run.graph.make.parameters import expected, show_value
@@ -19,7 +20,8 @@ from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 
 GRAPHS = Path(__file__).resolve().parents[1] / "graphs"
 OPERATORS_PAGE = GRAPHS.parent / "bench_run" / "docs" / "operators.md"
-PAGES = (GRAPHS / "README.md", GRAPHS / "FORMAT.md", OPERATORS_PAGE)
+CONFIG_PAGE = OPERATORS_PAGE.with_name("config.md")
+PAGES = (GRAPHS / "README.md", GRAPHS / "FORMAT.md", OPERATORS_PAGE, CONFIG_PAGE)
 VALUES = Path(__file__).parent / "data" / "operator_values.json"
 """Written by `tests.benchmarks.operator_values`."""
 _TABLE = re.compile(r"(<!-- table ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -37,8 +39,21 @@ def _table(name):
         "modes": modes_list,
         "values": values_table,
         "operators beyond": beyond_table,
+        "rare settings": settings_table,
     }
     return tables[name]() if name in tables else node_types(name.split())
+
+
+def settings_table():
+    """The settings that `bench-run help all` does not list."""
+    rows = ["| Flag | Meaning |", "| --- | --- |"]
+    for row in FLAGS.values():
+        if row.rare:
+            names = " ".join(filter(None, (row.flag, row.metavar)))
+            text = " ".join(line.strip() for line in entry(row).splitlines())
+            meaning = text.partition(names)[2].strip().replace("|", "\\|")
+            rows.append(f"| `{names}` | {meaning} |")
+    return "\n".join(rows)
 
 
 def node_types(families):

@@ -22,15 +22,16 @@ Usage:
   bench-run help [WORD]
 
 WORD is a guide (running, operators, engines, kernels, validation, machines,
-networks, tuning), a topic of options (input, engines, measure, validate,
-output), a command, or all.
+networks, tuning, config), a topic of options (input, engines, measure,
+validate, output), a command, or all.
 """
 
 GUIDES = (
     *("running", "operators", "engines", "kernels", "validation", "machines", "networks"),
-    "tuning",
+    *("tuning", "config"),
 )
 """Pages of ``bench_run/docs``."""
+MORE = "Settings that are rarely needed: bench-run help config"
 
 PAGE = f"""bench-run: run hipDNN operation graphs, validate outputs, time every iteration.
 
@@ -65,8 +66,8 @@ Commands (a file or folder with such a name is given as ./engines):
   import                a model (ONNX, PyTorch) as graphs and a pipeline
   init                  a kernel and an operator of your own to start from
   help WORD             guides: running, operators, engines, kernels, machines,
-                        validation, networks, tuning; all other options: input,
-                        measure, validate, output, all; or a command
+                        validation, networks, tuning, config; more options:
+                        input, measure, validate, output, all; or a command
 
 Exit codes: 0 success; 1 usage error, unreadable input, no device, or a case,
 engine or reference failed; 2 outputs differ from the reference.
@@ -90,9 +91,9 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     if word is None:
         return CommandOutput(PAGE)
     if word == "all":
-        return CommandOutput(all_topics())
+        return CommandOutput(f"{all_topics(rare=False)}\n{MORE}")
     texts = [guide("bench_run", word)] if word in GUIDES else []
-    texts += [topic(word)] if word in TOPICS else []
+    texts += [f"{topic(word, rare=False)}\n{MORE}"] if word in TOPICS else []
     texts += [page(word)] if word in COMMANDS else []
     if not texts:
         from bench_run.errors import UsageError

@@ -53,17 +53,19 @@ def entries(rows: Iterable[Setting]) -> str:
     return "".join(map(entry, rows))
 
 
-def topic(name: str) -> str:
-    """The sections of a topic, each a heading and its flags."""
-    return "\n".join(
-        f"{title}:\n{entries(row for row in FLAGS.values() if row.section == title)}"
-        for title in TOPICS[name]
-    )
+def topic(name: str, *, rare: bool = True) -> str:
+    """The sections of a topic, each a heading and its flags. `rare`: also those that `bench-run
+    help config` lists."""
+    found = ""
+    for title in TOPICS[name]:
+        listed = [row for row in FLAGS.values() if row.section == title and rare >= row.rare]
+        found += f"\n{title}:\n{entries(listed)}" if listed else ""
+    return found.lstrip("\n")
 
 
-def all_topics() -> str:
-    """In the order of `bench-run help all`."""
-    return "\n".join(map(topic, TOPICS))
+def all_topics(*, rare: bool = True) -> str:
+    """The flags of all topics."""
+    return "\n".join(topic(name, rare=rare) for name in TOPICS)
 
 
 SHARED = entries(FLAGS[flag] for flag in ("--timeout", "--build-timeout", "--config", "--help"))

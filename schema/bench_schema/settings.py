@@ -64,7 +64,9 @@ class Setting:
     """Largest: that of samples which memory and documents can hold."""
     unit = ""
     common = False
-    """Whether the first page of help shows it."""
+    """True if the first page of help shows it."""
+    rare = False
+    """True if help lists it as a key of ``--config`` only; the flag is accepted all the same."""
     tune = False
     """Whether `bench-run tune` reads it."""
     read_by = "run"
@@ -160,6 +162,7 @@ class RecordedSettings(Generic[Unknown]):
     timer: str = setting(
         "auto",
         flag="--timer T",
+        rare=True,
         section="Conditions",
         help="clock of device times:",
         choices=TIMERS,
@@ -180,6 +183,7 @@ class RecordedSettings(Generic[Unknown]):
     duty: str = setting(
         "cool",
         flag="--duty D",
+        rare=True,
         section="Conditions",
         help="cool (pauses between blocks of iterations) or sustained",
         choices=DUTIES,
@@ -235,9 +239,10 @@ class RecordedSettings(Generic[Unknown]):
     min_time_s: float | None = setting(
         None,
         flag="--min-time S",
+        rare=True,
         section="Sampling",
-        help="continue until a case was measured for S seconds of wall time, device and "
-        "end-to-end samples each",
+        help="measure each case for at least S seconds of wall time, device and end-to-end samples "
+        "each",
         kind="seconds",
         agree="free",
     )
@@ -245,9 +250,9 @@ class RecordedSettings(Generic[Unknown]):
         10.0,
         flag="--max-time S",
         section="Sampling",
-        help="stop a case after S seconds of wall time, each as above, with all that comes with "
-        "the samples (checks, cache flushes, rests), or 'none' for no limit; warm-up takes half "
-        "as long at most",
+        help="time limit per case in wall seconds, for device and for end-to-end samples each, "
+        "including checks and flushes, or 'none' for no limit; warm-up takes at most half of "
+        "it",
         kind="limit",
         tune=True,
         agree="free",
@@ -294,6 +299,7 @@ class RecordedSettings(Generic[Unknown]):
     tolerance: str = setting(
         "default",
         flag="--tolerance T",
+        rare=True,
         section="Validation",
         help="table of allowed errors:",
         choices=TOLERANCES,
@@ -327,6 +333,7 @@ class RecordedSettings(Generic[Unknown]):
     check_budget_s: float = setting(
         0.2,
         flag="--check-budget S",
+        rare=True,
         section="Validation",
         help="seconds per round for validating timed iterations",
         kind="number",
@@ -338,6 +345,7 @@ class RecordedSettings(Generic[Unknown]):
     init: tuple[str, ...] | Unknown = setting(
         (),
         flag="--init RULE",
+        rare=True,
         section="Input data",
         help="how inputs are filled: [NAME=]normal|uniform|integers|constant:V|file:PATH",
         tune=True,
@@ -346,6 +354,7 @@ class RecordedSettings(Generic[Unknown]):
     executions: int | Unknown = setting(
         1,
         flag="--executions N",
+        rare=True,
         section="Sampling",
         help="executions per sample, for short kernels",
         resume="same if known",
@@ -353,6 +362,7 @@ class RecordedSettings(Generic[Unknown]):
     knobs: Mapping[str, str] | Unknown = setting(
         {},
         flag="--knob KEY=VALUE",
+        rare=True,
         section="Engines",
         help="set a tuning knob of the engine; for one engine only: ENGINE+knob:KEY=VALUE",
         kind="pair",
@@ -376,6 +386,7 @@ class RecordedSettings(Generic[Unknown]):
     max_rounds: int | Unknown = setting(
         30,
         flag="--max-rounds N",
+        rare=True,
         section="Sampling",
         help="upper limit of rounds for --precision and --until",
         agree="free",
@@ -395,6 +406,7 @@ class RecordedSettings(Generic[Unknown]):
     threshold_ratio: float | Unknown = setting(
         0.01,
         flag="--threshold T",
+        rare=True,
         section="Sampling",
         help="with --until decided: smallest change of interest",
         kind="ratio",
