@@ -1,10 +1,9 @@
-"""What engines, their plans and their streams report, checked and made plain where it comes in.
+"""The border between engines and the rest: what engines, plans and streams report is converted.
 
-Everything here is foreign: a value may be of any type, and asking for it may raise anything. `ROWS`
-is the one table of what is read: the type and range of each field, and whether a measurement can do
-without it. A field that it can do without is left out with a note, and the case goes on; one that
-it needs is an `EngineError`, which costs the case. Behind this border values are of Python's own
-types, fit for the document and for a journey between processes.
+Everything here is foreign: a value may have any type, and reading it may raise anything. `ROWS` has
+the type and range of each field, and says if a measurement needs it. A field that is not needed is
+left out with a note, and the case goes on; one that is needed is an `EngineError`, which costs the
+case. Behind this border values have Python's own types, fit for the document.
 """
 
 from __future__ import annotations
@@ -15,7 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from bench_run.engines.base import EngineFacts, PlanFacts
 from bench_run.errors import EngineError, message_of
@@ -25,9 +27,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Engine, EngineAbilities
     from bench_run.graph.model import Graph
 
-T = TypeVar("T")
-
-MOST_BYTES = MOST_NS = (1 << 63) - 1
+MOST_BYTES = (1 << 63) - 1
 MOST_COUNT = (1 << 31) - 1
 MOST_CHARACTERS = 10_000
 MOST_ENTRIES = 1_000
@@ -35,149 +35,115 @@ MOST_SHOWN = 40
 
 
 class UnfitError(ValueError):
-    """A value that is not what is wanted. Never shown."""
+    """A value that no row can read. Never shown."""
 
 
-def text(value: object) -> str:
-    """Without surrogates, which UTF-8 does not have: they are spelled."""
-    if not issubclass(type(value), str):
-        raise UnfitError
-    exact = str.__str__(value)  # of a subclass, its own may raise
-    if len(exact) > MOST_CHARACTERS:
-        raise UnfitError
-    return plain_text(exact)
-
-
-def some_text(value: object) -> str:
-    return text(value) or _unfit()
-
-
-def whole(most: int) -> Callable[[object], int]:
-    """From 0 to `most`: of any type that Python takes for an integer, but no truth value."""
-
-    def read(value: object) -> int:
-        number = _integer(value)
-        return number if 0 <= number <= most else _unfit()
-
-    return read
-
-
-def _integer(value: object) -> int:
-    if type(value) is bool:
-        raise UnfitError
-    return int(operator.index(value))  # type: ignore[arg-type]  # raises for what is none
-
-
-def number(value: object) -> float:
-    """Finite, at least 0."""
-    if issubclass(type(value), (str, bytes, bytearray, bool)):
-        raise UnfitError
-    found = float(value)  # type: ignore[arg-type]  # raises for what is none
-    return found if math.isfinite(found) and found >= 0 else _unfit()
-
-
-def word(value: object) -> str:
-    """A text, or a number as text."""
-    if type(value) in (bool, float):
-        return str(value)
-    if issubclass(type(value), str):
-        return text(value)
-    return str(_integer(value))
-
-
-def by_name(entry: Callable[[object], T]) -> Callable[[object], dict[str, T]]:
-    """A mapping of names to such entries."""
-
-    def read(value: object) -> dict[str, T]:
-        if not issubclass(type(value), Mapping):
-            raise UnfitError
-        pairs = listed(lambda pair: pair)(value.items())  # type: ignore[attr-defined]
-        return {text(name): entry(each) for name, each in pairs}
-
-    return read
-
-
-def listed(entry: Callable[[Any], T]) -> Callable[[object], tuple[T, ...]]:
-    """So many of such entries that a person could look at them."""
-
-    def read(value: object) -> tuple[T, ...]:
-        if issubclass(type(value), (str, bytes)):
-            raise UnfitError
-        found = list(islice(iter(value), MOST_ENTRIES + 1))  # type: ignore[call-overload]
-        return tuple(entry(each) for each in found) if len(found) <= MOST_ENTRIES else _unfit()
-
-    return read
-
-
-def optional(read: Callable[[object], T]) -> Callable[[object], T | None]:
-    return lambda value: None if value is None else read(value)
-
-
-def one_of(*choices: str) -> Callable[[object], str]:
-    return lambda value: found if (found := text(value)) in choices else _unfit()
-
-
-def instance_of(kind: type) -> Callable[[object], object]:
-    return lambda value: value if issubclass(type(value), kind) else _unfit()
-
-
-def sha256(value: object) -> str:
-    found = text(value)
-    return found if len(found) == 64 and set(found) <= set("0123456789abcdef") else _unfit()
+def plain(value: Any, *, texts: bool = False) -> Any:
+    """The value in Python's own types: numbers, texts without surrogates, lists and dicts. `texts`:
+    numbers become texts. Raises `UnfitError`, and whatever the methods of the value raise."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return str(value) if texts and value is not None else value
+    if issubclass(kind, str):
+        exact = str.__str__(value)  # the method of a subclass may raise
+        return plain_text(exact) if len(exact) <= MOST_CHARACTERS else _unfit()
+    if issubclass(kind, (bytes, bytearray)):
+        return _unfit()
+    if issubclass(kind, Mapping):
+        pairs = islice(value.items(), MOST_ENTRIES + 1)
+        return {plain(name): plain(each, texts=texts) for name, each in pairs}
+    if hasattr(kind, "__iter__"):
+        return [plain(each, texts=texts) for each in islice(iter(value), MOST_ENTRIES + 1)]
+    if hasattr(kind, "__index__"):
+        number: float = int(operator.index(value))
+    else:
+        number = float(value)
+        if not texts and not math.isfinite(number):
+            return _unfit()
+    return str(number) if texts else number
 
 
 def _unfit() -> Any:
     raise UnfitError
 
 
+Text = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
+SomeText = Annotated[str, Meta(min_length=1, max_length=MOST_CHARACTERS)]
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Count = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
+Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]
+Nanoseconds = Annotated[float, Meta(ge=0)]
+FEW = Meta(max_length=MOST_ENTRIES)
+Words = Annotated[dict[Text, Text], FEW]
+
+
 @dataclass(frozen=True)
 class Row:
-    """How one field is read."""
+    """The type of one field."""
 
-    read: Callable[[object], Any]
+    kind: Any
+    """For `msgspec.convert`, or a class of which the value has to be."""
     wanted: str
-    """What it is read as, in words."""
+    """The type in words."""
     is_needed: bool = False
-    """Whether a case without it is lost."""
+    """True if a case without it is lost."""
     otherwise: Any = None
-    """What stands for a value that was left out."""
+    """Stands for a value that was left out."""
+    texts: bool = False
+    """True if numbers are read as texts."""
+
+    def read(self, value: object) -> Any:
+        """The value, converted. Raises any exception if it does not fit."""
+        if self.kind in (EngineFacts, PlanFacts):
+            return value if issubclass(type(value), self.kind) else _unfit()
+        return msgspec.convert(plain(value, texts=self.texts), self.kind)
 
 
-BYTES = Row(optional(whole(MOST_BYTES)), "a whole number of bytes from 0")
-NAME = Row(optional(text), f"a text of at most {MOST_CHARACTERS:,} characters")
-WORDS = Row(by_name(word), "a mapping of texts to texts", otherwise={})
-VARIANTS = Row(listed(by_name(word)), "a list of mappings of texts to texts", is_needed=True)
-DURATION = Row(number, "a number of nanoseconds from 0", is_needed=True)
+BYTES = Row(Bytes | None, "a whole number of bytes from 0")
+NAME = Row(Text | None, f"a text of at most {MOST_CHARACTERS:,} characters")
+WORDS = Row(Words, "a mapping of texts to texts", otherwise={}, texts=True)
+VARIANTS = Row(
+    Annotated[tuple[Words, ...], FEW],
+    "a list of mappings of texts to texts",
+    is_needed=True,
+    texts=True,
+)
+DURATION = Row(Nanoseconds, "a number of nanoseconds from 0", is_needed=True)
 
 ROWS: Mapping[str, Row] = {
-    "facts": Row(instance_of(EngineFacts), "EngineFacts", is_needed=True),
+    "facts": Row(EngineFacts, "EngineFacts", is_needed=True),
     "facts.id": NAME,
     "facts.libraries": WORDS,
-    "facts.device": Row(some_text, "the name of a device, or cpu", is_needed=True),
-    "facts.device_kind": Row(some_text, "the name of a product", otherwise="unknown"),
+    "facts.device": Row(SomeText, "the name of a device, or cpu", is_needed=True),
+    "facts.device_kind": Row(SomeText, "the name of a product", otherwise="unknown"),
     "facts.plugin_path": NAME,
-    "facts.plugin_sha256": Row(optional(sha256), "64 hexadecimal digits"),
+    "facts.plugin_sha256": Row(Sha256 | None, "64 hexadecimal digits"),
     "facts.knobs": WORDS,
-    "facts.device_index": Row(optional(whole(MOST_COUNT)), "a whole number from 0"),
-    "facts.abilities": Row(optional(by_name(word)), WORDS.wanted),
-    "abilities.devices": Row(optional(whole(MOST_COUNT)), "a number of devices"),
-    "stream.clock": Row(one_of("host", "events", "cupti"), "host, events or cupti", is_needed=True),
-    "stream.gate_depth": Row(whole(MOST_COUNT), "a whole number from 0", is_needed=True),
+    "facts.device_index": Row(Count | None, "a whole number from 0"),
+    "facts.abilities": Row(Words | None, WORDS.wanted, texts=True),
+    "abilities.devices": Row(Count | None, "a number of devices"),
+    "stream.clock": Row(
+        Literal["host", "events", "cupti"], "host, events or cupti", is_needed=True
+    ),
+    "stream.gate_depth": Row(Count, "a whole number from 0", is_needed=True),
     "stream.elapsed_ns()": DURATION,
     "stream.correction_ns()": DURATION,
     "variants()": VARIANTS,
     "plans()": VARIANTS,
     "choices()": VARIANTS,
     "knob_values()": Row(
-        by_name(listed(word)), "a mapping of texts to lists of texts", is_needed=True
+        Annotated[dict[Text, tuple[Text, ...]], FEW],
+        "a mapping of texts to lists of texts",
+        is_needed=True,
+        texts=True,
     ),
-    "plan.facts": Row(instance_of(PlanFacts), "PlanFacts", otherwise=PlanFacts()),
+    "plan.facts": Row(PlanFacts, "PlanFacts", otherwise=PlanFacts()),
     "plan.facts.chosen": WORDS,
     "plan.facts.workspace_bytes": BYTES,
     "plan.facts.buffer_bytes": BYTES,
     "peak_bytes()": BYTES,
     "witness()": WORDS,
-    "changed_inputs()": Row(listed(whole(MOST_BYTES)), "a list of uids", is_needed=True),
+    "changed_inputs()": Row(Annotated[tuple[Bytes, ...], FEW], "a list of uids", is_needed=True),
 }
 
 UNKNOWN = EngineFacts(id=None, libraries={}, device="unknown", device_kind="unknown")
