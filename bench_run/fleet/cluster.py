@@ -1,8 +1,5 @@
-"""Ray: the places of a cluster, and an actor on each that runs a shard. The only module that
-imports it.
-
-An actor keeps the shard's journal on its own host and sends what was appended, so that the host of
-the run has every round that was measured when another host is lost.
+"""Ray: the GPUs of a cluster, and an actor on each that runs a shard. The only module that imports
+it. An actor sends what its shard appends to the journal, so that no round is lost with its host.
 """
 
 from __future__ import annotations
@@ -13,17 +10,18 @@ import socket
 import tempfile
 import threading
 import time
-from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.journal import journal_path
+from bench_schema.settings import rows_of
 
 from bench_run.errors import EngineUnavailableError, UsageError
-from bench_run.fleet.shard import STOP_S, End, Job, ShardProcess
-from bench_run.fleet.shards import POLL_S, Place, check_shards, run_shards
+from bench_run.fleet.shard import End, Job, ShardProcess
+from bench_run.fleet.shards import POLL_S, check_shards, run_shards
+from bench_run.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,20 +29,13 @@ if TYPE_CHECKING:
     from bench_schema.document import Document
 
     from bench_run.fleet.shards import Shard
-    from bench_run.options import Options
 
-LOCAL = "local"
+NAMES = ("auto", "local")
 REACH_S = 10.0
-SILENT_S = 90.0
-"""Time without an answer after which an actor is given up."""
-START_S = 120.0
-"""Time that an actor may take to start."""
+SILENT_S = 120.0
+"""Time without an answer after which an actor is given up; starting one takes some seconds."""
 ASK_S = 0.5
-ELSEWHERE = {
-    "counters": "--counters",
-    "write_golden": "--write-golden",
-    "save_outputs": "--save-outputs",
-}
+ELSEWHERE = ("counters", "write_golden", "save_outputs")
 """Options that write files on the host that measures."""
 
 
@@ -52,13 +43,23 @@ def run_on_cluster(options: Options, command: Sequence[str] = ()) -> Document:
     """Run on the cluster that `options.ray` names. Raises as `run_benchmark` does."""
     assert options.ray is not None
     check_shards(options, "--ray")
-    for name, flag in ELSEWHERE.items():
+    for name in ELSEWHERE:
         if getattr(options, name) is not None:
+            flag = rows_of(Options)[name].flag
             raise UsageError(f"{flag} does not go with --ray: the files would be on other hosts")
     if options.devices != (0,):
         raise UsageError("--device does not go with --ray, which uses every GPU of the cluster")
     with connect(options.ray) as ray:
         return run_shards(options, command, cluster_places(ray))
+
+
+def whole_lines(path: Path, begin: int = 0) -> bytes:
+    """The bytes of a file from `begin` up to the end of its last line; nothing without a file."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        file.seek(begin)
+        data = file.read()
+        return data[: data.rfind(b"\n") + 1]
+    return b""
 
 
 @dataclass(frozen=True)
@@ -74,52 +75,34 @@ class News:
 
 
 class RemoteShard:
-    """An actor: runs one shard in a process of its host."""
+    """An actor: runs one shard in a process of its host, which ends with the actor."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: Job, journal: bytes, document: bytes) -> None:
+        """Start the shard, which continues what an earlier one left."""
         self._lines: list[str] = []
         self._folder = tempfile.TemporaryDirectory(prefix="bench-run-")
         self._part = Path(self._folder.name) / "part.json"
-        self._process: ShardProcess | None = None
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # Ray may have bound it to some
-
-    def start(self, job: Job, journal: bytes, document: bytes) -> News:
-        """Start the shard, which continues what an earlier one left."""
         for path, data in ((journal_path(self._part), journal), (self._part, document)):
             if data:
                 path.write_bytes(data)
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # Ray may have bound it to some
         # Ray sets the number of threads of tasks; engines have a setting of their own for it
         without = {"OMP_NUM_THREADS": None}
         self._process = ShardProcess(job, self._part, without, self._lines.append)
-        return News()
 
     def news(self, received: int) -> News:
         """The news after byte `received` of the journal; waits a moment for some."""
-        assert self._process is not None
-        until = time.monotonic() + ASK_S
+        journal, until = b"", time.monotonic() + ASK_S
         while (end := self._process.end()) is None and time.monotonic() < until:
             journal = whole_lines(journal_path(self._part), received)
             if journal or self._lines:
-                lines, self._lines[:] = list(self._lines), []
-                return News(journal, lines)
+                break
             time.sleep(POLL_S)
-        document = self._part.read_bytes() if end is not None and self._part.exists() else b""
-        journal = b"" if document else whole_lines(journal_path(self._part), received)
-        return News(journal, self._lines, end, document)
-
-    def stop(self) -> None:
-        """Interrupt the shard and wait for its end."""
-        assert self._process is not None
-        self._process.stop()
-
-
-def whole_lines(path: Path, begin: int = 0) -> bytes:
-    """The bytes of a file from `begin` up to the end of its last line; nothing without a file."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        file.seek(begin)
-        data = file.read()
-        return data[: data.rfind(b"\n") + 1]
-    return b""
+        lines, self._lines[:] = list(self._lines), []
+        if end is None:
+            return News(journal, lines)
+        document = self._part.read_bytes() if self._part.exists() else b""
+        return News(whole_lines(journal_path(self._part), received), lines, end, document)
 
 
 class RayShard:
@@ -128,24 +111,23 @@ class RayShard:
     def __init__(
         self, ray: Any, actor: Any, job: Job, part: Path, hear: Callable[[str], object]
     ) -> None:
-        self._ray, self._actor, self._hear = ray, actor, hear
-        self._part, self._journal = part, journal_path(part)
+        self._ray, self._hear, self._part, self._journal = ray, hear, part, journal_path(part)
         before = whole_lines(self._journal)
         document = part.read_bytes() if part.exists() and not before else b""
         self._journal.write_bytes(before)
         self._received = len(before)
-        self._wait_for(actor.start.remote(job, before, document), START_S)
+        self._actor = actor.remote(job, before, document)
+        self._ask()
 
-    def _wait_for(self, answer: Any, limit_s: float) -> None:
-        self._answer, self._limit_s, self._since_s = answer, limit_s, time.monotonic()
+    def _ask(self) -> None:
+        self._answer, self._asked_s = self._actor.news.remote(self._received), time.monotonic()
 
     def end(self) -> End | None:
         """Keep the news that came, and ask for more."""
         try:
             if not self._ray.wait([self._answer], timeout=0)[0]:
-                if time.monotonic() - self._since_s < self._limit_s:
-                    return None
-                return self._close(End(lost=f"no answer in {self._limit_s:g} s"))
+                is_silent = time.monotonic() - self._asked_s > SILENT_S
+                return self._close(End(lost="it does not answer")) if is_silent else None
             news: News = self._ray.get(self._answer)
         except self._ray.exceptions.RayError as error:
             return self._close(End(lost=_first_line(error)))
@@ -159,16 +141,11 @@ class RayShard:
             self._journal.unlink()
         if news.end is not None:
             return self._close(news.end)
-        self._wait_for(self._actor.news.remote(self._received), SILENT_S)
+        self._ask()
         return None
 
     def stop(self) -> None:
-        """Interrupt the shard and keep what it measured."""
-        with suppress(self._ray.exceptions.RayError):
-            self._actor.stop.remote()
-        until = time.monotonic() + STOP_S
-        while self.end() is None and time.monotonic() < until:
-            time.sleep(POLL_S)
+        """End it; what it sent is kept."""
         self._close(End())
 
     def _close(self, end: End) -> End:
@@ -189,9 +166,11 @@ class RayPlace:
     companions: tuple[str, ...] = ()
 
     def is_usable(self) -> bool:
+        """True if the node is there."""
         return any(n["NodeID"] == self.node and n["Alive"] for n in self.ray.nodes())
 
     def start(self, job: Job, part: Path, hear: Callable[[str], object]) -> Shard:
+        """Start a shard on the node."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         actor = self.ray.remote(RemoteShard).options(
@@ -199,37 +178,24 @@ class RayPlace:
             num_gpus=self.gpus,
             scheduling_strategy=NodeAffinitySchedulingStrategy(self.node, soft=False),
         )
-        return RayShard(self.ray, actor.remote(), job, part, hear)
+        return RayShard(self.ray, actor, job, part, hear)
 
 
-def cluster_places(ray: Any) -> list[Place]:
-    """A place for each GPU of the most numerous kind; without GPUs, one for each node."""
+def cluster_places(ray: Any) -> list[RayPlace]:
+    """A place for each GPU; without GPUs, one for each node."""
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    kinds = Counter[str]()
-    for node in nodes:
-        kinds[_kind(node)] += int(node["Resources"].get("GPU", 0))
-    kind, gpus = max(kinds.items(), key=lambda row: row[1], default=("", 0))
-    found: list[Place] = []
+    on_gpus = any(node["Resources"].get("GPU") for node in nodes)
+    found = []
     for node in sorted(nodes, key=lambda node: (node["NodeManagerHostname"], node["NodeID"])):
         host, cpus = node["NodeManagerHostname"], node["Resources"]["CPU"]
-        count = int(node["Resources"].get("GPU", 0))
-        if not gpus:
-            found.append(RayPlace(ray, node["NodeID"], host, 0, cpus))
-        elif _kind(node) == kind:
-            names = [f"GPU {index} of {host}" for index in range(count)]
-            found += [
-                RayPlace(ray, node["NodeID"], name, 1, cpus / count, tuple(set(names) - {name}))
-                for name in names
-            ]
+        names = [f"GPU {i} of {host}" for i in range(int(node["Resources"].get("GPU", 0)))]
+        for name in names if on_gpus else [host]:
+            others = tuple(other for other in names if other != name)
+            share = cpus / max(1, len(names))
+            found.append(RayPlace(ray, node["NodeID"], name, int(on_gpus), share, others))
     if not found:
         raise EngineUnavailableError("--ray: the cluster has no node that can measure")
     return found
-
-
-def _kind(node: Any) -> str:
-    """The kind of a node's accelerators."""
-    kinds = (name for name in node["Resources"] if name.startswith("accelerator_type:"))
-    return next(iter(sorted(kinds)), "")
 
 
 def _first_line(error: Exception) -> str:
@@ -248,7 +214,7 @@ def connect(address: str) -> Iterator[Any]:
     handler = signal.getsignal(signal.SIGTERM)
     quiet = {"logging_level": "ERROR", "log_to_driver": False, "configure_logging": False}
     try:
-        ray.init(address, **quiet, **({"include_dashboard": False} if address == LOCAL else {}))
+        ray.init(address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise UsageError(
             f"--ray {address}: no cluster there, or one that asks for a token "
@@ -265,15 +231,14 @@ def connect(address: str) -> Iterator[Any]:
 
 def check_reachable(address: str) -> None:
     """Raises `UsageError` if nothing listens at an address; Ray would try for minutes."""
-    if address in (LOCAL, "auto"):
-        return
     host, colon, port = address.rpartition(":")
-    if not (colon and port.isdecimal()) or "/" in host:
+    if address not in NAMES and (not (colon and port.isdecimal()) or "/" in host):
         raise UsageError(
             f"--ray {address}: expected local, auto or HOST:PORT; start bench-run on a host that "
             "reaches the cluster's head"
         )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+        if address not in NAMES:
+            socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
     except (OSError, OverflowError) as error:
         raise UsageError(f"--ray {address}: no cluster there: {error}") from None
