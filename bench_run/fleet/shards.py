@@ -102,7 +102,7 @@ def local_places(options: Options) -> list[LocalPlace]:
     known = {str(d.index): d.uuid or str(d.index) for d in devices()}
     listed = next((os.environ[name] for name in VISIBLE if name in os.environ), ",".join(known))
     visible = [word.strip() for word in listed.split(",") if word.strip()]
-    if not visible or not known:
+    if not visible:
         raise EngineUnavailableError("--device all: no GPU is visible here")
     cpus = sorted(os.sched_getaffinity(0))
     share = max(1, len(cpus) // len(visible))

@@ -66,12 +66,14 @@ def two_devices(devices):
         pytest.skip("needs two GPUs, one is visible")
 
 
-def test_all_devices_are_as_many_rows_as_there_are(run, spec, big_graph, devices):
-    document = run(big_graph, "--engine", spec, "--device", "all", *QUICK)
-    rows = document["engines"]
-    assert list(range(devices)) == [row["device_index"] for row in rows]
-    assert devices == len({row["device"] for row in rows})
-    assert devices == len(document["cases"])
+def test_all_devices_share_the_graphs(run, spec, big_graph, small_graph, devices):
+    document = run(big_graph, small_graph, "--engine", spec, "--device", "all", *QUICK)
+    units = {round_["device_uuid"] for case in document["cases"] for round_ in case["rounds"]}
+    assert (2, True) == (len(document["cases"]), document["run"]["complete"])
+    assert units <= {device["uuid"] for device in document["machine"]["devices"]}
+    assert devices == len(document["parts"])
+    for case in document["cases"]:
+        assert 1 == len({round_["device_uuid"] for round_ in case["rounds"]})
 
 
 def test_each_device_is_measured_validated_and_named(run, two_devices, spec, big_graph):
@@ -87,7 +89,7 @@ def test_each_device_is_measured_validated_and_named(run, two_devices, spec, big
 
 def test_the_memory_of_a_plan_lies_on_its_device(two_devices, run, python, spec, big_graph):
     pytest.importorskip("pynvml", reason="nvidia-ml-py tells where memory is taken")
-    document = run(big_graph, "--engine", spec, "--device", "all", *QUICK)
+    document = run(big_graph, "--engine", spec, "--device", "0,1", *QUICK)
     uuids = [row["device"] for row in document["engines"][:2]]
     done = python("-c", HELD, spec, big_graph, *uuids)
     assert 0 == done.returncode, done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from bench_schema.files import read
 
 import bench_run
 from bench_run.engines.base import EngineOptions
@@ -39,10 +40,9 @@ def test_anything_else_is_refused_with_what_was_expected(text):
         read_options({"--device": text})
 
 
-@pytest.mark.parametrize("device", [None, (0, 1)])
-def test_two_sides_are_held_against_each_other_on_one_device(device):
+def test_two_sides_are_held_against_each_other_on_one_device():
     with pytest.raises(UsageError, match=r"--a cudnn\+device=0 --b cudnn\+device=1"):
-        bench_run.run(["g.json"], a="numpy", b="numpy", device=device)
+        bench_run.run(["g.json"], a="numpy", b="numpy", device=(0, 1))
 
 
 def planned(texts, device, visible):
@@ -55,14 +55,13 @@ def planned(texts, device, visible):
     ("texts", "device", "visible", "expected"),
     [
         (["cudnn"], 1, [4], [("cudnn", 1)]),
-        (["cudnn"], None, [1], [("cudnn", 0)]),
-        (["cudnn"], None, [2], [("cudnn+device=0", 0), ("cudnn+device=1", 1)]),
+        (["cudnn"], (0, 1), [2], [("cudnn+device=0", 0), ("cudnn+device=1", 1)]),
         (["cudnn"], (2, 0), [4], [("cudnn+device=2", 2), ("cudnn+device=0", 0)]),
         (["cudnn+device=3", "torch"], 1, [4, 4], [("cudnn+device=3", 3), ("torch", 1)]),
-        (["cudnn+device=1", "numpy"], None, [2, None], [("cudnn+device=1", 1), ("numpy", 0)]),
+        (["cudnn+device=1", "numpy"], (0, 1), [2, None], [("cudnn+device=1", 1), ("numpy", 0)]),
         (
             ["cudnn", "torch:cuda:1", "numpy"],
-            None,
+            (0, 1),
             [2, None, None],
             [("cudnn+device=0", 0), ("cudnn+device=1", 1), ("torch:cuda:1", 0), ("numpy", 0)],
         ),
@@ -98,7 +97,7 @@ def test_a_device_in_a_spec_is_one_number(text):
 @pytest.mark.slow
 def test_every_device_is_a_row_of_its_own_beside_the_processor(two_amd_devices, small_graph):
     engines = ["hipdnn", "numpy"]
-    document = bench_run.run([str(small_graph)], engine=engines, device=None, **FAST)
+    document = bench_run.run([str(small_graph)], engine=engines, device=(0, 1), **FAST)
     rows = [(engine.key, engine.device, engine.device_index) for engine in document.engines]
     assert [
         ("hipdnn+device=0", "hip:0", 0),
@@ -108,10 +107,11 @@ def test_every_device_is_a_row_of_its_own_beside_the_processor(two_amd_devices, 
     assert {"completed"} == {case.outcome.status for case in document.cases}
 
 
-def test_a_dry_run_lists_the_cases_of_every_device(two_amd_devices, bench_run_command, small_graph):
-    done = bench_run_command(small_graph, "--engine", "hipdnn", "--device", "all", "--dry-run")
-    assert "small_add on hipdnn+device=1 " in done.stdout
-    assert "2 cases" in done.stdout
+@pytest.mark.parametrize(("device", "cases"), [("0,1", 2), ("all", 1)])
+def test_a_dry_run_lists_the_cases(two_amd_devices, bench_run_command, small_graph, device, cases):
+    done = bench_run_command(small_graph, "--engine", "hipdnn", "--device", device, "--dry-run")
+    assert ("small_add on hipdnn+device=1 " in done.stdout) == (device == "0,1")
+    assert done.stdout.splitlines()[-1].startswith(f"{cases} case")
 
 
 def test_a_device_that_is_not_there_ends_the_run_in_one_line(
@@ -126,8 +126,20 @@ def test_a_device_that_is_not_there_ends_the_run_in_one_line(
 def test_all_devices_without_any_is_one_clear_line(bench_run_command, small_graph):
     words = ("--engine", "numpy", "--device", "all", "-o", "out.json")
     done = bench_run_command(small_graph, *words)
-    line = "bench-run: --device all: none of these engines has a choice of devices (numpy)\n"
+    why = "numpy runs on the processor, which the GPUs share: leave it out"
+    line = f"bench-run: --device all: {why}\n"
     assert (1, "", line) == (done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_all_devices_share_the_graphs(two_amd_devices, bench_run_command, tmp_path, monkeypatch):
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "0,1")
+    ops = [word for n in range(4) for word in ("--op", f"relu: n=1 c=2 h=4 w={4 + n}")]
+    words = (*ops, "--engine", "hipdnn", "--device", "all", "--rounds", "2", "--iters", "4")
+    done = bench_run_command(*words, "-o", "out.json")
+    assert 0 == done.returncode, done.stderr
+    document = read(tmp_path / "out.json")
+    assert (4, 2, True) == (len(document.cases), len(document.parts), document.run.complete)
 
 
 def test_open_cases_of_one_device_are_measured_again_on_it(
