@@ -64,10 +64,10 @@ def whole_lines(path: Path, begin: int = 0) -> bytes:
 
 @dataclass(frozen=True)
 class News:
-    """What happened on an actor since the last question."""
+    """Events on an actor since the last question."""
 
     journal: bytes = b""
-    """What was appended to the journal, whole lines only."""
+    """New lines of the journal."""
     lines: Sequence[str] = ()
     end: End | None = None
     document: bytes = b""
@@ -156,7 +156,7 @@ class RayShard:
 
 @dataclass(frozen=True)
 class RayPlace:
-    """A GPU of a cluster, or the processors of a node that has none."""
+    """A GPU of a cluster, or the processors of a node without GPUs."""
 
     ray: Any
     node: str

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # In what the parts of a merged document differ, though they should not.
 
 UNIT = ("device", "device_index", "key")
-"""What may differ between engines of one key: which unit it was."""
+"""Facts that may differ between engines of one key."""
 ESSENTIAL = tuple(
     f"setting {name}" for name, row in rows_of(Settings).items() if row.merge == "one value"
 )
@@ -64,8 +64,8 @@ class Difference:
 
 
 def differences(headers: Sequence[tuple[str, Document]]) -> list[Difference]:
-    """Each fact that differs once, with the first two files that differ in it. Where a part has no
-    such package or variable, it differs; no such engine, it does not."""
+    """Each fact that differs once, with the first two files that differ in it. A missing package
+    or variable differs; a missing engine does not."""
     facts = [(path, facts_of(header)) for path, header in headers]
     found = []
     for name in dict.fromkeys(name for _, known in facts for name in known):
@@ -81,7 +81,7 @@ def differences(headers: Sequence[tuple[str, Document]]) -> list[Difference]:
 
 
 def facts_of(header: Document) -> dict[str, Any]:
-    """What should agree, by its name in words; beside settings nothing that is not known."""
+    """Facts that should agree, by name in words."""
     run, machine, revision = header.run, header.machine, header.machine.graphs_revision
     facts = {
         "label": run.label,
@@ -143,11 +143,11 @@ class CaseFacts:
     implausible: str | None
     rounds: int
     path: str
-    """Of the graph."""
+    """Path of the graph."""
 
     @property
     def is_unread(self) -> bool:
-        """Whether its graph could not be read: a run has such cases last."""
+        """True if its graph could not be read; a run has such cases last."""
         return self.graph[0].startswith("unread:")
 
     @property
@@ -184,7 +184,7 @@ class PartFile:
 
     @property
     def place(self) -> tuple[int, str, str]:
-        """Where it stands among the others, however they were named."""
+        """Sort key among the others, independent of file names."""
         run = self.parts[0].run
         return (0 if run.shard is None else int(run.shard.partition("/")[0])), run.started, run.id
 
@@ -202,7 +202,7 @@ class PartFile:
 
 @dataclass(frozen=True)
 class Joined:
-    """What was merged, and what is wrong with it."""
+    """A merged document and its defects."""
 
     header: Document
     cases: tuple[CaseFacts, ...]
@@ -295,7 +295,7 @@ def run_order(files: Sequence[PartFile]) -> list[tuple[int, int]]:
 
 
 def _is_below(path: str, word: str) -> bool:
-    """Whether a graph lies in what a word names: the file, a folder, an archive."""
+    """True if a word of the command names the graph, its folder or its archive."""
     plain = word.rstrip("/")
     return path == word or (bool(plain) and path.startswith((f"{plain}/", f"{plain}!")))
 
@@ -343,7 +343,7 @@ def _listed(found: Sequence[Difference]) -> str:
 
 
 def _missing(files: Sequence[PartFile]) -> Iterator[str]:
-    """What a whole run would have and these parts do not."""
+    """Sentences on what a whole run has and these parts do not have."""
     runs = [part.run for file in files for part in file.parts]
     for file in files:
         if not file.header.run.complete and not file.header.parts:

@@ -34,7 +34,7 @@ STOP_S = 20.0
 
 @dataclass(frozen=True)
 class Job:
-    """What a shard does. `options` are all fields of `Options`."""
+    """Work of one shard. `options`: all fields of `Options`."""
 
     options: Mapping[str, Any]
     command: Sequence[str]
@@ -45,12 +45,12 @@ class Job:
 
 @dataclass(frozen=True)
 class End:
-    """How a shard ended. `error`: why it measured nothing; `problems`: what its document lacks."""
+    """End of a shard. `error`: why nothing was measured; `problems`: defects of its document."""
 
     error: str | None = None
     problems: Sequence[str] = ()
     lost: str | None = None
-    """How its process died, if it did not end by itself."""
+    """Death of its process, in words; None if it ended by itself."""
 
 
 class ShardProcess:

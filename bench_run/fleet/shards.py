@@ -232,7 +232,7 @@ class Driver:
         self._options, self._command = options, tuple(command)
         self._places, self._parts, self._talk = places, parts, talk
         self.problems: list[str] = []
-        """What the document lacks."""
+        """Defects of the document."""
         self.errors: list[str] = []
         """Why shards measured nothing."""
 

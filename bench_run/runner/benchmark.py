@@ -193,7 +193,7 @@ class OpenedEngines:
     worker_start: Literal["exec", "fork"] = "exec"
     sharing: Sharing = ALONE
     notes: tuple[str, ...] = ()
-    """What they reported of themselves and what is not so."""
+    """Reports of engines that are not so."""
 
 
 def describe_engines(
@@ -222,7 +222,7 @@ def describe_engines(
 
 
 def _ceilings(engine: PlannedEngine, pool: WorkerPool) -> Ceilings | None:
-    """What the engine's device can do at most, measured now; None if that fails."""
+    """Measured peaks of the engine's device; None if measuring fails."""
     with suppress(BenchRunError):
         return pool.ask(engine, MeasureCeilings())
     return None

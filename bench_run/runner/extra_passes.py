@@ -1,4 +1,4 @@
-"""What a run does after its samples are taken: traces, and hardware counters."""
+"""Passes of a run after its samples: traces, adversarial inputs and hardware counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expected outputs of a run: who computes them, and where they are kept."""
+"""Expected outputs of a run: the processes that compute them, and the files that keep them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ are computed again."""
 
 
 def cache_folder(chosen: str | None) -> str | None:
-    """Where references are kept across runs: as chosen, by default the user's; None for nowhere."""
+    """Folder of references that are kept across runs; None if none are kept."""
     if chosen is not None:
         return None if chosen == OFF else chosen
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -102,7 +102,7 @@ class Spool:
                 self._room_bytes = self._most_bytes - kept_bytes - upcoming_bytes
 
     def _remove_oldest(self, upcoming_bytes: int) -> int:
-        """Where that does not fit beside; the bytes that are left."""
+        """Remove entries if the upcoming one does not fit; return the bytes that are left."""
         entries = []
         for path in self.folder.iterdir():
             with suppress(FileNotFoundError):  # workers put files in their places all the time
@@ -138,7 +138,7 @@ def reference_engine(reference: str, engines: Mapping[str, PlannedEngine]) -> Pl
 
 
 def check_references(engines: Sequence[PlannedEngine], timeout_s: float) -> None:
-    """Raises `UsageError` for a reference that is no engine, or one that cannot run here."""
+    """Raises `UsageError` for a reference that is not an engine, or that cannot run here."""
     known = {engine.key: engine for engine in engines}
     for reference in dict.fromkeys(engine.reference for engine in engines):
         if reference in ("auto", "none", *OWN) or reference in known:
@@ -191,18 +191,18 @@ class Helpers:
         self._own = threading.local()
         self._pools: list[WorkerPool] = []
         self.times: list[TimeBreakdown] = []
-        """What each of them did."""
+        """Times of each helper by activity."""
         self._threads = ThreadPoolExecutor(self.count, "helper", self._begin)
         self._pending: set[Future[Any]] = set()
 
     def _begin(self) -> None:
-        """In a new thread."""
+        """Make the pool of a new thread."""
         self.times.append(TimeBreakdown())
         self._own.pool = WorkerPool(self._timeout_s, self._launcher, self.times[-1])
         self._pools.append(self._own.pool)
 
     def submit(self, work: Callable[[WorkerPool], ResultT]) -> Future[ResultT]:
-        """As soon as a helper is free. Raises `RuntimeError` once they are closed."""
+        """Do the work as soon as a helper is free. Raises `RuntimeError` if they are closed."""
         future = self._threads.submit(lambda: work(self._own.pool))
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
@@ -228,22 +228,22 @@ class Helpers:
 
 
 ELEMENT_BYTES = 16
-"""What an element of an input or an expected output takes on disk at most, twice over."""
+"""Upper limit of the bytes on disk of an element of an input or an expected output, doubled."""
 ENTRY_BYTES = 4096
-"""What names and shapes take beside."""
+"""Bytes on disk of names and shapes."""
 
 Key = tuple[str, str]
 """Path of a graph, and a reference."""
 
 
 def most_bytes_of(graph: PlannedGraph) -> int:
-    """What its inputs or its expected outputs take on disk at most."""
+    """Upper limit of the bytes on disk of its inputs, or of its expected outputs."""
     return ENTRY_BYTES + ELEMENT_BYTES * sum(t.elements for t in graph.loaded.graph.tensors)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What outputs are compared with."""
+    """Expected outputs of a graph."""
 
     folder: str | None
     """With the outputs; None where there are none."""
@@ -284,18 +284,18 @@ class ReferenceStore:
         self._room = Room((free_host_bytes() // 2, 0))
         self._lock = threading.Lock()
         self.problems: dict[str, None] = {}
-        """What failed, beside graphs that a reference does not support, each sentence once."""
+        """Failures other than graphs that a reference does not support, each sentence once."""
         self.notes: dict[str, None] = {}
-        """What else is to be told, each sentence once."""
+        """Further remarks, each sentence once."""
         self._kept = cache_folder(settings.reference_cache)
         self._upcoming: dict[Key, PlannedGraph] = {}
         self._order: list[Key] = []
-        """Of what is upcoming, and where each of it stands there."""
+        """Keys of the upcoming references in order, and the place of each key."""
         self._places: dict[Key, int] = {}
 
     @property
     def times(self) -> list[TimeBreakdown]:
-        """What the helpers did while nobody waited for all of them."""
+        """Times of the helpers while the run did not wait for all of them."""
         return self._helpers.times if self._ahead else []
 
     @property
@@ -304,7 +304,7 @@ class ReferenceStore:
         return self._chosen.strict
 
     def data(self, graph: PlannedGraph) -> Data:
-        """Where the inputs of a graph come from."""
+        """Source of the inputs of a graph."""
         golden = self._golden(graph)
         return Data(
             seed=self._chosen.seed,
@@ -342,7 +342,7 @@ class ReferenceStore:
         return named
 
     def announce(self, upcoming: Iterable[tuple[PlannedGraph, str]]) -> None:
-        """What the next cases will ask for, in their order: some is computed side by side."""
+        """Name the references of the next cases in order; some are computed at the same time."""
         keyed = [((g.id.path, self.reference(g, word)), g) for g, word in upcoming]
         self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
         self._order = list(self._upcoming)
@@ -351,7 +351,7 @@ class ReferenceStore:
     def early_settings(
         self, graph: PlannedGraph, named: str, math: str | None = None
     ) -> ValidationSettings:
-        """As `validation_settings`, but nobody waits: what is not known yet is *pending*."""
+        """The same as `validation_settings` without waiting: a missing reference is *pending*."""
         reference = self.reference(graph, named)
         with self._lock:
             known = not self._is_missing((graph.id.path, reference))
@@ -365,7 +365,7 @@ class ReferenceStore:
         threading.Thread(target=self._compute_announced, daemon=True).start()
 
     def _compute_announced(self) -> None:
-        """In their order, never more than there are helpers: what somebody waits for is next."""
+        """Compute in order, at most one for each helper: a reference that a case needs is next."""
         free = threading.Semaphore(self._helpers.count)
         for key, graph in list(self._upcoming.items()):
             free.acquire()
@@ -488,7 +488,7 @@ class ReferenceStore:
         return self._pending[key]
 
     def _compute(self, key: Key, graph: PlannedGraph, pool: WorkerPool) -> Expected:
-        """In a helper's thread."""
+        """Compute a reference, in a helper's thread."""
         try:
             with self._room.take((reference_need(graph.loaded.graph), 0)):
                 expected = self._evaluate(graph, key[1], pool)
@@ -530,7 +530,7 @@ class ReferenceStore:
         return expected
 
     def stop(self) -> None:
-        """Whoever waits, or asks for what is not known, gets `StoppedError`."""
+        """Raise `StoppedError` in each thread that waits, and at later requests."""
         with self._lock:
             self._closed = True
         self._room.stop()

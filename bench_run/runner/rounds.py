@@ -106,7 +106,7 @@ class Rounds:
         self._shares = bool(devices)
         self._side_by_side = False
         self._free: dict[str, MemoryBytes] = {}
-        """By device, when lanes began that run side by side."""
+        """Free memory by device when lanes began that run at the same time."""
         self.pool = pool
         self._lanes = Lanes(sharing.lanes, pool, self._gate, room_here(devices), self._run_case)
 
@@ -122,16 +122,16 @@ class Rounds:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What references could not do."""
+        """Failures of references."""
         return tuple(self._references.problems)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else is to be told of references."""
+        """Further remarks on references."""
         return tuple(self._references.notes)
 
     def data(self, case: PlannedCase) -> Data:
-        """Where the case's inputs come from."""
+        """Source of the case's inputs."""
         return self._references.data(case.graph)
 
     def run(self) -> None:
@@ -222,7 +222,7 @@ class Rounds:
         return lack_of_memory(need, self._free.get(device) or free_memory(device))
 
     def _run_case(self, case_run: CaseRun, pool: WorkerPool, turn: CaseTurn) -> Case | None:
-        """In any thread."""
+        """Run the case in this round. Thread-safe."""
         case = case_run.case
         if self.states[case.id].ended is not None:
             return None

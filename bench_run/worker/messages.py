@@ -47,7 +47,7 @@ class Request(Generic[AnswerT]):
     """A request to a worker; `AnswerT` is the type of its answer."""
 
     activity: ClassVar[str] = "listing"
-    """What the run does until the answer comes (`TimeBreakdown`)."""
+    """Activity of the run until the answer comes, for `TimeBreakdown`."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 State = Literal["coming", "ready", "measuring", "done"]
 MEASURED, TOUCHED, COOLING, IDLE = "measuring", "copies, first runs", "cooling", "nothing ready"
-"""What the devices do, as their times are listed."""
+"""Activities of the devices, in the words of their list of times."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class DeviceGate:
         self._touching = 0
         self._cooling = self._stopped = False
         self.time = TimeBreakdown()
-        """What the devices did."""
+        """Seconds of the devices by activity."""
         self.time.turn(IDLE)
 
     @property

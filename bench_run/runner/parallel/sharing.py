@@ -1,4 +1,4 @@
-"""How many rounds are prepared at the same time; which devices and how much memory they share."""
+"""The number of rounds that are prepared at the same time, and the memory that they share."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 
 CORES_SHARE = 0.625
-"""Of the cores: workers that prepare. The one that measures, and the run itself, want theirs at
-once."""
+"""Share of the cores for workers that prepare; the measured one and the run have the rest."""
 WORKERS_PER_ROUND = 2
-"""Where cores allow it; one prepares while another's case waits for its turn or is measured. Of
-several engines each has fewer, by the root of their number: a host makes one context after the
-other, 0.18 s each (two H200s), whatever its cores and devices."""
+"""Upper limit if there are cores: one prepares while the case of another waits or is measured. Each
+of several engines has fewer, by the root of their number, because a host makes one context after
+another (0.18 s each on two H200s)."""
 DEVICE_BYTES_EACH = 2 << 30
-"""What a process takes of a device before its first tensor, with room for small ones."""
+"""Device memory of a process before its first tensor, with room for small tensors."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,10 @@ class Sharing:
     lanes: int
     """Number of workers of an engine that prepare at the same time."""
     devices: tuple[str, ...]
-    """By uuid or index; empty if only processors are used."""
+    """Uuids or indices; empty if only processors are used."""
 
     def together(self, companions: Sequence[str]) -> Literal["none", "prepare", "measure"]:
-        """What several devices do at the same time. `companions`: devices of other shards."""
+        """Work that several devices do at the same time. `companions`: devices of other shards."""
         if companions:
             return "measure"
         return "prepare" if len(self.devices) > 1 and self.lanes > 1 else "none"
@@ -70,8 +69,8 @@ def share_devices(sampling: Sampling, by_engine: Mapping[str, str]) -> Sharing:
 
 
 def likely_lanes(sampling: Sampling, device: str, engines: int) -> int:
-    """How many workers of each of so many engines will prepare side by side, if these are on
-    accelerators."""
+    """Number of workers that will prepare at the same time for each of `engines` engines on an
+    accelerator."""
     if sampling.rounds < 2:
         return 1
     most = sampling.prepare or _most_lanes(sampling.rounds, engines)
@@ -80,21 +79,21 @@ def likely_lanes(sampling: Sampling, device: str, engines: int) -> int:
 
 
 def _most_lanes(rounds: int, beside: int) -> int:
-    """As cores and rounds allow, for each of so many engines."""
+    """Limit by cores and rounds for each of `beside` engines."""
     most = int(available_cpus() * CORES_SHARE) // beside
     return max(1, min(most, round(WORKERS_PER_ROUND * rounds / math.sqrt(beside))))
 
 
 HOST_SHARE, DEVICE_SHARE = 0.5, 0.8
-"""Of what is free when the run begins."""
+"""Shares of the memory that is free when the run begins."""
 WORKSPACE_BYTES = 256 << 20
-"""What a library may take beside the tensors; one that takes more runs out of memory at worst, and
-is then prepared alone."""
+"""Assumed memory of a library next to the tensors. A case that needs more fails for lack of memory
+and is prepared again alone."""
 KEPT_OUTPUTS = 8
-"""Of timed iterations, besides the first and the last: as many or so as the default budget reads of
-an output that takes a millisecond."""
+"""Outputs of timed iterations that are kept besides the first and the last: about as many as the
+default budget reads of an output that takes a millisecond."""
 DEVICE_BYTES = 8 << 30
-"""Taken to be free on a device that does not say."""
+"""Assumed free memory of a device that does not report it."""
 
 Need = tuple[int, int]
 """Bytes of the host and of the device."""
@@ -114,13 +113,13 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def room_here(devices: Sequence[str]) -> Room:
-    """Of this machine, for work on these devices (uuid or index)."""
+    """Room of this machine for work on these devices (uuid or index)."""
     free = [free_memory_bytes(device) or DEVICE_BYTES for device in devices] or [DEVICE_BYTES]
     return Room((int(free_host_bytes() * HOST_SHARE), int(min(free) * DEVICE_SHARE)))
 
 
 class Room:
-    """Lets in what fits beside what is there; whatever is larger than the room enters alone."""
+    """A limit of memory: a need that does not fit waits; one above the limit is alone."""
 
     def __init__(self, total: Need) -> None:
         self._left = total
@@ -130,7 +129,7 @@ class Room:
 
     @contextmanager
     def take(self, need: Need) -> Iterator[None]:
-        """Waits until there is room. Raises `StoppedError`."""
+        """Wait until there is room. Raises `StoppedError`."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or not self._inside or self.fits(need))
             if self._stopped:
@@ -144,7 +143,7 @@ class Room:
                 self._changed.notify_all()
 
     def fits(self, need: Need) -> bool:
-        """Whether there is so much room now, beside what is inside."""
+        """True if there is room for it now."""
         return all(part <= left for part, left in zip(need, self._left, strict=True))
 
     def _change(self, step: int, need: Need) -> None:
@@ -152,7 +151,7 @@ class Room:
         self._left = (self._left[0] - step * need[0], self._left[1] - step * need[1])
 
     def stop(self) -> None:
-        """Everybody who waits, or asks from now on, gets `StoppedError`."""
+        """Raise `StoppedError` in each thread that waits, and at each later request."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

@@ -66,7 +66,7 @@ class WorkerPool:
         """Hashes of the files of each engine when it was first opened; shared with pools beside."""
 
     def facts(self, engine: PlannedEngine) -> EngineFacts:
-        """What the engine said of itself when it was opened; it is opened if it never was."""
+        """Facts that the engine reported when it was opened; opens it if needed."""
         if engine.key not in self.opened:
             self._start(engine)
         return self.opened[engine.key].facts
@@ -81,7 +81,7 @@ class WorkerPool:
                     self._enter(engine, *opening.result())
 
     def rename(self, engine: PlannedEngine, copy: PlannedEngine) -> None:
-        """What opened an engine serves as its copy on the same device."""
+        """Let the worker of an engine serve its copy on the same device."""
         self._workers[copy.key] = self._workers.pop(engine.key)
         self.opened[copy.key] = self.opened[engine.key]
         del self._fresh[engine.key]
@@ -123,7 +123,7 @@ class WorkerPool:
 
     @property
     def worker_start(self) -> Literal["exec", "fork"]:
-        """How most workers start; waits until it is known."""
+        """The way in which most workers start; waits for the templates."""
         return self._launcher.worker_start
 
     def beside(self, breakdown: TimeBreakdown) -> WorkerPool:

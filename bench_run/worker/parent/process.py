@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 OUTPUT_TAIL_BYTES = 1 << 16
 GUARDIAN_S = 5.0
-"""How long a guardian may take to end everything; what a driver holds can take longer."""
+"""Time that a guardian has to end everything; a driver may hold processes longer."""
 POLL_S = 0.2
-"""How often a silent worker's process is looked at: a child of it may hold the pipe open."""
+"""Interval of looks at a silent worker's process, because a child of it may hold the pipe open."""
 
 
 BUILD_PHASES = ("build", "plan")
@@ -78,7 +78,7 @@ class Deadline(NamedTuple):
 
 
 class Turn(Protocol):
-    """How a worker comes to a device that it shares with others."""
+    """The use of a device that a worker shares with others."""
 
     def claim(self, use: DeviceUse) -> None:
         """Waits until the device may be used so; gives back what was held before."""
@@ -170,7 +170,7 @@ class Worker:
     def _reply(
         self, timeout_s: float | None, build_timeout_s: float | None, turn: Turn | None
     ) -> Reply | Refused:
-        """What the worker says after the phases it announces and the claims it makes."""
+        """The answer, after the phases that the worker announces and the claims that it makes."""
         whole = due = Deadline.after(timeout_s, "no answer within --timeout")
         while True:
             message = self._receive(due)

@@ -44,7 +44,7 @@ WAIT_STEP_S = 0.02
 
 
 class ProcessHandle(Protocol):
-    """What a worker needs of its process; `subprocess.Popen` has it."""
+    """The process of a worker; `subprocess.Popen` is one."""
 
     pid: int
 
@@ -136,7 +136,7 @@ class Template:
             return self._ends.get(pid)
 
     def was_lost_with(self, pid: int) -> bool:
-        """Whether the worker ended because the template did."""
+        """True if the worker ended because the template did."""
         return pid in self._lost
 
     def _note(self, message: object) -> None:
@@ -179,7 +179,7 @@ class ForkedProcess:
 
     @property
     def lost_its_template(self) -> bool:
-        """Whether it ended for that."""
+        """True if it ended because its template did."""
         return self._template.was_lost_with(self.pid)
 
     def wait(self, timeout: float | None = None) -> int:
