@@ -27,6 +27,8 @@ from bench_run.machine.devices import devices
 from bench_run.options import STDOUT
 from bench_run.plan.engines import computes_on_host, engine_texts
 from bench_run.progress import Progress
+from bench_run.runner.benchmark import run_benchmark
+from bench_run.runner.early import early_launcher
 from bench_run.runner.output import FINISHED, OutputLock, check_destinations, interrupted
 from bench_run.runner.places import check_run_places
 
@@ -129,7 +131,11 @@ def check_shards(options: Options, flag: str) -> None:
 def run_on_all_devices(options: Options, command: Sequence[str] = ()) -> Document:
     """Run with `--device all` and return the document. Raises as `run_benchmark` does."""
     check_shards(options, "--device all")
-    return run_shards(replace(options, device=0), command, local_places(options))
+    places, own = local_places(options), replace(options, device=0)
+    if len(places) > 1:
+        return run_shards(own, command, places)
+    with early_launcher(own) as launcher:
+        return run_benchmark(own, command, launcher)
 
 
 def run_shards(options: Options, command: Sequence[str], places: Sequence[Place]) -> Document:
@@ -189,6 +195,10 @@ def _parts_folder(options: Options, count: int) -> Iterator[Path | None]:
                     "or replace it with --force"
                 )
             shutil.rmtree(folder)
+        journal = journal_path(Path(options.output))
+        if options.resume and journal.exists():
+            raise UsageError(f"--resume: the unfinished run of {options.output} has one device")
+        journal.unlink(missing_ok=True)  # there only with --force
         if options.resume and not folder.exists() and os.path.exists(options.output):
             yield None
             return

@@ -71,7 +71,7 @@ def test_all_devices_share_the_graphs(run, spec, big_graph, small_graph, devices
     units = {round_["device_uuid"] for case in document["cases"] for round_ in case["rounds"]}
     assert (2, True) == (len(document["cases"]), document["run"]["complete"])
     assert units <= {device["uuid"] for device in document["machine"]["devices"]}
-    assert devices == len(document["parts"])
+    assert len(document["parts"]) == (devices if devices > 1 else 0)
     for case in document["cases"]:
         assert 1 == len({round_["device_uuid"] for round_ in case["rounds"]})
 

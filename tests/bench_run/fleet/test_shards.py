@@ -72,6 +72,20 @@ def test_each_round_names_the_devices_that_measured_at_the_same_time(options):
     assert named == {("A",), ("B",)}
 
 
+def test_an_unfinished_run_of_one_device_is_not_continued_in_shards(options):
+    journal_path(options.output).write_text("begun")
+    with pytest.raises(UsageError, match="has one device"):
+        run_shards(replace(options, resume=True), (), TWO)
+    run_shards(replace(options, force=True), (), TWO)
+    assert not journal_path(options.output).exists()
+
+
+def test_with_one_gpu_it_is_an_ordinary_run(options, monkeypatch):
+    monkeypatch.setattr(shards, "local_places", lambda _: TWO[:1])
+    document = shards.run_on_all_devices(replace(options, device=None))
+    assert (GRAPHS, (), True) == (len(document.cases), document.parts, document.run.complete)
+
+
 class DyingPlace:
     """Kills its first shard once some rounds are in its journal."""
 
