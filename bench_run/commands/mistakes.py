@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FLAGS = {
+    "--parallel": "several GPUs measure at the same time with --device all",
     "--repeat": "--rounds N repeats the measurement, --iters N its iterations",
     "--repeats": "--rounds N repeats the measurement, --iters N its iterations",
     "--repetitions": "--rounds N repeats the measurement, --iters N its iterations",

@@ -29,10 +29,11 @@ def nearest(word: str, known: Collection[str], see: str = "") -> str:
 
 
 def guide(package: str, name: str) -> str:
-    """The page NAME of the guides that a package contains."""
+    """The page NAME of the guides that a package contains, without its comments."""
     from importlib.resources import files
 
-    return files(package).joinpath("docs", f"{name}.md").read_text(encoding="utf-8")
+    text = files(package).joinpath("docs", f"{name}.md").read_text(encoding="utf-8")
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("<!--"))
 
 
 def unknown_flag(name: str, known: Collection[str], see: str) -> str:
