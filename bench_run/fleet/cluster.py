@@ -114,7 +114,8 @@ class RayShard:
         self._ray, self._hear, self._part, self._journal = ray, hear, part, journal_path(part)
         before = whole_lines(self._journal)
         document = part.read_bytes() if part.exists() and not before else b""
-        self._journal.write_bytes(before)
+        if before:
+            self._journal.write_bytes(before)
         self._received = len(before)
         self._actor = actor.remote(job, before, document)
         self._ask()
@@ -133,12 +134,13 @@ class RayShard:
             return self._close(End(lost=_first_line(error)))
         for line in news.lines:
             self._hear(line)
-        with self._journal.open("ab") as file:
-            file.write(news.journal)
+        if news.journal:
+            with self._journal.open("ab" if self._received else "wb") as file:
+                file.write(news.journal)
         self._received += len(news.journal)
         if news.document:
             self._part.write_bytes(news.document)
-            self._journal.unlink()
+            self._journal.unlink(missing_ok=True)
         if news.end is not None:
             return self._close(news.end)
         self._ask()

@@ -87,7 +87,7 @@ class ShardProcess:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError), self._process.stdin as pipe:
             options = {**job.options, "output": str(part)}
-            json.dump({**vars(job), "options": options}, pipe)
+            json.dump({**vars(job), "options": options, "parent": os.getpid()}, pipe)
 
     def _pass_on(self, hear: Callable[[str], object]) -> None:
         assert self._process.stderr is not None
@@ -128,6 +128,8 @@ def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     job = json.load(sys.stdin)
+    if os.getppid() != job["parent"]:  # it died before the kernel was asked
+        return
     answer = End()
     try:
         if job["version"] != VERSION:

@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bench_schema.files import read
 from bench_schema.journal import journal_path
+from bench_schema.settings import RecordedSettings, rows_of
 
 from bench_run.errors import BenchRunError, EngineUnavailableError, IncompleteRunError, UsageError
 from bench_run.files import Scratch
@@ -31,6 +33,7 @@ from bench_run.runner.benchmark import run_benchmark
 from bench_run.runner.early import early_launcher
 from bench_run.runner.output import FINISHED, OutputLock, check_destinations, interrupted
 from bench_run.runner.places import check_run_places
+from bench_run.runner.planning import outline_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Document
 
     from bench_run.options import Options
+    from bench_run.runner.planning import Outline
 
 POLL_S = 0.05
 RESTARTS = 2
@@ -46,6 +50,8 @@ VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 """Variables that choose the devices of a process."""
 WRITTEN_ONCE: Mapping[str, None] = dict.fromkeys(("save_graphs", "save_suite"))
 """Options of what describes the whole run: the first shard writes it."""
+FOUND_OUT = ("timer", "max_rounds", "threshold_ratio", "threads")
+"""Settings whose value in a document may differ from the requested one."""
 WHOLE = {"ray": None, "csv": None, "csv_samples": None, "markdown": None, "watch": False}
 """Options that concern the document of all shards."""
 
@@ -95,7 +101,7 @@ class LocalPlace:
 
 def local_places(options: Options) -> list[LocalPlace]:
     """The GPUs that this process may use, each with its share of the processors. Raises
-    `UsageError`."""
+    `UsageError` and `EngineUnavailableError`."""
     names = [spec for spec in engine_texts(options)[0] if computes_on_host(spec)]
     if names:
         raise UsageError(
@@ -143,28 +149,28 @@ def run_shards(options: Options, command: Sequence[str], places: Sequence[Place]
     named. Raises as `run_benchmark` does."""
     check_destinations(options)
     check_run_places(options)
-    count = len(places)
+    outline, count = outline_run(options), len(places)  # mistakes end the run before it starts
     with Progress(0, quiet=options.quiet) as talk, _parts_folder(options, count) as folder:
         if folder is None:
-            assert options.output is not None
+            document = _finished(options, outline)
             talk.say(f"{options.output}: {FINISHED}")
-            return _finished(options.output, command)
+            return document
         parts = [folder / f"{number}-of-{count}.json" for number in range(1, count + 1)]
         driver = Driver(options, command, places, parts, talk)
         try:
             driver.run()
         except KeyboardInterrupt:
             talk.say(interrupted(options.output))
-        found = [path for part in parts for path in (part, journal_path(part)) if path.exists()]
+        found = [path for part in parts if (path := left_by(part)) is not None]
         if not found:
-            raise BenchRunError(next(iter(driver.errors), "nothing was measured"))
+            raise BenchRunError(next(iter(driver.errors.values()), "nothing was measured"))
         kept = options.output in (None, STDOUT)
         target = str(folder / "all.json") if kept else str(options.output)
         joined = join_documents(list(map(str, found)), target, allow_unlike=True)
         document = read(target)
         if joined.header.run.complete and not kept:
             shutil.rmtree(folder)
-    problems = (*driver.problems, *driver.errors)
+    problems = (*driver.problems, *(f"{name}: {why}" for name, why in driver.errors.items()))
     if problems:
         raise IncompleteRunError(*problems, document=document)
     return document
@@ -212,15 +218,34 @@ def _parts_folder(options: Options, count: int) -> Iterator[Path | None]:
         lock.release()
 
 
-def _finished(output: str, command: Sequence[str]) -> Document:
-    """The document of a finished run. Raises `UsageError` if it is of another command line."""
-    document = read(output)
-    before, now = (
-        [word for word in line if word != "--resume"] for line in (document.run.command, command)
+def _finished(options: Options, outline: Outline) -> Document:
+    """The document of a finished run. Raises `UsageError` if it is of another run."""
+    assert options.output is not None
+    document = read(options.output)
+    settings = vars(document.run.settings)
+    names = [name for name in rows_of(RecordedSettings) if name not in FOUND_OUT]
+    before: tuple[object, ...] = (
+        {case.graph.fingerprint for case in document.cases},
+        {engine.key for engine in document.engines},
+        [settings[name] for name in names],
+    )
+    now = (
+        {graph.id.fingerprint for graph in outline.graphs},
+        {engine.key for engine in outline.engines},
+        [vars(options)[name] for name in names],
     )
     if before != now or not document.run.complete:
-        raise UsageError(f"--resume: {output} holds another run: choose another output")
+        raise UsageError(f"--resume: {options.output} holds another run: choose another output")
     return document
+
+
+def left_by(part: Path) -> Path | None:
+    """The file with the rounds of a shard: its journal, which has those of an earlier document, or
+    its document; None if it measured nothing."""
+    journal = journal_path(part)
+    if journal.exists() and b"\n" in journal.read_bytes():
+        return journal
+    return part if part.exists() else None
 
 
 def is_finished(part: Path) -> bool:
@@ -243,8 +268,8 @@ class Driver:
         self._places, self._parts, self._talk = places, parts, talk
         self.problems: list[str] = []
         """Defects of the document."""
-        self.errors: list[str] = []
-        """Why shards measured nothing."""
+        self.errors: dict[str, str] = {}
+        """Reasons why shards measured nothing, by shard."""
 
     def run(self) -> None:
         """Return when every shard has ended, or is lost."""
@@ -277,8 +302,8 @@ class Driver:
                         )
                 time.sleep(POLL_S)
         finally:
-            for _, shard in running.values():
-                shard.stop()
+            with ThreadPoolExecutor() as threads:  # all at the same time: each writes its document
+                list(threads.map(lambda running: running[1].stop(), running.values()))
 
     def _assign(self, due: Iterable[int], busy: Sequence[int]) -> list[tuple[int, int]]:
         """Shards that can start now with their places: each prefers its own."""
@@ -316,7 +341,7 @@ class Driver:
         name = f"shard {self._name(number)}"
         self.problems += [f"{name}: {problem}" for problem in end.problems]
         if end.error is not None:
-            self.errors.append(f"{name}: {end.error}")
+            self.errors[name] = end.error
         if end.lost is not None:
             self._talk.say(f"note: {name} on {self._places[at].name} is lost: {end.lost}")
         return end.lost is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -16,8 +15,7 @@ from bench_run.errors import UsageError
 from bench_run.fleet.cluster import run_on_cluster
 from bench_run.fleet.shards import parts_path
 from bench_run.options import Options, checked
-from tests.bench_run.fleet.test_shards import measured
-from tests.support import graph_json
+from tests.bench_run.fleet.test_shards import measured, write_graphs
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'dnn-bench[ray]'")
 
@@ -54,12 +52,7 @@ def nodes():
 
 @pytest.fixture
 def graphs(tmp_path):
-    folder = tmp_path / "graphs"
-    folder.mkdir()
-    for index in range(GRAPHS):
-        text = json.dumps(graph_json(f"add_{index}", (4, 8 + index)))
-        (folder / f"add_{index}.json").write_text(text)
-    return folder
+    return write_graphs(tmp_path / "graphs", GRAPHS)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from bench_schema import files
 from bench_schema.journal import journal_path
@@ -19,7 +21,7 @@ import bench_run
 from bench_run.errors import BenchRunError, EngineUnavailableError, IncompleteRunError, UsageError
 from bench_run.fleet import shards
 from bench_run.fleet.cluster import check_reachable, run_on_cluster, whole_lines
-from bench_run.fleet.shards import LocalPlace, local_places, parts_path, run_shards
+from bench_run.fleet.shards import LocalPlace, left_by, local_places, parts_path, run_shards
 from bench_run.options import Options, checked
 from tests.support import graph_json
 
@@ -30,14 +32,17 @@ TWO = [LocalPlace("one", {}, ("B",)), LocalPlace("other", {}, ("A",))]
 """The processors of this host, as two devices of it."""
 
 
-@pytest.fixture
-def graphs(tmp_path):
-    folder = tmp_path / "graphs"
+def write_graphs(folder, count):
     folder.mkdir()
-    for index in range(GRAPHS):
+    for index in range(count):
         text = json.dumps(graph_json(f"add_{index}", (4, 8 + index)))
         (folder / f"add_{index}.json").write_text(text)
     return folder
+
+
+@pytest.fixture
+def graphs(tmp_path):
+    return write_graphs(tmp_path / "graphs", GRAPHS)
 
 
 @pytest.fixture
@@ -139,8 +144,9 @@ def test_a_finished_run_is_not_measured_again(options):
     first = run_shards(options, ("x",), TWO)
     again = run_shards(replace(options, resume=True), ("x", "--resume"), TWO)
     assert processes(first) == processes(again)
-    with pytest.raises(UsageError, match="holds another run"):
-        run_shards(replace(options, resume=True), ("y", "--resume"), TWO)
+    for changes in ({"iterations": 6}, {"op": ("relu: n=1 c=1 h=2 w=2",)}, {"engine": ("torch",)}):
+        with pytest.raises(UsageError, match="holds another run"):
+            run_shards(replace(options, resume=True, **changes), (), TWO)
 
 
 def test_what_is_wrong_for_every_shard_is_one_error(options):
@@ -148,29 +154,73 @@ def test_what_is_wrong_for_every_shard_is_one_error(options):
         run_shards(replace(options, engine=("hipdnn@no-such-plugin",)), (), TWO)
 
 
-def test_an_interrupted_run_keeps_its_rounds(graphs, tmp_path):
-    output = tmp_path / "all.json"
+def interrupted_run(graphs, output, number, iterations):
+    """A run of two shards that gets a signal once both have a journal."""
     script = (
         "from tests.bench_run.fleet.test_shards import *;"
         f"o = Options(graphs=({str(graphs)!r},), output={str(output)!r}, engine=('numpy',),"
-        " rounds=2, iterations=100000, max_time_s=60.0, min_time_s=60.0);"
+        f" rounds=2, iterations={iterations}, max_time_s=60.0, min_time_s=60.0);"
         "d = run_shards(o, (), TWO); print(d.run.complete)"
     )
-    path = os.pathsep.join([str(ROOT), str(ROOT / "schema")])
     process = subprocess.Popen(
         [sys.executable, "-c", script],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "schema")])},
         stdout=subprocess.PIPE,
         text=True,
     )
     until = time.monotonic() + 60
-    while not list(tmp_path.glob("all.json.parts/*.journal")) and time.monotonic() < until:
+    while len(list(Path(f"{output}.parts").glob("*.journal"))) < 2 and time.monotonic() < until:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
+    return process
+
+
+def test_an_interrupted_run_keeps_its_rounds(graphs, tmp_path):
+    output = tmp_path / "all.json"
+    process = interrupted_run(graphs, output, signal.SIGINT, "100000")
     assert process.communicate(timeout=60)[0].strip() == "False"
     assert not files.read(output).run.complete
     assert parts_path(str(output)).exists()
+
+
+def test_a_mistake_is_one_line_and_starts_no_process(options):
+    dying = DyingPlace(after=0)
+    with pytest.raises(BenchRunError, match=r"^no.json: no such file"):
+        run_shards(replace(options, graphs=("no.json",)), (), [dying, dying])
+    assert dying.starts == 0
+
+
+def test_no_shard_outlives_a_run_that_is_killed(graphs, tmp_path):
+    output = tmp_path / "all.json"
+    process = interrupted_run(graphs, output, signal.SIGKILL, "100000")
+    process.wait(60)
+    until = time.monotonic() + 30
+    while shards_of(output) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not shards_of(output)
+    assert list(parts_path(str(output)).glob("*.journal"))
+    assert not output.exists()
+
+
+def shards_of(output):
+    """Processes that have a file of the parts open."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if any(f"{output}.parts" in file.path for file in process.open_files()):
+                found.append(process.pid)
+    return found
+
+
+def test_a_journal_and_a_document_of_one_shard_are_not_merged_twice(tmp_path):
+    part = tmp_path / "1-of-2.json"
+    assert left_by(part) is None
+    part.write_text("{}")
+    journal_path(part).write_text("half a line")
+    assert left_by(part) == part
+    journal_path(part).write_text("a line\n")
+    assert left_by(part) == journal_path(part)
 
 
 def test_a_processor_engine_is_refused_since_the_gpus_share_it():
