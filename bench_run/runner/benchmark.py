@@ -117,15 +117,16 @@ def run_planned(
     if options.until == "decided":
         check_until_decided(options.against, len(planned.engines))
     _refuse_foreign_golden(options, planned)
+    output = grouped(Output, options)
     header = make_header(options, planned, opened, command)
     record = Record.begin(
-        options.output, header, planned.cases, resume=options.resume, force=options.force
+        output.output, header, planned.cases, resume=output.resume, force=output.force
     )
     order = [case.id for case in planned.cases]
     total = len(order) * options.rounds
-    with Progress(total, quiet=options.quiet) as progress, record:
+    with Progress(total, quiet=output.quiet) as progress, record:
         if record.finished is not None:
-            progress.say(f"{options.output}: {FINISHED}")
+            progress.say(f"{output.output}: {FINISHED}")
             return record.finished
         if options.until == "decided":
             referee = Referee(options.against, options.threshold_ratio, record.so_far)
@@ -157,12 +158,12 @@ def run_planned(
             record.add(case)
         try:
             rounds.run()
-            unwritten = extra_passes(grouped(Output, options), rounds, record.add, progress)
+            unwritten = extra_passes(output, rounds, record.add, progress)
         except UsageError:  # what ``--until`` asks for cannot be compared
             record.finish(order, complete=True)
             raise
         except KeyboardInterrupt:
-            progress.say(interrupted(options.output))
+            progress.say(interrupted(output.output))
             return record.finish(order, complete=False)
         for note in rounds.notes:
             progress.say(f"note: {note}")

@@ -8,12 +8,17 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import psutil
 import pytest
 
 import bench_run
-from bench_run.worker.parent.start import Template
+from bench_run.engines.base import EngineOptions
+from bench_run.engines.spec import parse_spec
+from bench_run.plan.engines import PlannedEngine
+from bench_run.worker.parent.pool import WorkerPool
+from bench_run.worker.parent.start import Launcher, Template, start_module
 from bench_run.worker.template_messages import Preload
 
 pytestmark = pytest.mark.usefixtures("hostile", "fresh_workers")
@@ -84,6 +89,31 @@ def test_a_lost_template_forks_no_worker(template, worker_ends):
     template._process.kill()
     template._process.wait()
     assert template.fork(pipe, output) is None
+
+
+@pytest.mark.parametrize("spec", ["hostile:fine", "hostile:fine+fork"])
+def test_a_worker_outlives_the_thread_that_started_it(spec):
+    engine = PlannedEngine(spec, parse_spec(spec), EngineOptions(), "none")
+    launcher = Launcher("fork", 60)
+    pool = WorkerPool(60, launcher)
+    try:
+        asking = threading.Thread(target=pool.facts, args=(engine,))
+        asking.start()
+        asking.join()
+        with pytest.raises(psutil.TimeoutExpired):
+            psutil.Process(pool._workers[spec]._process.pid).wait(0.5)
+    finally:
+        pool.kill()
+        launcher.close()
+
+
+def test_a_fork_of_the_program_starts_processes_too():
+    start_module("this", {}, 0, subprocess.DEVNULL).wait()
+    pid = os.fork()
+    if pid == 0:
+        code = start_module("this", {}, 0, subprocess.DEVNULL).wait()
+        os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_the_workers_of_a_lost_template_are_lost_too(template, worker_ends):
