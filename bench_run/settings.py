@@ -73,7 +73,7 @@ class Options(RecordedSettings[NoReturn]):
         flag="--shapes SET",
         section="Graphs",
         help="shapes where --op names none: small, common, large, skewed, all or random:N, N that "
-        "follow from --seed [default: common]",
+        "follow from --seed",
         tune=True,
         read_by="recipes",
     )

@@ -102,16 +102,16 @@ class LocalPlace:
 def local_places(options: Options) -> list[LocalPlace]:
     """The GPUs that this process may use, each with its share of the processors. Raises
     `UsageError` and `EngineUnavailableError`."""
-    names = [spec for spec in engine_texts(options)[0] if computes_on_host(spec)]
-    if names:
-        raise UsageError(
-            f"--device all: {names[0]} runs on the processor, which the GPUs share: leave it out"
-        )
     known = {str(d.index): d.uuid or str(d.index) for d in devices()}
     listed = next((os.environ[name] for name in VISIBLE if name in os.environ), ",".join(known))
     visible = [word.strip() for word in listed.split(",") if word.strip()]
     if not visible:
         raise EngineUnavailableError("--device all: no GPU is visible here")
+    names = [spec for spec in engine_texts(options)[0] if computes_on_host(spec)]
+    if names:
+        raise UsageError(
+            f"--device all: {names[0]} runs on the processor, which the GPUs share: leave it out"
+        )
     cpus = sorted(os.sched_getaffinity(0))
     share = max(1, len(cpus) // len(visible))
     return [

@@ -223,7 +223,8 @@ def test_a_journal_and_a_document_of_one_shard_are_not_merged_twice(tmp_path):
     assert left_by(part) == journal_path(part)
 
 
-def test_a_processor_engine_is_refused_since_the_gpus_share_it():
+def test_a_processor_engine_is_refused_since_the_gpus_share_it(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     with pytest.raises(UsageError, match="numpy runs on the processor"):
         local_places(Options(engine=("numpy",)))
 
