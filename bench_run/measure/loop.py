@@ -114,17 +114,7 @@ def measure(
 ) -> Measured:
     """Warm up, then the device pass where the stream has a clock, then the end-to-end pass."""
     with quiet():
-        # Warm-up takes at most half as long as a pass may.
-        limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
-        warmup = end_to_end(
-            plan,
-            stream,
-            SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions),
-            None,
-            clock,
-            canaries,
-        )[0]
-        canaries.choose(min(warmup) if warmup else budget.first_run_ns)
+        warmup = warm_up(plan, stream, budget, clock, canaries)
         series: dict[str, list[int]] = {}
         if stream.clock != "host":
             estimate_ns = min(warmup) if warmup else 0
@@ -133,6 +123,17 @@ def measure(
             )
         series["e2e_ns"], stopped_by = end_to_end(plan, stream, budget, check, clock, canaries)
     return Measured({"e2e_ns": warmup}, series, stopped_by)
+
+
+def warm_up(
+    plan: Plan, stream: Stream, budget: SamplingBudget, clock: Clock, canaries: Canaries
+) -> list[int]:
+    """Samples that do not count; they take at most half as long as a pass may."""
+    limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
+    few = SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions)
+    warmup = end_to_end(plan, stream, few, None, clock, canaries)[0]
+    canaries.choose(min(warmup) if warmup else budget.first_run_ns)
+    return warmup
 
 
 def end_to_end(
@@ -149,7 +150,7 @@ def end_to_end(
         return samples, "iterations"
     synchronize, keep = stream.synchronize, samples.append
     count, began = 0, clock()
-    sample = _sampler(plan, stream, budget.executions, clock)
+    sample = sampler(plan, stream, budget.executions, clock)
     while True:
         keep(sample(canaries.before, canaries.touch))
         canaries.after()
@@ -175,7 +176,8 @@ def _why_over(budget: SamplingBudget, count: int, lasted_ns: int) -> str | None:
     return "most samples" if count >= MOST_SAMPLES else None
 
 
-def _sampler(plan: Plan, stream: Stream, executions: int, clock: Clock) -> RunLikeSample:
+def sampler(plan: Plan, stream: Stream, executions: int, clock: Clock) -> RunLikeSample:
+    """Return what takes one sample: nanoseconds of one execution, the mean of `executions`."""
     synchronize, flush = stream.synchronize, stream.flush
     turns, parts = range(executions), _runs(plan)
     # Right after something pushed everything out of the processor's caches: the timing loop once

@@ -33,6 +33,7 @@ class Sampling:
     timeout_s: float
     precision_ratio: float | None
     duty: str
+    interleave: str
     energy: bool
     seed: int
     prepare: int | None

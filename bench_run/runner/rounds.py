@@ -242,7 +242,8 @@ class Rounds:
             ),
             energy=self._sampling.energy,
             no_gate=self.states[case.id].no_gate,
-            shares_device=self._shares,
+            shares_device=self._shares or turn.sides > 1,
+            in_blocks=turn.sides > 1 and self._sampling.interleave == "blocks",
         )
         if store.is_strict and request.validation_settings.wanted:
             # Its worker does not learn where the expected outputs lie.

@@ -29,10 +29,12 @@ from bench_run.worker.guardian import start_guardian
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
+    AskBlock,
     AskExpected,
     Attack,
     Attacked,
     Attempt,
+    BlockTurn,
     BuildPlan,
     Choices,
     Claim,
@@ -114,6 +116,14 @@ class EngineServer:
         if use != "free" and not isinstance(_incoming(self._pipe), Granted):
             raise EOFError  # the run is ending
 
+    def next_block(self, *, enough: bool) -> int | None:
+        """Wait for the next block; None if there is none."""
+        self._pipe.send(encode(AskBlock(enough)))
+        reply = _incoming(self._pipe)
+        if not isinstance(reply, BlockTurn):
+            raise EOFError  # the run is ending
+        return reply.place
+
     def expected(self) -> ValidationSettings:
         """Waits for what outputs are compared with."""
         from bench_run.validate.settings import ValidationSettings
@@ -151,7 +161,8 @@ class EngineServer:
         gc.collect()
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
         claim = self.claim if request.shares_device else None
-        run = RunHooks(self.announce, claim, self.expected, self._threads)
+        blocks = self.next_block if request.in_blocks else None
+        run = RunHooks(self.announce, claim, self.expected, self._threads, blocks)
         case = run_case(self.engine, request, self._import_ns, run)
         failures, self._thread_failures = dict.fromkeys(self._thread_failures), []
         return replace(case, notes=(*case.notes, *(f"a thread ended by {f}" for f in failures)))

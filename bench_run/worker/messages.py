@@ -96,6 +96,21 @@ class Granted:
     """The device may be used as claimed."""
 
 
+class AskBlock(msgspec.Struct, frozen=True, tag=True):
+    """Sent by a worker that measures in blocks, before each of them; answered by `BlockTurn`."""
+
+    enough: bool
+    """True if it needs no further block."""
+
+
+@dataclass(frozen=True)
+class BlockTurn:
+    """Answer to `AskBlock`, given once no other side is measured."""
+
+    place: int | None
+    """Place among the sides that take one block each; None: there are no more blocks."""
+
+
 class AskExpected(msgspec.Struct, frozen=True, tag=True):
     """Sent by a worker that wants to check outputs whose reference was pending; answered by the
     `ValidationSettings` once they are known."""
@@ -106,7 +121,7 @@ class Close:
     """Give everything back and end. Not answered."""
 
 
-Incoming: TypeAlias = "Request[Any] | Granted | ValidationSettings | Close"
+Incoming: TypeAlias = "Request[Any] | Granted | BlockTurn | ValidationSettings | Close"
 """What a worker receives."""
 
 
@@ -130,7 +145,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     fields: dict[str, str | None]
 
 
-Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Claim | AskExpected | Uncaught
+Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Claim | AskBlock | AskExpected | Uncaught
 """What a worker sends."""
 
 
@@ -179,6 +194,8 @@ class RunCase(Request[Case]):
     """Why the device's times are to be taken without a gate; None: with one where there is one."""
     shares_device: bool = False
     """Whether others use the device: then it is claimed first (`Claim`)."""
+    in_blocks: bool = False
+    """True if it is measured in blocks that alternate with those of other sides (`AskBlock`)."""
     surroundings: PassContext | None = None
     """What runs before each iteration, as in a pass of the pipeline."""
     is_pass: bool = False

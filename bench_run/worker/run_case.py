@@ -24,18 +24,20 @@ from bench_schema.document import (
     Round,
     Validation,
 )
-from bench_schema.estimate import warmup_cut
+from bench_schema.estimate import WarmupCut, warmup_cut
 
 from bench_run.engines import chain
 from bench_run.engines.reported import Reports
 from bench_run.errors import EngineError, UnsupportedGraphError, message_of
 from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
+from bench_run.measure.blocks import BlockLoop, Blocks
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock import read_clock
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
 from bench_run.measure.energy import Used, measure_energy
 from bench_run.measure.kernel_pass import (
+    KernelTimes,
     Recorded,
     asks_for_records,
     count_launches,
@@ -67,7 +69,9 @@ from bench_run.worker.within_pass import within_pass
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan
+    from bench_run.measure.blocks import NextBlock
     from bench_run.measure.rotation import Rotation
+    from bench_run.streams.base import Stream
     from bench_run.tensors.layout import Storages
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse, RunCase
@@ -92,6 +96,8 @@ class RunHooks:
     """Waits for what was pending in the request."""
     threads: int | None = None
     """Threads, and processors, that the worker is held to; None: as many as there are."""
+    next_block: NextBlock | None = None
+    """Waits for the next block; None where other sides do not alternate with this one."""
 
 
 @dataclass
@@ -233,7 +239,7 @@ def _measured_case(
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
     threads = ThreadWatch(timeline.run.threads)
-    measured = measure(plan, engine.stream, budget, keeper, canaries=keeper.canaries)
+    measured, blocks = _measure(plan, engine.stream, budget, keeper, timeline.run.next_block)
     keeper.canaries.restore()
     implausible = threads.reason()
     after = observe(engine.facts.device, engine.stream)
@@ -241,7 +247,7 @@ def _measured_case(
     if asks_for_records(engine.stream, measured.series.get("device_ns", ())):
         _wait_for_clock(engine, request.budget.rest_s, timeline)
     timeline.enter("measure", keeper.spent_ns)
-    recorded = record_kernels(plan, engine.stream, budget, measured)
+    recorded = in_blocks(record_kernels(plan, engine.stream, budget, measured), measured, blocks)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     reports = Reports(request.engine)
     facts = {**facts, **ask_witness(plan, reports)}
@@ -262,6 +268,8 @@ def _measured_case(
         energy_window_s=used.window_s,
         notes=notes,
         surroundings=surroundings,
+        blocks={name: np.array(b, np.int64) for name, b in blocks.begins.items()},
+        block_places=tuple(blocks.places),
     )
     # The device allocator's peak where there is one, the process's where the processor works.
     peak_bytes = reports.read("peak_bytes()", engine.peak_bytes)
@@ -285,6 +293,33 @@ def _measured_case(
         notes=(*request.notes, *notes, *reports.notes),
         implausible=implausible,
     )
+
+
+def _measure(
+    plan: Plan,
+    stream: Stream,
+    budget: SamplingBudget,
+    keeper: OutputKeeper,
+    next_block: NextBlock | None,
+) -> tuple[Measured, Blocks]:
+    """Samples, and their blocks if other sides alternate with this one."""
+    if next_block is None:
+        return measure(plan, stream, budget, keeper, canaries=keeper.canaries), Blocks()
+    records = KernelTimes(plan, stream) if stream.clock != "host" else None
+    loop = BlockLoop(plan, stream, budget, keeper, canaries=keeper.canaries, records=records)
+    return loop.measure(next_block)
+
+
+def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorded:
+    """The samples as they were taken in blocks; what the pass after them adds stays. Where the two
+    used different clocks, the device's samples are those of the pass, and in no blocks."""
+    if "device_ns" not in blocks.begins:
+        return recorded
+    if recorded.replaces_events != blocks.by_records:
+        del blocks.begins["device_ns"]
+        return recorded
+    series = {**recorded.measured.series, "device_ns": measured.series["device_ns"]}
+    return replace(recorded, measured=replace(recorded.measured, series=series))
 
 
 def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> str | None:
@@ -405,7 +440,9 @@ def _round(
     stream, measured = engine.stream, recorded.measured
     correction_ns = stream.correction_ns() if stream.clock != "host" else None
     series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
-    cuts = {name: warmup_cut(values) for name, values in series.items()}
+    begins: Mapping[str, object] = observed["blocks"]
+    # Each block begins with runs that do not count.
+    cuts = {n: WarmupCut(0, False) if n in begins else warmup_cut(v) for n, v in series.items()}
     timing: DeviceTiming | None = None
     if recorded.replaces_events:
         timing = "kernel records"

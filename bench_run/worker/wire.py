@@ -31,6 +31,7 @@ from bench_run.worker.messages import (
     Answered,
     AnswerT,
     AnyGraph,
+    BlockTurn,
     Close,
     Granted,
     Outgoing,
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KINDS = {
-    kind.__name__: kind for kind in (*Request.__subclasses__(), Granted, Close, ValidationSettings)
+    kind.__name__: kind
+    for kind in (*Request.__subclasses__(), Granted, BlockTurn, Close, ValidationSettings)
 }
 """Messages that the run sends, by name."""
 HEADER = struct.Struct(">I")

@@ -44,6 +44,7 @@ _ROWS: dict[type, dict[str, Setting]] = {}
 TIMERS = ("auto", "events", "cupti", "host")
 CACHES = ("hot", "cold", "rotate", "weights-cold", "pass")
 DUTIES = ("cool", "sustained")
+INTERLEAVES = ("blocks", "visits")
 MATHS = ("fp32", "tf32", "fast")
 TOLERANCES = ("default", "hipdnn")
 
@@ -349,6 +350,27 @@ class RecordedSettings(Generic[Unknown]):
         section="Input data",
         help="how inputs are filled: [NAME=]normal|uniform|integers|constant:V|file:PATH",
         tune=True,
+        resume="same if known",
+    )
+    interleave: str | Unknown = setting(
+        "blocks",
+        flag="--interleave HOW",
+        rare=True,
+        section="Sampling",
+        help="how several engines of a graph take turns: blocks (of milliseconds, all of them "
+        "prepared) or visits (one after the other)",
+        choices=INTERLEAVES,
+        agree="free",
+        resume="same if known",
+    )
+    placements: int | Unknown = setting(
+        4,
+        flag="--placements N",
+        rare=True,
+        section="Sampling",
+        help="places in memory where a case's buffers lie in each round, one after the other, if "
+        "the engine can move them",
+        agree="free",
         resume="same if known",
     )
     executions: int | Unknown = setting(

@@ -68,7 +68,23 @@ def _case_2(case: Tree) -> Tree:
     return {**case, **later}
 
 
-STEPS: Mapping[int, Step] = {1: to_version_2}
+def to_version_3(tree: Tree) -> Tree:
+    """Version 2 knew no blocks, and buffers that stayed where they were."""
+    cases = [
+        {**case, "rounds": [{**ROUND_3, **each} for each in case["rounds"]]}
+        for case in tree["cases"]
+    ]
+    parts = [{**part, "run": _run_3(part["run"])} for part in tree["parts"]]
+    return {**tree, "run": _run_3(tree["run"]), "cases": cases, "parts": parts}
+
+
+def _run_3(run: Tree) -> Tree:
+    return {**run, "settings": add_unknown(run["settings"], ["interleave", "placements"])}
+
+
+ROUND_3: Tree = {"blocks": {}, "block_places": [], "placements": {}}
+
+STEPS: Mapping[int, Step] = {1: to_version_2, 2: to_version_3}
 """``STEPS[n]`` turns version n into n + 1."""
 
 

@@ -94,9 +94,9 @@ UNREADABLE = {
     "version true": (b'{"schema_version": true}', SchemaError, "found True"),
     "version 0": (b'{"schema_version": 0}', SchemaError, "found 0"),
     "future": (
-        b'{"schema_version": 3}',
+        b'{"schema_version": 4}',
         FutureVersionError,
-        "follows version 3 .* up to 2: update",
+        "follows version 4 .* up to 3: update",
     ),
     "nothing else": (b'{"schema_version": 1}', SchemaError, 'lacks "run", "machine", "engines"'),
 }

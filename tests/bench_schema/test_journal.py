@@ -69,6 +69,10 @@ def without_validation(document):
     return codec.encode(replace(document, cases=cases))
 
 
+def plain(document):
+    return json.loads(codec.encode(document))
+
+
 def test_the_journal_lies_beside_its_output(tmp_path):
     assert journal.journal_path("a/run.json.zst").as_posix() == "a/run.json.zst.journal"
 
@@ -353,7 +357,7 @@ def test_a_journal_of_version_1_goes_on_in_the_present_form(old_journal, tmp_pat
     with Journal.reopen(path) as out:
         out.append_case(replace(stored.cases[1], id="new"))
     after = read_journal(path)
-    assert codec.encode(replace(after, cases=after.cases[:-1])) == codec.encode(before)
+    assert plain(replace(after, cases=after.cases[:-1])) == plain(before)
     assert after.cases[-1].id == "new"
 
 
@@ -390,7 +394,7 @@ def test_a_journal_of_an_older_version_is_upgraded_as_documents_are(path, monkey
 
 
 def test_a_journal_of_the_future_is_refused(path):
-    header = lines_of(path)[0].replace(b'"schema_version":2', b'"schema_version":7')
+    header = lines_of(path)[0].replace(b'"schema_version":3', b'"schema_version":7')
     text = header[len(b'{"journal":') : header.rindex(b',"crc32"')]
     path.write_bytes(line("journal", text))
     with pytest.raises(DocumentError, match=r"line 1: follows version 7 of the schema"):

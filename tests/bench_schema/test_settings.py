@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
-from bench_schema.document import Settings
+from bench_schema.document import SCHEMA_VERSION, Settings
 from bench_schema.settings import RecordedSettings, as_dataclass, rows, rows_of, setting
 
 from bench_run.commands.usage import entry
@@ -14,7 +14,7 @@ from bench_run.options import Options
 from bench_run.options.read import flag_values
 from tests.conftest import ROOT
 
-VERSION_2 = ROOT / "schema" / "bench_schema" / "versions" / "v2.json"
+NEWEST = ROOT / "schema" / "bench_schema" / "versions" / f"v{SCHEMA_VERSION}.json"
 
 
 @rows(frozen=True)
@@ -28,7 +28,7 @@ as_dataclass(Paused)
 
 
 def test_the_rows_are_the_documents_fields_in_its_order():
-    schema = json.loads(VERSION_2.read_text(encoding="utf-8"))
+    schema = json.loads(NEWEST.read_text(encoding="utf-8"))
     fields = list(schema["$defs"]["Settings"]["properties"])
     assert (fields, fields) == (list(rows_of(Settings)), list(asdict(Settings())))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from bench_run.errors import StoppedError
 from bench_run.machine.device_lock import DeviceLock, Held
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.runner.parallel.blocks import BlockTurns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse
 
-State = Literal["coming", "ready", "measuring", "done"]
+State = Literal["coming", "ready", "measuring", "in blocks", "done"]
 MEASURED, TOUCHED, COOLING, IDLE = "measuring", "copies, first runs", "cooling", "nothing ready"
 """Activities of the devices, in the words of their list of times."""
 
@@ -41,14 +42,20 @@ class CaseRun:
 class Group:
     """The states of cases that are measured one after another, in their order."""
 
-    def __init__(self, cases: int) -> None:
+    def __init__(self, cases: int, seed: str = "") -> None:
+        """`seed` draws the order of the sides in each turn of blocks."""
         self.states: list[State] = ["coming"] * cases
+        self.blocks = BlockTurns(range(cases), seed)
         self.held = Held()
         """Locks that other runs see, while cases of the group are measured."""
 
     @property
     def is_prepared(self) -> bool:
         return "coming" not in self.states
+
+    @property
+    def is_measured(self) -> bool:
+        return not {"measuring", "in blocks"}.isdisjoint(self.states)
 
     @property
     def is_done(self) -> bool:
@@ -65,6 +72,8 @@ class DeviceGate:
     def __init__(self, lock: DeviceLock | None = None) -> None:
         self._lock = DeviceLock(()) if lock is None else lock
         self._changed = threading.Condition()
+        self._groups: list[Group] = []
+        """Groups that are not done."""
         self._queue: list[Group] = []
         """Groups that are prepared; the first one is measured."""
         self._touching = 0
@@ -83,15 +92,21 @@ class DeviceGate:
         """The devices."""
         return ", ".join(self._lock.names)
 
-    def turns(self, cases: int) -> list[CaseTurn]:
+    def turns(self, cases: int, seed: str = "") -> list[CaseTurn]:
         """A turn for each case of a new group, in the order in which they are measured."""
-        group = Group(cases)
+        group = Group(cases, seed)
+        with self._change():
+            self._groups.append(group)
+            if self._stopped:
+                group.blocks.stop()
         return [CaseTurn(self, group, place) for place in range(cases)]
 
     def stop(self) -> None:
         """Raise `StoppedError` in each thread that waits, and at each later request."""
         with self._change():
             self._stopped = True
+            for group in self._groups:
+                group.blocks.stop()
 
     def hold(self, *, alone: bool) -> Held:
         """The locks that other runs see. Raises `StoppedError`."""
@@ -135,6 +150,22 @@ class DeviceGate:
             )
             group.states[place] = "measuring"
 
+    def next_block(self, group: Group, place: int, *, enough: bool) -> int | None:
+        """Wait for a block among those of the group's other cases: its place in the turn. None once
+        there are no more, and the case is measured alone again. Raises `StoppedError`."""
+        if group.states[place] == "measuring":
+            with self._change():
+                group.states[place] = "in blocks"
+        block = group.blocks.next(place, enough=enough)
+        if block is None:
+            self.begin(group, place)
+        return block
+
+    def wait_until_prepared(self, group: Group, place: int) -> None:
+        """Wait until this case is ready to be measured, or ended. Raises `StoppedError`."""
+        with self._change():
+            self._wait(lambda: group.states[place] != "coming")
+
     def cool(self) -> None:
         """Let others copy until `cooled`."""
         with self._change():
@@ -148,6 +179,7 @@ class DeviceGate:
 
     def leave(self, group: Group, place: int) -> None:
         """End the turn of a case, whether it was measured or not."""
+        group.blocks.leave(place)
         with self._change():
             if group.states[place] == "measuring" and self._cooling:
                 self._cooling = False
@@ -158,6 +190,8 @@ class DeviceGate:
         group.states[place] = state
         if group.is_done:
             group.held.release()
+            if group in self._groups:
+                self._groups.remove(group)
             if group in self._queue:
                 self._queue.remove(group)
         elif group.is_prepared and group not in self._queue:
@@ -179,7 +213,7 @@ class DeviceGate:
             raise StoppedError
 
     def _tell(self) -> None:
-        measured = bool(self._queue) and "measuring" in self._queue[0].states
+        measured = bool(self._queue) and self._queue[0].is_measured
         activity = MEASURED if measured else TOUCHED if self._touching else IDLE
         self.time.turn(COOLING if self._cooling else activity)
         self._changed.notify_all()
@@ -190,11 +224,14 @@ class CaseTurn:
 
     def __init__(self, gate: DeviceGate, group: Group, place: int) -> None:
         self._gate, self._group, self._place = gate, group, place
+        self._first = group, place
         self._use: DeviceUse = "free"
         self._cooling = False
         self._held = Held()
         self.wait_for_expected: Callable[[], ValidationSettings] | None = None
         """Waits for what the outputs are compared with."""
+        self.sides = len(group.states)
+        """Cases of the group."""
 
     def claim(self, use: DeviceUse) -> None:
         """Wait for a use of the device. What the case had before is given back, except the turn of
@@ -221,6 +258,14 @@ class CaseTurn:
                 self._gate.begin(self._group, self._place)
                 if not self._group.held:
                     self._group.held = self._gate.hold(alone=True)
+
+    def next_block(self, *, enough: bool) -> int | None:
+        """Wait for the next block of a case that is measured; None if there is none."""
+        return self._gate.next_block(self._group, self._place, enough=enough)
+
+    def wait_until_prepared(self) -> None:
+        """Wait until the case is ready to be measured, or ended. Raises `StoppedError`."""
+        self._gate.wait_until_prepared(*self._first)
 
     def expected(self) -> ValidationSettings:
         """Wait for what the outputs are compared with."""

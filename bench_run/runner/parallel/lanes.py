@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_run.errors import StoppedError
 from bench_run.measure.time_breakdown import TimeBreakdown
@@ -93,7 +93,7 @@ class Lanes:
     ) -> None:
         self.count = count
         self._pool, self._gate, self._room, self._run = pool, gate, room, run
-        self._ended: list[Future[None]] = []
+        self._ended: list[Future[Any]] = []
         self._pools: list[dict[str, WorkerPool]] = []
         """Workers of each lane, by engine."""
 
@@ -116,8 +116,42 @@ class Lanes:
             self._pool.close()
 
     def _one_by_one(self, case_runs: Sequence[CaseRun]) -> Iterator[Result]:
-        for case_run in case_runs:
-            yield case_run, self._one(case_run, self._pool, *self._gate.turns(1))
+        pools: dict[str, WorkerPool] = {}
+        for group in groups_of(case_runs):
+            if len(group) == 1:
+                pool = pools.get(group[0].case.engine.key, self._pool)
+                yield group[0], self._one(group[0], pool, *self._turns(group))
+            else:
+                yield from self._in_blocks(group, pools)
+        for pool in pools.values():
+            pool.close()
+
+    def _in_blocks(
+        self, group: Sequence[CaseRun], pools: dict[str, WorkerPool]
+    ) -> Iterator[Result]:
+        """Prepare the cases one after the other, so that none disturbs what another one's phases
+        take; then they alternate."""
+        threads = ThreadPoolExecutor(len(group))
+        if not pools:
+            self._pools.append(pools)
+        running = []
+        for case_run, turn in zip(group, self._turns(group), strict=True):
+            engine = case_run.case.engine
+            is_new = engine.key not in pools
+            pool = self._pool_of(engine, pools)
+            if is_new:
+                self._pool.hand_over(engine, pool)
+            running.append(threads.submit(self._one, case_run, pool, turn))
+            self._ended.append(running[-1])
+            turn.wait_until_prepared()
+        threads.shutdown(wait=False)
+        for case_run, future in zip(group, running, strict=True):
+            yield case_run, future.result()
+        self._ended = [future for future in self._ended if not future.done()]
+
+    def _turns(self, group: Sequence[CaseRun]) -> list[CaseTurn]:
+        first = group[0]
+        return self._gate.turns(len(group), f"{first.case.id}:{first.index}")
 
     def _side_by_side(self, rounds: Sequence[Sequence[CaseRun]]) -> Iterator[Result]:
         """Cases that lacked memory next to others come last, alone."""
@@ -166,7 +200,7 @@ class Lanes:
                         threads.submit(
                             self._one, case_run, self._pool_of(case_run.case.engine, pools), turn
                         )
-                        for case_run, turn in zip(group, self._gate.turns(len(group)), strict=True)
+                        for case_run, turn in zip(group, self._turns(group), strict=True)
                     ]
                     for case_run, future in zip(group, running, strict=True):
                         done.put((case_run, future.result()))
@@ -187,7 +221,7 @@ class Lanes:
         """End every lane at once."""
         self._gate.stop()
         self._room.stop()
-        left = set(self._ended)
+        left = {future for future in self._ended if not future.done()}
         while left:
             for pools in self._pools:
                 for pool in list(pools.values()):

@@ -24,7 +24,9 @@ from bench_run.worker.guardian import STOP
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
+    AskBlock,
     AskExpected,
+    BlockTurn,
     Claim,
     Close,
     Granted,
@@ -82,6 +84,10 @@ class Turn(Protocol):
 
     def claim(self, use: DeviceUse) -> None:
         """Waits until the device may be used so; gives back what was held before."""
+
+    def next_block(self, *, enough: bool) -> int | None:
+        """Wait until this side may measure a block; its place among the sides, or None if there
+        are no more blocks."""
 
     def expected(self) -> ValidationSettings:
         """Waits until it is known what the outputs are compared with."""
@@ -185,19 +191,13 @@ class Worker:
                 due = min(whole, phase)
                 if self.announce is not None:
                     self.announce(message.phase, message.checked_ns)
-            elif isinstance(message, Claim):
+            elif isinstance(message, (Claim, AskBlock, AskExpected)):
                 begin = time.monotonic()
-                if turn is not None:
-                    turn.claim(message.use)
-                if message.use != "free":
-                    self._send(Granted(), timeout_s)
+                answer = _wait_for(message, turn)
+                if answer is not None:
+                    self._send(answer, timeout_s)
                 waited_s = time.monotonic() - begin
                 whole, due = whole.later(waited_s), due.later(waited_s)
-            elif isinstance(message, AskExpected):
-                assert turn is not None, "nothing is pending where nobody else works"
-                begin = time.monotonic()
-                self._send(turn.expected(), timeout_s)
-                whole = whole.later(time.monotonic() - begin)
             elif isinstance(message, Uncaught):
                 self._uncaught = message.text
                 raise EOFError  # it may wait for its threads before it ends
@@ -256,3 +256,15 @@ class Worker:
         self._process.wait()
         with contextlib.suppress(OSError):  # another thread, whose answer ended, closes it too
             self._pipe.close()
+
+
+def _wait_for(message: Claim | AskBlock | AskExpected, turn: Turn | None) -> object:
+    """The answer once what the worker asks for is there; None where none is awaited."""
+    if isinstance(message, Claim):
+        if turn is not None:
+            turn.claim(message.use)
+        return None if message.use == "free" else Granted()
+    assert turn is not None, "nothing is pending where nobody else works"
+    if isinstance(message, AskBlock):
+        return BlockTurn(turn.next_block(enough=message.enough))
+    return turn.expected()

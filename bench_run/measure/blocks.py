@@ -1,0 +1,195 @@
+"""Samples in short blocks that alternate with those of other sides.
+
+What a machine does to times is slow beside a block of two milliseconds, so it hits two blocks that
+follow each other alike, and cancels in their ratio. A block begins with runs that do not count: the
+other side left the caches as it wanted them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from bench_run.machine.affinity import choose_cpus
+from bench_run.measure.clock import read_clock
+from bench_run.measure.loop import (
+    MOST_SAMPLES,
+    NONE,
+    Measured,
+    SamplingBudget,
+    end_to_end,
+    on_device,
+    quiet,
+    sampler,
+    warm_up,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench_run.engines.base import Plan
+    from bench_run.measure.canaries import Canaries
+    from bench_run.measure.kernel_pass import KernelTimes
+    from bench_run.measure.loop import Check, Clock, RunLikeSample
+    from bench_run.streams.base import Stream
+
+BLOCK_NS = 2_000_000
+"""Samples of a block take about so long. On a busy processor ratios of blocks of 2.5 ms scatter by
+0.15 %, of 40 ms by 0.46 %."""
+FEWEST, MOST = 3, 16
+"""Samples of a block, if they are shorter than a block."""
+LEAD = 2
+"""Runs at the beginning of a block that do not count."""
+LEAST_NS = 400_000_000
+"""A side measures for so long at least, from its first block on, those of other sides included."""
+ENOUGH_BLOCKS = 150
+"""More are not needed, whatever time they took."""
+ONE_THREAD = 1.2
+"""Processor time per wall time, below which a plan is taken to use one thread."""
+
+
+class NextBlock(Protocol):
+    """Waits until this side may measure."""
+
+    def __call__(self, *, enough: bool) -> int | None:
+        """Place of the block among those of all sides; None if there is no further one."""
+
+
+@dataclass
+class Blocks:
+    """Blocks of one side in one round."""
+
+    begins: dict[str, list[int]] = field(default_factory=dict)
+    """By series: number of the first sample of each block."""
+    places: list[int] = field(default_factory=list)
+    """Place of each block among the sides that were measured in the same turn."""
+    by_records: bool = False
+    """True if the device's own records timed its series."""
+
+
+class BlockLoop:
+    """Takes the samples of one plan, block by block."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        stream: Stream,
+        budget: SamplingBudget,
+        check: Check | None = None,
+        clock: Clock = read_clock,
+        canaries: Canaries = NONE,
+        records: KernelTimes | None = None,
+    ) -> None:
+        """`records` times short kernels by the device's own records."""
+        self._plan, self._stream, self._budget = plan, stream, budget
+        self._check, self._clock, self._canaries = check, clock, canaries
+        self._records = records
+        self._sample = sampler(plan, stream, budget.executions, clock)
+        self._names = ["e2e_ns"] if stream.clock == "host" else ["device_ns", "e2e_ns"]
+        self._series: dict[str, list[int]] = {name: [] for name in self._names}
+        self._taken = Blocks({name: [] for name in self._names})
+
+    def measure(self, next_block: NextBlock) -> tuple[Measured, Blocks]:
+        """Warm up, then measure a block whenever it is this side's turn."""
+        clock, series = self._clock, self._series
+        with quiet():
+            cpu_ns, wall_ns = time.process_time_ns(), clock()
+            warmup = warm_up(self._plan, self._stream, self._budget, clock, self._canaries)
+            used_ns, passed_ns = time.process_time_ns() - cpu_ns, clock() - wall_ns
+            is_single = self._stream.clock == "host" and used_ns < ONE_THREAD * passed_ns
+            each_ns = min(warmup) if warmup else self._budget.first_run_ns
+            with same_core() if is_single else nullcontext():
+                began, enough = 0, False
+                while (place := next_block(enough=enough)) is not None:
+                    began = began or clock()
+                    self._block(place, each_ns)
+                    enough = self._is_enough(clock() - began)
+            if self._check is not None and series["e2e_ns"]:
+                self._check.after_last(len(series["e2e_ns"]) - 1, self._sample)
+        return Measured({"e2e_ns": warmup}, series, "blocks"), self._taken
+
+    def _block(self, place: int, each_ns: int) -> None:
+        plan, stream, series, taken = self._plan, self._stream, self._series, self._taken
+        taken.places.append(place)
+        for _ in range(LEAD if each_ns * self._budget.executions < BLOCK_NS else 1):
+            self._sample(self._canaries.before, self._canaries.touch)
+            self._canaries.after()
+        block = replace(
+            self._budget,
+            iterations=block_size(each_ns * self._budget.executions),
+            min_time_ns=0,
+            max_time_ns=None,
+        )
+        for name in self._names:
+            taken.begins[name].append(len(series[name]))
+        if "device_ns" in series:
+            series["device_ns"] += self._on_device(block, each_ns)
+        check = None if self._check is None else _InBlock(self._check, len(series["e2e_ns"]))
+        series["e2e_ns"] += end_to_end(plan, stream, block, check, self._clock, self._canaries)[0]
+
+    def _on_device(self, block: SamplingBudget, each_ns: int) -> list[int]:
+        is_first = not self._series["device_ns"]
+        if self._records is not None and (is_first or self._taken.by_records):
+            found = self._records.sample(block, each_ns)
+            if found:
+                self._taken.by_records = True
+                return found
+            if not is_first:
+                return []  # one series has one clock
+        check = self._check if is_first else None
+        return on_device(
+            self._plan, self._stream, block, each_ns, self._canaries, self._clock, check
+        )
+
+    def _is_enough(self, passed_ns: int) -> bool:
+        budget = self._budget
+        if budget.max_time_ns is not None and passed_ns >= budget.max_time_ns:
+            return True
+        samples, blocks = len(self._series["e2e_ns"]), len(self._taken.places)
+        wanted = samples >= budget.iterations and passed_ns >= budget.min_time_ns
+        return samples >= MOST_SAMPLES or (
+            wanted and (passed_ns >= LEAST_NS or blocks >= ENOUGH_BLOCKS)
+        )
+
+
+class _InBlock:
+    """Checks of one block: the last sample of it is not the last of all."""
+
+    def __init__(self, check: Check, before: int) -> None:
+        self._check, self._before = check, before
+
+    def after_sample(self, index: int, run: RunLikeSample) -> bool:
+        return self._check.after_sample(self._before + index, run)
+
+    def after_last(self, index: int, run: RunLikeSample) -> None:
+        self._check.after_sample(self._before + index, run)
+
+    def before_block(self) -> None:
+        self._check.before_block()
+
+    def after_block(self) -> None:
+        self._check.after_block()
+
+
+def block_size(sample_ns: int) -> int:
+    """Samples of a block if one takes so long."""
+    if sample_ns >= BLOCK_NS:
+        return 1
+    return max(FEWEST, min(MOST, BLOCK_NS // max(1, sample_ns)))
+
+
+@contextmanager
+def same_core() -> Iterator[None]:
+    """Hold this thread to one processor, the same for all processes that may use the same ones."""
+    if not hasattr(os, "sched_getaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, choose_cpus(allowed, 1))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
