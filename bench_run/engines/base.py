@@ -175,6 +175,10 @@ class PlanAbilities:
     move: Callable[[int], None] | None = None
     """From now on its buffers begin so many bytes after where an allocator puts them. Called once,
     of a plan that is not captured and shares no memory; inputs are uploaded again."""
+    relocate: Callable[[int], None] | None = None
+    """From now on its buffers lie elsewhere, with their contents, behind a gap of so many bytes if
+    the allocator leaves one. None for a plan that is captured or shares memory. `run` stays what it
+    is."""
     searches: bool = False
     """Its first execution searches for the fastest way to run it, and is timed as a phase of its
     own."""

@@ -19,6 +19,7 @@ from bench_run.measure.loop import (
     MOST_SAMPLES,
     NONE,
     Measured,
+    PartCheck,
     SamplingBudget,
     end_to_end,
     on_device,
@@ -26,6 +27,7 @@ from bench_run.measure.loop import (
     sampler,
     warm_up,
 )
+from bench_run.measure.placements import OnePlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Plan
     from bench_run.measure.canaries import Canaries
     from bench_run.measure.kernel_pass import KernelTimes
-    from bench_run.measure.loop import Check, Clock, RunLikeSample
+    from bench_run.measure.loop import Check, Clock
+    from bench_run.measure.placements import Placements
     from bench_run.streams.base import Stream
 
 BLOCK_NS = 2_000_000
@@ -47,6 +50,8 @@ LEAST_NS = 400_000_000
 """A side measures for so long at least, from its first block on, those of other sides included."""
 ENOUGH_BLOCKS = 150
 """More are not needed, whatever time they took."""
+PLACE_BLOCKS = 8
+"""Blocks at each place of the buffers."""
 ONE_THREAD = 1.2
 """Processor time per wall time, below which a plan is taken to use one thread."""
 
@@ -82,15 +87,17 @@ class BlockLoop:
         clock: Clock = read_clock,
         canaries: Canaries = NONE,
         records: KernelTimes | None = None,
+        placements: Placements | None = None,
     ) -> None:
         """`records` times short kernels by the device's own records."""
         self._plan, self._stream, self._budget = plan, stream, budget
         self._check, self._clock, self._canaries = check, clock, canaries
-        self._records = records
+        self._records, self._placements = records, placements or OnePlace()
         self._sample = sampler(plan, stream, budget.executions, clock)
         self._names = ["e2e_ns"] if stream.clock == "host" else ["device_ns", "e2e_ns"]
         self._series: dict[str, list[int]] = {name: [] for name in self._names}
         self._taken = Blocks({name: [] for name in self._names})
+        self._moves: dict[str, list[int]] = {name: [] for name in self._names}
 
     def measure(self, next_block: NextBlock) -> tuple[Measured, Blocks]:
         """Warm up, then measure a block whenever it is this side's turn."""
@@ -100,7 +107,9 @@ class BlockLoop:
             warmup = warm_up(self._plan, self._stream, self._budget, clock, self._canaries)
             used_ns, passed_ns = time.process_time_ns() - cpu_ns, clock() - wall_ns
             is_single = self._stream.clock == "host" and used_ns < ONE_THREAD * passed_ns
-            each_ns = min(warmup) if warmup else self._budget.first_run_ns
+            each_ns = self._placements.estimate_ns = (
+                min(warmup) if warmup else self._budget.first_run_ns
+            )
             with same_core() if is_single else nullcontext():
                 began, enough = 0, False
                 while (place := next_block(enough=enough)) is not None:
@@ -109,10 +118,13 @@ class BlockLoop:
                     enough = self._is_enough(clock() - began)
             if self._check is not None and series["e2e_ns"]:
                 self._check.after_last(len(series["e2e_ns"]) - 1, self._sample)
-        return Measured({"e2e_ns": warmup}, series, "blocks"), self._taken
+        return Measured({"e2e_ns": warmup}, series, "blocks", self._moves), self._taken
 
     def _block(self, place: int, each_ns: int) -> None:
         plan, stream, series, taken = self._plan, self._stream, self._series, self._taken
+        if taken.places and len(taken.places) % PLACE_BLOCKS == 0 and self._placements.move():
+            for name in self._names:
+                self._moves[name].append(len(series[name]))
         taken.places.append(place)
         for _ in range(LEAD if each_ns * self._budget.executions < BLOCK_NS else 1):
             self._sample(self._canaries.before, self._canaries.touch)
@@ -127,7 +139,7 @@ class BlockLoop:
             taken.begins[name].append(len(series[name]))
         if "device_ns" in series:
             series["device_ns"] += self._on_device(block, each_ns)
-        check = None if self._check is None else _InBlock(self._check, len(series["e2e_ns"]))
+        check = None if self._check is None else PartCheck(self._check, len(series["e2e_ns"]))
         series["e2e_ns"] += end_to_end(plan, stream, block, check, self._clock, self._canaries)[0]
 
     def _on_device(self, block: SamplingBudget, each_ns: int) -> list[int]:
@@ -153,25 +165,6 @@ class BlockLoop:
         return samples >= MOST_SAMPLES or (
             wanted and (passed_ns >= LEAST_NS or blocks >= ENOUGH_BLOCKS)
         )
-
-
-class _InBlock:
-    """Checks of one block: the last sample of it is not the last of all."""
-
-    def __init__(self, check: Check, before: int) -> None:
-        self._check, self._before = check, before
-
-    def after_sample(self, index: int, run: RunLikeSample) -> bool:
-        return self._check.after_sample(self._before + index, run)
-
-    def after_last(self, index: int, run: RunLikeSample) -> None:
-        self._check.after_sample(self._before + index, run)
-
-    def before_block(self) -> None:
-        self._check.before_block()
-
-    def after_block(self) -> None:
-        self._check.after_block()
 
 
 def block_size(sample_ns: int) -> int:

@@ -78,6 +78,9 @@ class Canaries(Protocol):
     def restore(self) -> None:
         """The inputs are as they were."""
 
+    def moved(self, locate: LocateInputs | None) -> None:
+        """The buffers lie elsewhere now; `locate` tells where the inputs do."""
+
     def drain(self) -> None:
         """The device is idle: take over what it saw."""
 
@@ -97,6 +100,9 @@ class NoCanaries:
 
     def before(self) -> None:
         return None
+
+    def moved(self, locate: LocateInputs | None) -> None:
+        """The buffers lie elsewhere now; `locate` tells where the inputs do."""
 
     touch = after = restore = drain = close = before
 
@@ -127,6 +133,7 @@ class HostCanaries(NoCanaries):
                 strict=True,
             )
         ]
+        self._widths, self._draw, self._changed = widths, draw, inputs.keys()
         self._to = [_element(inputs, widths, draw) for _ in range(POOL) if inputs]
         self._values = [draw.randrange(1 << 30) for _ in range(POOL - 3)]
         self._turn = 0
@@ -150,6 +157,12 @@ class HostCanaries(NoCanaries):
             width = end - begin
             source = self._values[self._turn % len(self._values)] % (len(memory) // width) * width
             memory[begin:end] = memory[source : source + width]
+
+    def moved(self, locate: LocateInputs | None) -> None:
+        if self._to and locate is not None:
+            places = locate()
+            inputs = {uid: _bytes(places[uid]) for uid in self._changed}
+            self._to = [_element(inputs, self._widths, self._draw) for _ in range(POOL)]
 
     def restore(self) -> None:
         if self._was is not None:

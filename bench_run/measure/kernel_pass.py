@@ -27,8 +27,10 @@ from bench_run.measure.loop import (
     flushes_caches,
     forced_gates,
     on_device,
+    parts_of,
     why_ungated,
 )
+from bench_run.measure.placements import OnePlace
 from bench_run.streams import cupti
 from bench_run.streams.base import TOO_MANY
 from bench_run.streams.cupti import demangle
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bench_run.engines.base import Plan
+    from bench_run.measure.placements import Placements
     from bench_run.streams.base import Stream
 
 
@@ -192,9 +195,14 @@ class Recorded:
 
 
 def record_kernels(
-    plan: Plan, stream: Stream, budget: SamplingBudget, measured: Measured
+    plan: Plan,
+    stream: Stream,
+    budget: SamplingBudget,
+    measured: Measured,
+    placements: Placements | None = None,
 ) -> Recorded:
-    """The measured series and, where the timer asks for it, the kernels' own times."""
+    """The measured series and, where the timer asks for it, the kernels' own times: of some
+    iterations at each place of the buffers."""
     why = why_ungated(stream)
     notes = () if why is None else (f"{why}: {UNGATED}",)
     if stream.abilities.kernel_timer is None:
@@ -204,14 +212,20 @@ def record_kernels(
         return events if "device_ns" in measured.series else replace(events, bound_ns=None)
     try:
         _recover(plan, stream, statistics.median(measured.series["device_ns"]))
-        groups = _record(plan, stream, budget, len(measured.series["device_ns"]))
+        wanted = replace(budget, iterations=len(measured.series["device_ns"]))
+        groups, begins = _at_each_place(plan, stream, wanted, placements or OnePlace())
         several = groups is not None and len(groups[0]) > 1
         hot = _hot_sums(plan, stream) if several and flushes_caches(stream) else None
     except EngineUnavailableError as error:
         return replace(events, notes=(*notes, str(error)))
     if groups is None:
         return replace(events, notes=(*notes, UNCLEAR))
+    moved = dict.fromkeys(("device_ns", "kernel_sum_ns", "kernel_span_ns"), begins)
     recorded = _choose(plan, stream, events, groups, flushes_caches(stream), hot)
+    if not recorded.replaces_events:
+        moved["device_ns"] = measured.placements.get("device_ns", [])
+    measured = replace(recorded.measured, placements={**measured.placements, **moved})
+    recorded = replace(recorded, measured=measured)
     return replace(recorded, notes=(*notes, *recorded.notes))
 
 
@@ -297,6 +311,22 @@ def _record(
     count = min(MOST_ITERATIONS, samples)
     single = SamplingBudget(0, count, 0, budget.max_time_ns, 1, budget.rest_s)
     return _recorded(plan, stream, lambda: len(on_device(plan, stream, single, 0)))
+
+
+def _at_each_place(
+    plan: Plan, stream: Stream, budget: SamplingBudget, placements: Placements
+) -> tuple[list[cupti.Group] | None, list[int]]:
+    """The records of each iteration, and the number of the first one after each move."""
+    groups: list[cupti.Group] = []
+    begins: list[int] = []
+    for number, part in enumerate(parts_of(budget, placements.count)):
+        if number and placements.move():
+            begins.append(len(groups))
+        found = _record(plan, stream, part, part.iterations)
+        if found is None or (groups and len(found[0]) != len(groups[0])):
+            return None, []
+        groups += found
+    return groups, begins
 
 
 def _recorded(plan: Plan, stream: Stream, work: Callable[[], int]) -> list[cupti.Group] | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from bench_schema.settings import RecordedSettings, rows_of
@@ -19,9 +19,11 @@ from bench_schema.settings import RecordedSettings, rows_of
 from bench_run.errors import EngineError
 from bench_run.measure.canaries import Canaries, NoCanaries
 from bench_run.measure.clock import read_clock
+from bench_run.measure.placements import OnePlace
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan
+    from bench_run.measure.placements import Placements
     from bench_run.streams.base import Stream
 
 NONE = NoCanaries()
@@ -89,6 +91,8 @@ class Measured:
     warmup: dict[str, list[int]]
     series: dict[str, list[int]]
     stopped_by: str
+    placements: Mapping[str, list[int]] = field(default_factory=dict)
+    """By series: number of the first sample after each move of the buffers."""
 
 
 @contextmanager
@@ -111,18 +115,75 @@ def measure(
     check: Check | None = None,
     clock: Clock = read_clock,
     canaries: Canaries = NONE,
+    placements: Placements | None = None,
 ) -> Measured:
-    """Warm up, then the device pass where the stream has a clock, then the end-to-end pass."""
+    """Warm up, then the device pass where the stream has a clock, then the end-to-end pass; the
+    same at each place of the buffers."""
+    placements = placements or OnePlace()
     with quiet():
         warmup = warm_up(plan, stream, budget, clock, canaries)
-        series: dict[str, list[int]] = {}
-        if stream.clock != "host":
-            estimate_ns = min(warmup) if warmup else 0
-            series["device_ns"] = on_device(
-                plan, stream, budget, estimate_ns, canaries, clock, check
-            )
-        series["e2e_ns"], stopped_by = end_to_end(plan, stream, budget, check, clock, canaries)
-    return Measured({"e2e_ns": warmup}, series, stopped_by)
+        placements.estimate_ns = min(warmup) if warmup else budget.first_run_ns
+        names = ("e2e_ns",) if stream.clock == "host" else ("device_ns", "e2e_ns")
+        series: dict[str, list[int]] = {name: [] for name in names}
+        begins: dict[str, list[int]] = {name: [] for name in names}
+        for number, part in enumerate(parts_of(budget, placements.count)):
+            if number and placements.move():
+                for name in names:
+                    begins[name].append(len(series[name]))
+            if "device_ns" in series:
+                estimate_ns = min(warmup) if warmup else 0
+                series["device_ns"] += on_device(
+                    plan, stream, part, estimate_ns, canaries, clock, check if not number else None
+                )
+            watched = None if check is None else PartCheck(check, len(series["e2e_ns"]))
+            added, stopped_by = end_to_end(plan, stream, part, watched, clock, canaries)
+            series["e2e_ns"] += added
+        if check is not None and series["e2e_ns"]:
+            last = sampler(plan, stream, budget.executions, clock)
+            check.after_last(len(series["e2e_ns"]) - 1, last)
+        if len(series["e2e_ns"]) > budget.iterations and stopped_by == "iterations":
+            stopped_by = "min time"
+    return Measured({"e2e_ns": warmup}, series, stopped_by, begins)
+
+
+FEWEST_EACH = 3
+"""Samples at each place."""
+
+
+def parts_of(budget: SamplingBudget, count: int) -> list[SamplingBudget]:
+    """The budget of each of at most so many places."""
+    count = max(1, min(count, budget.iterations // FEWEST_EACH))
+    share, rest = divmod(budget.iterations, count)
+    limit_ns = budget.max_time_ns
+    return [
+        replace(
+            budget,
+            iterations=share + (number < rest),
+            min_time_ns=-(-budget.min_time_ns // count),
+            max_time_ns=None if limit_ns is None else limit_ns // count,
+        )
+        for number in range(count)
+    ]
+
+
+class PartCheck:
+    """Checks of a part of the samples: its last one is not the last of all."""
+
+    def __init__(self, check: Check, before: int) -> None:
+        """`before`: samples before this part."""
+        self._check, self._before = check, before
+
+    def after_sample(self, index: int, run: RunLikeSample) -> bool:
+        return self._check.after_sample(self._before + index, run)
+
+    def after_last(self, index: int, run: RunLikeSample) -> None:
+        self._check.after_sample(self._before + index, run)
+
+    def before_block(self) -> None:
+        self._check.before_block()
+
+    def after_block(self) -> None:
+        self._check.after_block()
 
 
 def warm_up(

@@ -34,6 +34,7 @@ class Sampling:
     precision_ratio: float | None
     duty: str
     interleave: str
+    placements: int
     energy: bool
     seed: int
     prepare: int | None

@@ -194,6 +194,8 @@ class RunCase(Request[Case]):
     """Why the device's times are to be taken without a gate; None: with one where there is one."""
     shares_device: bool = False
     """Whether others use the device: then it is claimed first (`Claim`)."""
+    placements: int = 1
+    """Places in memory where the buffers lie, one after the other."""
     in_blocks: bool = False
     """True if it is measured in blocks that alternate with those of other sides (`AskBlock`)."""
     surroundings: PassContext | None = None

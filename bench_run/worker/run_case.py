@@ -46,6 +46,7 @@ from bench_run.measure.kernel_pass import (
 )
 from bench_run.measure.loop import Measured, SamplingBudget, end_to_end, measure, why_ungated
 from bench_run.measure.memory import ProcessPeak
+from bench_run.measure.placements import Placements
 from bench_run.measure.rotation import rotate_inputs
 from bench_run.measure.unfinished import (
     DEVICE_NS,
@@ -70,6 +71,7 @@ from bench_run.worker.within_pass import within_pass
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan
     from bench_run.measure.blocks import NextBlock
+    from bench_run.measure.canaries import Canaries
     from bench_run.measure.rotation import Rotation
     from bench_run.streams.base import Stream
     from bench_run.tensors.layout import Storages
@@ -239,7 +241,9 @@ def _measured_case(
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
     threads = ThreadWatch(timeline.run.threads)
-    measured, blocks = _measure(plan, engine.stream, budget, keeper, timeline.run.next_block)
+    places = _places(request, plan, engine.stream, keeper.canaries)
+    next_block = timeline.run.next_block
+    measured, blocks = _measure(plan, engine.stream, budget, keeper, places, next_block)
     keeper.canaries.restore()
     implausible = threads.reason()
     after = observe(engine.facts.device, engine.stream)
@@ -247,7 +251,10 @@ def _measured_case(
     if asks_for_records(engine.stream, measured.series.get("device_ns", ())):
         _wait_for_clock(engine, request.budget.rest_s, timeline)
     timeline.enter("measure", keeper.spent_ns)
-    recorded = in_blocks(record_kernels(plan, engine.stream, budget, measured), measured, blocks)
+    if next_block is not None:
+        places.count = 1  # it was moved among the blocks, and only the names of kernels are new
+    recorded = record_kernels(plan, engine.stream, budget, measured, places)
+    recorded = in_blocks(recorded, measured, blocks)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     reports = Reports(request.engine)
     facts = {**facts, **ask_witness(plan, reports)}
@@ -300,14 +307,25 @@ def _measure(
     stream: Stream,
     budget: SamplingBudget,
     keeper: OutputKeeper,
+    places: Placements,
     next_block: NextBlock | None,
 ) -> tuple[Measured, Blocks]:
     """Samples, and their blocks if other sides alternate with this one."""
     if next_block is None:
-        return measure(plan, stream, budget, keeper, canaries=keeper.canaries), Blocks()
+        found = measure(plan, stream, budget, keeper, canaries=keeper.canaries, placements=places)
+        return found, Blocks()
     records = KernelTimes(plan, stream) if stream.clock != "host" else None
-    loop = BlockLoop(plan, stream, budget, keeper, canaries=keeper.canaries, records=records)
+    loop = BlockLoop(
+        plan, stream, budget, keeper, canaries=keeper.canaries, records=records, placements=places
+    )
     return loop.measure(next_block)
+
+
+def _places(request: RunCase, plan: Plan, stream: Stream, canaries: Canaries) -> Placements:
+    """The places of the buffers. Within a pass all buffers lie as the pass has them."""
+    count = 1 if request.surroundings is not None else request.placements
+    name = f"{request.case_id} {request.round_index} {os.getpid()}"
+    return Placements(plan, stream, canaries, count, name)
 
 
 def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorded:
@@ -319,7 +337,11 @@ def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorde
         del blocks.begins["device_ns"]
         return recorded
     series = {**recorded.measured.series, "device_ns": measured.series["device_ns"]}
-    return replace(recorded, measured=replace(recorded.measured, series=series))
+    moves = {
+        **recorded.measured.placements,
+        "device_ns": measured.placements.get("device_ns", []),
+    }
+    return replace(recorded, measured=replace(recorded.measured, series=series, placements=moves))
 
 
 def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> str | None:
@@ -441,8 +463,14 @@ def _round(
     correction_ns = stream.correction_ns() if stream.clock != "host" else None
     series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
     begins: Mapping[str, object] = observed["blocks"]
-    # Each block begins with runs that do not count.
-    cuts = {n: WarmupCut(0, False) if n in begins else warmup_cut(v) for n, v in series.items()}
+    moves = {n: np.array(m, np.int64) for n, m in measured.placements.items() if m and n in series}
+    # Each block, and each place but the first, begins with runs that do not count.
+    cuts = {
+        name: WarmupCut(0, False)
+        if name in begins
+        else warmup_cut(values[: moves[name][0]] if name in moves else values)
+        for name, values in series.items()
+    }
     timing: DeviceTiming | None = None
     if recorded.replaces_events:
         timing = "kernel records"
@@ -460,6 +488,7 @@ def _round(
         not_warm=tuple(name for name, cut in cuts.items() if cut.not_warm),
         checks=checks,
         executions_per_sample=request.budget.executions,
+        placements=moves,
         host=platform.node() or None,
         device_uuid=unit_of(engine.facts.device),
         device_correction_ns=0.0 if recorded.replaces_events else correction_ns,

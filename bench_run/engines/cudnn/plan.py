@@ -42,6 +42,8 @@ class CudnnPlan:
         self._device = tuple(t for t in (*graph.inputs, *graph.outputs) if t.uid not in self._host)
         self._sizes = {t.uid: built.size(t) for t in self._device}
         self._buffers: dict[int, int] = {}
+        self._gap: int | None = None
+        """Memory that is held so that buffers do not take its place."""
         self.captured: Captured | None = None
         self._open = True
         workspace.enter()
@@ -51,7 +53,8 @@ class CudnnPlan:
         except EngineError:
             self.close()
             raise
-        self.run = self._call(self._pack(), workspace)
+        self._addresses = self._pack()
+        self.run = self._call(self._addresses, workspace)
         held = sum(self._sizes.values())
         self.facts = PlanFacts(built.facts(), built.chosen.workspace_bytes, held)
 
@@ -83,11 +86,34 @@ class CudnnPlan:
             changed_inputs=self.changed_inputs,
             copy_inputs=self.copy_inputs,
             share=self.share,
+            relocate=None if self.captured or self._borrowed else self.relocate,
             keep=self.keep,
             replay=self.replay,
             captured=lambda: self.captured,
             uncaptured=self.uncaptured,
         )
+
+    def relocate(self, gap_bytes: int) -> None:
+        old, gap = dict(self._buffers), self._gap
+        self._gap = self._stream.allocate(gap_bytes)
+        new: dict[int, int] = {}
+        try:
+            for uid in old:
+                new[uid] = self._stream.allocate(self._sizes[uid])
+        except EngineError:
+            for address in new.values():
+                self._stream.free(address)
+            raise
+        finally:
+            if gap is not None:
+                self._stream.free(gap)
+        for uid, address in old.items():
+            self._stream.copy(new[uid], address, self._sizes[uid])
+        self._stream.synchronize()
+        for address in old.values():
+            self._stream.free(address)
+        self._buffers.update(new)
+        self._addresses.update(self._pack())
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """Memory that holds an input spread out is nobody else's, nor are scalars of the host."""
@@ -103,7 +129,7 @@ class CudnnPlan:
             self._buffers[uid] = address + offset
             self._borrowed.add(uid)
             done.add(uid)
-        self.run = self._call(self._pack(), self._workspace)
+        self._addresses.update(self._pack())
         return frozenset(done)
 
     @property
@@ -193,6 +219,9 @@ class CudnnPlan:
             if uid not in self._borrowed:
                 self._stream.free(address)
         self._buffers.clear()
+        if self._gap is not None:
+            self._stream.free(self._gap)
+            self._gap = None
         if self._open:
             self._open = False
             self._workspace.leave()

@@ -79,6 +79,8 @@ class NumpyPlan:
         self.homes = {t.uid: _home(t) for t in used if not t.virtual}
         """Storages by uid."""
         self._borrowed: frozenset[int] = frozenset()
+        self._gap: Array | None = None
+        """Memory that is held so that buffers do not take its place."""
         self._steps = self._bind(graph)
         self._view()
         ends = (*graph.inputs, *graph.outputs)
@@ -100,11 +102,22 @@ class NumpyPlan:
             changed_inputs=self.changed_inputs,
             share=self.share,
             move=self.move,
+            relocate=None if self._borrowed else self.relocate,
         )
 
     def move(self, offset_bytes: int) -> None:
         for tensor in (*self._graph.inputs, *self._graph.outputs):
             self.homes[tensor.uid] = _home(tensor, offset_bytes)
+        self._view()
+
+    def relocate(self, gap_bytes: int) -> None:
+        gap = np.zeros(gap_bytes, np.uint8)
+        # All of the old ones are there until the last new one is: none takes another one's place.
+        homes = {t.uid: _home(t) for t in (*self._graph.inputs, *self._graph.outputs)}
+        for uid, home in homes.items():
+            np.copyto(home.view(np.uint8), self.homes[uid].view(np.uint8))
+        self.homes.update(homes)
+        self._gap = gap
         self._view()
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:

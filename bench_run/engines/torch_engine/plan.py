@@ -90,6 +90,8 @@ class TorchPlan:
         self.captured: Captured | None = None
         self._kept = False
         """Whether the results are a captured graph's: they stay in their memory."""
+        self._gap: T | None = None
+        """Memory that is held so that buffers do not take its place."""
         self._leaves = False
         """Whether that memory is also for what is captured later."""
         self.facts = PlanFacts(buffer_bytes=sum(home.nbytes for home in self._homes.values()))
@@ -102,6 +104,7 @@ class TorchPlan:
             changed_inputs=self.changed_inputs,
             share=self.share,
             move=self.move,
+            relocate=self.relocate if self._lies_alone else None,
             keep=self.keep,
             replay=self.replay,
             captured=lambda: self.captured,
@@ -121,6 +124,21 @@ class TorchPlan:
         self._inputs[:] = [strided(self._homes[t.uid], t) for t in self._graph.inputs]
         self._buffers[:] = [strided(self._homes[t.uid], t) for t in self._graph.outputs]
         self.forget()
+
+    @property
+    def _lies_alone(self) -> bool:
+        """True if it is not captured and shares no memory."""
+        return self.captured is None and not (self._borrowed or self._twins or self._kept)
+
+    def relocate(self, gap_bytes: int) -> None:
+        self.forget()
+        with foreign_errors("relocate"):
+            gap = torch.empty(gap_bytes, dtype=torch.uint8, device=self._device)
+            # The old ones are there until the last new one is: none takes another one's place.
+            homes = {uid: home.clone() for uid, home in self._homes.items()}
+        self._inputs[:] = [strided(homes[t.uid], t) for t in self._graph.inputs]
+        self._buffers[:] = [strided(homes[t.uid], t) for t in self._graph.outputs]
+        self._homes, self._gap = homes, gap
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
         """Inputs are other plans' inputs or results; results take the place of other plans'."""
@@ -269,7 +287,7 @@ class TorchPlan:
         if self.captured is not None:
             self.captured.close()
         self._results, self._inputs, self._buffers = [], [], []
-        self._sources, self._twins = (), []
+        self._sources, self._twins, self._gap = (), [], None
         self._homes.clear()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
