@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from bench_schema.estimate import cut_of
+from bench_schema.estimate import block_logs, cut_of, moves_of
 
 from bench_compare.metrics import METRICS, PerRound
 from bench_compare.rounds.facts import facts
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Sides: TypeAlias = "Sequence[CaseSide | None]"
 """One entry for each case of the comparison; None if it cannot be measured."""
 
+RoundKey: TypeAlias = tuple[int, int, int]
+"""Row of the comparison, document as an index into `Side.sources`, and `Round.index`."""
 CASES_AT_ONCE = 256
 """Cases whose samples are separate arrays at the same time."""
 ROUND = np.dtype(
@@ -78,16 +80,24 @@ class SideRounds:
     """Name of a metric with one number a round → entries of `NUMBER`."""
     samples: Mapping[str, tuple[np.ndarray, SampleTable]]
     """Name of a series → entries of `ROUND`, and their samples with the warm-up."""
+    moves: Mapping[str, Mapping[RoundKey, Ints]]
+    """Name of a series → of rounds whose buffers were moved, the first samples after each move."""
+    blocks: Mapping[str, Mapping[RoundKey, Array]]
+    """Name of a series → of rounds that were measured in blocks, the log median of each block."""
 
     @cached_property
     def series(self) -> Mapping[str, SeriesRounds]:
-        return {name: _counted(*one) for name, one in self.samples.items()}
+        return {
+            name: _counted(*one, self.moves.get(name, {})) for name, one in self.samples.items()
+        }
 
 
 def gather(sides: Sides) -> SideRounds:
     """Read all rounds of a side once."""
     found: dict[str, list[tuple[np.ndarray, SampleTable]]] = defaultdict(list)
     numbers: dict[str, list[np.ndarray]] = {name: [] for name in PER_ROUND}
+    moves: dict[str, dict[RoundKey, Ints]] = defaultdict(dict)
+    blocks: dict[str, dict[RoundKey, Array]] = defaultdict(dict)
     rows = (
         (row, case, source)
         for row, side in enumerate(sides)
@@ -107,6 +117,10 @@ def gather(sides: Sides) -> SideRounds:
                         entry = (row, source, one.index, cut.cut, cut.not_warm, clock)
                         entries[name].append(entry)
                         samples[name].append(values)
+                for name in one.placements:
+                    moves[name][row, source, one.index] = moves_of(one, name)
+                for name in one.blocks:
+                    blocks[name][row, source, one.index] = block_logs(one, name)
             for name, reading in PER_ROUND.items():
                 read = enumerate(reading.read(case))
                 told[name] += [(row, source, place, value) for place, value in read]
@@ -118,6 +132,8 @@ def gather(sides: Sides) -> SideRounds:
         height=len(sides),
         numbers={n: np.concatenate([*some, np.empty(0, NUMBER)]) for n, some in numbers.items()},
         samples={name: _joined(some) for name, some in found.items()},
+        moves=moves,
+        blocks=blocks,
     )
 
 
@@ -131,13 +147,18 @@ def _joined(parts: Sequence[tuple[np.ndarray, SampleTable]]) -> tuple[np.ndarray
     return np.concatenate(rounds), SampleTable.joined(samples)
 
 
-def _counted(rounds: np.ndarray, samples: SampleTable) -> SeriesRounds:
+def _counted(
+    rounds: np.ndarray, samples: SampleTable, moves: Mapping[RoundKey, Ints]
+) -> SeriesRounds:
     """The rounds with a sample behind the warm-up."""
     kept = np.flatnonzero(samples.sizes > rounds["cut"])
     rounds = rounds[kept]
     counting = samples.part(kept, rounds["cut"])
     columns = {name: rounds[name] for name in ROUND.names or () if name != "cut"}
-    return SeriesRounds(**columns, series=counting, statistics=round_statistics(counting))
+    keys = zip(*(rounds[name].tolist() for name in ("case", "source", "index")), strict=True)
+    moved = {place: moves[key] for place, key in enumerate(keys) if key in moves} if moves else {}
+    found = round_statistics(counting, moved)
+    return SeriesRounds(**columns, series=counting, statistics=found)
 
 
 def _clock_mhz(one: Round) -> float:
@@ -189,8 +210,44 @@ def of_rounds(rounds: SeriesRounds, values: Array, height: int) -> ObservationMa
 def sampled(side: SideRounds, name: str) -> tuple[ObservationMatrix, SeriesRounds]:
     """Return the round medians of a series, and the rounds that they came from."""
     nothing = np.empty(0, ROUND), SampleTable.of(())
-    rounds = side.series[name] if name in side.series else _counted(*nothing)
+    rounds = side.series[name] if name in side.series else _counted(*nothing, {})
     return of_rounds(rounds, rounds.statistics.log_median, side.height), rounds
+
+
+def in_blocks(
+    sides: tuple[SideRounds, SideRounds],
+    name: str,
+    levels: tuple[ObservationMatrix, ObservationMatrix],
+    documents: tuple[Ints, Ints],
+) -> ObservationMatrix:
+    """Return the levels of the second side, such that they exceed those of the first one by what
+    blocks of one turn tell, in rounds in which both sides took turns. `documents`: number of the
+    run of each source, equal ones are one run."""
+    values = levels[1].values.copy()
+    mine, theirs = (
+        {(row, int(documents[n][source]), index): (logs, source) for (row, source, index), logs in
+         sides[n].blocks.get(name, {}).items()}
+        for n in (0, 1)
+    )  # fmt: skip
+    columns = [
+        {
+            place: n
+            for n, place in enumerate(zip(m.sources.tolist(), m.rounds.tolist(), strict=True))
+        }
+        for m in levels
+    ]
+    for key in mine.keys() & theirs.keys():
+        row, _, index = key
+        (base, first), (other, second) = mine[key], theirs[key]
+        places = columns[0].get((first, index)), columns[1].get((second, index))
+        if places[0] is None or places[1] is None:
+            continue
+        count = min(base.size, other.size)
+        steps = other[:count] - base[:count]
+        steps = steps[np.isfinite(steps)]
+        if steps.size:
+            values[row, places[1]] = levels[0].values[row, places[0]] + np.median(steps)
+    return ObservationMatrix(values, levels[1].sources, levels[1].rounds)
 
 
 def per_round(side: SideRounds, metric: Metric) -> ObservationMatrix:

@@ -15,7 +15,7 @@ import numpy as np
 from bench_schema.estimate import middle_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_compare.statistics.arrays import Array, Ints
 
@@ -103,8 +103,11 @@ def narrow(rows: Ints) -> Ints:
     return rows.astype(np.int32) if rows.max() < 1 << 31 and rows.min() >= 0 else rows
 
 
-def round_statistics(series: Sequence[Ints] | SampleTable) -> RoundStatistics:
-    """Compute the statistics of rounds whose warm-up is already cut off."""
+def round_statistics(
+    series: Sequence[Ints] | SampleTable, moved: Mapping[int, Ints] | None = None
+) -> RoundStatistics:
+    """Compute the statistics of rounds whose warm-up is already cut off. `moved`: of rounds whose
+    buffers were moved, the numbers of the first samples after each move."""
     size = len(series)
     medians, trend = np.full(size, np.nan), np.full(size, np.nan)
     outliers, kept = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -122,7 +125,28 @@ def round_statistics(series: Sequence[Ints] | SampleTable) -> RoundStatistics:
             half = count // 2
             first, second = np.sort(rows[:, :half], axis=1), np.sort(rows[:, -half:], axis=1)
             trend[index] = middle_log(second) - middle_log(first)
+    if moved:
+        places, means = _by_place(SampleTable.of(series), moved)
+        medians[places], trend[places] = means, np.nan
     return RoundStatistics(medians, trend, outliers, kept, scatter)
+
+
+def _by_place(samples: SampleTable, moved: Mapping[int, Ints]) -> tuple[Ints, Array]:
+    """The rounds whose buffers were moved, and the mean of their medians at each place."""
+    places = np.fromiter(moved, np.int64, len(moved))
+    first, size, part_of = [], [], []
+    for number, place in enumerate(places.tolist()):
+        ends = np.concatenate([[0], moved[place], samples.sizes[[place]]]).clip(0)
+        first.append(samples.first[place] + ends[:-1])
+        size.append(np.diff(ends))
+        part_of.append(np.full(len(ends) - 1, number))
+    parts = SampleTable(samples.values, np.concatenate(first), np.concatenate(size))
+    owner, medians = np.concatenate(part_of), np.full(len(parts), np.nan)
+    for index, rows in rectangles(parts):
+        medians[index] = middle_log(np.sort(rows, axis=1))
+    known = np.isfinite(medians)
+    count = np.bincount(owner[known], minlength=len(places))
+    return places, np.bincount(owner[known], medians[known], len(places)) / count
 
 
 WITHIN_NORMAL = 1.6832

@@ -5,11 +5,14 @@ All values are natural logarithms of nanoseconds, and samples below one nanoseco
 coarse) count as one.
 
 round    the median of the logarithms of its samples after the warm-up cut; of an even count the
-         mean of the middle two: `round_log`, of many rounds at a time `middle_log`
+         mean of the middle two: `round_log`, of many rounds at a time `middle_log`. If the buffers
+         were moved inside of the round, the mean over the places of the median at each of them
 case     the mean over its rounds, of several documents the mean over these: `case_log`. Its 95 %
          interval is Student's over the rounds, R - 1 degrees of freedom: `case_time`
-change   the mean over blocks of other's mean in the block minus base's: `change`. A block is what
-         both sides were measured in: a visit (a round that has both), else a unit of hardware
+change   the mean over visits of other's level in the visit minus base's: `change`. A visit is a
+         round that has both sides, else a unit of hardware
+pair     if both sides of a round took turns in blocks: the median over the blocks of other's median
+         in the block minus base's: `paired_log`. It takes the place of the difference of levels
 
 Why. Samples of a round are not independent, rounds are (Kalibera and Jones 2013, "Rigorous
 benchmarking in reasonable time"), so no sample outweighs its round. The median does not mind spikes
@@ -213,16 +216,48 @@ def middle_log(ordered: Floats | Integers) -> Floats:
     return np.asarray(np.log(np.maximum(middle, 1)).mean(axis=1))
 
 
-def round_log(samples: Samples) -> float:
-    """The location of one round, warm-up cut off; one sample at least."""
-    return float(middle_log(np.sort(samples)[None])[0])
+def round_log(samples: Samples, moves: Sequence[int] | Integers = ()) -> float:
+    """The location of one round, warm-up cut off; one sample at least. `moves`: numbers of the
+    first samples after each move of the buffers."""
+    parts = [part for part in np.split(samples, moves) if part.size]
+    return float(np.mean([middle_log(np.sort(part)[None])[0] for part in parts]))
+
+
+def moves_of(measured: Round, series: str) -> Integers:
+    """Numbers of the first samples after each move of the buffers, of those that count."""
+    moves = measured.placements.get(series)
+    if moves is None or not moves.size:
+        return np.empty(0, np.int64)
+    return moves - cut_of(measured, series).cut
+
+
+def block_logs(measured: Round, series: str) -> Floats:
+    """The median of each block of a round; empty if it was not measured in blocks."""
+    begins = measured.blocks.get(series)
+    if begins is None or not begins.size:
+        return np.empty(0)
+    parts = np.split(measured.series[series], begins[1:])
+    return np.array([middle_log(np.sort(p)[None])[0] if p.size else np.nan for p in parts])
+
+
+def paired_log(base: Round, other: Round, series: str) -> float:
+    """By how much other exceeds base in blocks of one turn; NaN if they took no turns."""
+    one, two = block_logs(base, series), block_logs(other, series)
+    count = min(one.size, two.size)
+    differences = two[:count] - one[:count]
+    known = differences[np.isfinite(differences)]
+    return float(np.median(known)) if known.size else math.nan
 
 
 def round_logs(case: Case, series: str) -> Mapping[int, float]:
     """The location of each round of a case that has samples which count, by its number."""
     rounds = sorted(case.rounds, key=lambda one: one.index)
-    found = {one.index: counting(one, series) for one in rounds}
-    return {index: round_log(samples) for index, samples in found.items() if samples.size}
+    found = [(one, counting(one, series)) for one in rounds]
+    return {
+        one.index: round_log(samples, moves_of(one, series))
+        for one, samples in found
+        if samples.size
+    }
 
 
 # A case.
@@ -340,7 +375,8 @@ def change(base: Case, other: Case, series: str) -> LogRatio | None:
     before, after = _located_rounds(base, series), _located_rounds(other, series)
     pairs = [key for key in before if key in after]
     if len(pairs) >= LEAST_PAIRS:
-        steps = [after[key] - before[key] for key in pairs]
+        in_blocks = _paired_rounds(base, other, series)
+        steps = [in_blocks.get(key, after[key] - before[key]) for key in pairs]
         mean = math.fsum(steps) / len(steps)
         return LogRatio(mean, *(t_interval(steps) if len(steps) >= MIN_ROUNDS_FOR_T else ()))
     if not (before and after):
@@ -363,6 +399,19 @@ def _located_rounds(case: Case, series: str) -> dict[tuple[int, _Unit], float]:
     logs = round_logs(case, series)
     where = {one.index: (one.host, one.device_uuid) for one in case.rounds}
     return {(index, where[index]): log for index, log in logs.items()}
+
+
+def _paired_rounds(base: Case, other: Case, series: str) -> dict[tuple[int, _Unit], float]:
+    """The step in each round whose sides took turns in blocks, by number and place."""
+    place = {(one.index, (one.host, one.device_uuid)): one for one in base.rounds if one.blocks}
+    found = {}
+    for one in other.rounds:
+        key = one.index, (one.host, one.device_uuid)
+        if one.blocks and key in place:
+            step = paired_log(place[key], one, series)
+            if math.isfinite(step):
+                found[key] = step
+    return found
 
 
 def comparable(columns: Integers, side: Integers, block: Integers) -> tuple[Integers, Integers]:

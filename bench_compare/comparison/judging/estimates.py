@@ -220,7 +220,12 @@ def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Meas
         squares = np.bincount(case, one.statistics.scatter[known] ** 2, len(inside))
         count = np.bincount(case, minlength=len(inside))
         inside = np.maximum(inside, squares / np.maximum(count, 1))
-    measured = _build(metric, inputs, (base, other), within, inside)
+    paired = observations.in_blocks(inputs.rounds, reading.series, (base, other), inputs.documents)
+    measured = _build(metric, inputs, (base, paired), within, inside)
+    if not np.array_equal(paired.values, other.values, equal_nan=True):
+        apart = _placed(inputs, (base, other))[0][1]
+        level = case_log(apart, measured.columns[1].document)
+        measured = replace(measured, other=apart, other_level=level)
     middle = (measured.base_level + measured.other_level) / 2
     coarse = resolution([(s.case, s.series) for s in samples], middle)
     if reading.series == SERIES:
