@@ -117,10 +117,7 @@ def gather(sides: Sides) -> SideRounds:
                         entry = (row, source, one.index, cut.cut, cut.not_warm, clock)
                         entries[name].append(entry)
                         samples[name].append(values)
-                for name in one.placements:
-                    moves[name][row, source, one.index] = moves_of(one, name)
-                for name in one.blocks:
-                    blocks[name][row, source, one.index] = block_logs(one, name)
+                _enter_parts(one, (row, source, one.index), moves, blocks)
             for name, reading in PER_ROUND.items():
                 read = enumerate(reading.read(case))
                 told[name] += [(row, source, place, value) for place, value in read]
@@ -135,6 +132,19 @@ def gather(sides: Sides) -> SideRounds:
         moves=moves,
         blocks=blocks,
     )
+
+
+def _enter_parts(
+    one: Round,
+    key: RoundKey,
+    moves: dict[str, dict[RoundKey, Ints]],
+    blocks: dict[str, dict[RoundKey, Array]],
+) -> None:
+    """Where the buffers of a round were moved, and the levels of its blocks."""
+    for name in one.placements:
+        moves[name][key] = moves_of(one, name)
+    for name in one.blocks:
+        blocks[name][key] = block_logs(one, name)
 
 
 PER_ROUND = {
