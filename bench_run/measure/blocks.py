@@ -127,8 +127,6 @@ class BlockLoop:
         if taken.places and len(taken.places) % PLACE_BLOCKS == 0 and self._placements.move():
             for name in self._names:
                 self._moves[name].append(len(series[name]))
-            if self._records is not None:
-                self._records.moved()
         taken.places.append(place)
         lead, count = block_shape(each_ns * self._budget.executions)
         for _ in range(lead):

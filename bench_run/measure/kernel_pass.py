@@ -16,7 +16,6 @@ from __future__ import annotations
 import statistics
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from bench_schema.document import Kernel
@@ -214,17 +213,15 @@ def record_kernels(
     try:
         _recover(plan, stream, statistics.median(measured.series["device_ns"]))
         wanted = replace(budget, iterations=len(measured.series["device_ns"]))
-        found = _at_each_place(plan, stream, wanted, placements or OnePlace())
-        groups = None if found is None else [group for place in found for group in place.groups]
+        groups, begins = _at_each_place(plan, stream, wanted, placements or OnePlace())
         several = groups is not None and len(groups[0]) > 1
         hot = _hot_sums(plan, stream) if several and flushes_caches(stream) else None
     except EngineUnavailableError as error:
         return replace(events, notes=(*notes, str(error)))
-    if found is None or groups is None:
+    if groups is None:
         return replace(events, notes=(*notes, UNCLEAR))
-    begins = list(accumulate(len(place.groups) for place in found[:-1]))
     moved = dict.fromkeys(("device_ns", "kernel_sum_ns", "kernel_span_ns"), begins)
-    recorded = _choose(plan, stream, events, found, flushes_caches(stream), hot)
+    recorded = _choose(plan, stream, events, groups, flushes_caches(stream), hot)
     if not recorded.replaces_events:
         moved["device_ns"] = measured.placements.get("device_ns", [])
     measured = replace(recorded.measured, placements={**measured.placements, **moved})
@@ -239,10 +236,6 @@ class KernelTimes:
     def __init__(self, plan: Plan, stream: Stream) -> None:
         self._plan, self._stream = plan, stream
         self._gap_ns: float | None = None
-
-    def moved(self) -> None:
-        """The buffers lie elsewhere: gaps are measured again."""
-        self._gap_ns = None
 
     def sample(self, budget: SamplingBudget, estimate_ns: int) -> list[int] | None:
         """None where the timer asks for none of an execution that takes about so long, and where
@@ -320,33 +313,20 @@ def _record(
     return _recorded(plan, stream, lambda: len(on_device(plan, stream, single, 0)))
 
 
-@dataclass(frozen=True)
-class PlaceRecords:
-    """What the device recorded at one place of the buffers."""
-
-    groups: list[cupti.Group]
-    """Records of each iteration."""
-    gaps: Gaps | None
-    """Between the kernels at this place; None for one kernel, and where they are not measured."""
-
-
 def _at_each_place(
     plan: Plan, stream: Stream, budget: SamplingBudget, placements: Placements
-) -> list[PlaceRecords] | None:
-    """None where records do not divide into iterations."""
-    found: list[PlaceRecords] = []
+) -> tuple[list[cupti.Group] | None, list[int]]:
+    """The records of each iteration, and the number of the first one after each move."""
+    groups: list[cupti.Group] = []
+    begins: list[int] = []
     for number, part in enumerate(parts_of(budget, placements.count)):
-        if number and not placements.move():
-            break
-        groups = _record(plan, stream, part, part.iterations)
-        if groups is None or (found and len(groups[0]) != len(found[0].groups[0])):
-            return None
-        between = None
-        if len(groups[0]) > 1 and not flushes_caches(stream):
-            typical_ns = statistics.median(map(cupti.sum_ns, groups))
-            between = gaps(plan, stream, len(groups[0]), typical_ns)
-        found.append(PlaceRecords(groups, between))
-    return found
+        if number and placements.move():
+            begins.append(len(groups))
+        found = _record(plan, stream, part, part.iterations)
+        if found is None or (groups and len(found[0]) != len(groups[0])):
+            return None, []
+        groups += found
+    return groups, begins
 
 
 def _recorded(plan: Plan, stream: Stream, work: Callable[[], int]) -> list[cupti.Group] | None:
@@ -378,31 +358,24 @@ def _choose(
     plan: Plan,
     stream: Stream,
     events: Recorded,
-    places: list[PlaceRecords],
+    groups: list[cupti.Group],
     flushes: bool,
     hot_sums: list[int] | None = None,
 ) -> Recorded:
     """Which of the clocks fills `device_ns`. `hot_sums`: of kernels without the flush that comes
     before each sample."""
-    groups = [group for place in places for group in place.groups]
     sums = [cupti.sum_ns(group) for group in groups]
     spans = [cupti.span_ns(group) for group in groups]
     series = {**events.measured.series, "kernel_sum_ns": sums, "kernel_span_ns": spans}
     kernels, count = kernels_of(groups), len(groups[0])
-    gap = None
     if count == 1:
         chosen, bound_ns, note = spans, STEP_NS, SINGLE
+        gap = None
     else:
-        if hot_sums is not None:
-            hot = gaps(plan, stream, count, statistics.median(hot_sums))
-            places = [replace(place, gaps=hot) for place in places]
-        gap = _mean_gap([place.gaps for place in places])
+        hot = hot_sums if flushes else sums
+        gap = None if hot is None else gaps(plan, stream, count, statistics.median(hot))
         if gap is not None:
-            inner = [(place.gaps or gap).inner_ns for place in places for _ in place.groups]
-            chosen = [
-                max(1, round(each + (count - 1) * one))
-                for each, one in zip(sums, inner, strict=True)
-            ]
+            chosen = [max(1, round(each + (count - 1) * gap.inner_ns)) for each in sums]
             bound_ns, note = max(STEP_NS, abs(gap.inner_ns)), FLUSHED if flushes else SEVERAL
         elif flushes:
             measured = replace(events.measured, series=series)
@@ -416,17 +389,6 @@ def _choose(
         inner, between = gap.inner_ns / 1000, gap.between_ns / 1000
         notes.append(INSIDE.format(inner=inner, between=between))
     return Recorded(measured, kernels, tuple(notes), True, bound_ns, gap)
-
-
-def _mean_gap(found: list[Gaps | None]) -> Gaps | None:
-    """Of the places where gaps were measured."""
-    known = [gap for gap in found if gap is not None]
-    if not known:
-        return None
-    return Gaps(
-        statistics.fmean(gap.inner_ns for gap in known),
-        statistics.fmean(gap.between_ns for gap in known),
-    )
 
 
 def kernels_of(groups: list[cupti.Group]) -> tuple[Kernel, ...]:

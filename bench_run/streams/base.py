@@ -55,9 +55,6 @@ TOO_MANY = "one iteration is more launches than fit behind it"
 class StreamAbilities:
     """What some streams can do."""
 
-    renew: Callable[[], None] | None = None
-    """Go on on another queue of the device, once this one is idle: what lies between two kernels
-    differs by the queue."""
     probe_clock_mhz: Callable[[], float | None] | None = None
     """Counts the device's clock at this moment by a kernel of its own; gives None where this device
     gives no way to count it."""

@@ -11,7 +11,6 @@ excess, measured in the same mode.
 from __future__ import annotations
 
 from ctypes import c_uint64, c_void_p
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     import numpy.typing as npt
-
-    from bench_run.streams.base import StreamAbilities
 
 CALIBRATIONS = 64
 cuda: Any = torch.cuda  # partly without types
@@ -74,16 +71,6 @@ class TorchStream(GatedStream):
         if self._flush is not None and self._driver is not None:
             self._lines = PersistingLines(self._driver)
         self._prepare()
-
-    @property
-    def abilities(self) -> StreamAbilities:
-        return replace(super().abilities, renew=self.renew)
-
-    def renew(self) -> None:
-        self.synchronize()
-        self._stream = cuda.Stream(self._device)
-        cuda.set_stream(self._stream)
-        self._handle.value = self._stream.cuda_stream  # also that of the gate and of the probe
 
     def _reader(self, size: int) -> Callable[[], None]:
         """Reads so many bytes: reading leaves clean lines, whose eviction costs the next kernel

@@ -73,19 +73,17 @@ class _Numpy(_Foreign):
 class _Cupy(_Foreign):
     def __init__(self, device: torch.device, module: Any) -> None:
         super().__init__(device, module)
-        self._streams: dict[int, Any] = {}
+        pointer = torch.cuda.current_stream(device).cuda_stream
+        self._stream = module.cuda.ExternalStream(pointer)
 
     def give(self, tensor: torch.Tensor) -> Any:
         return self.module.from_dlpack(tensor)
 
     def stream(self) -> Any:
-        pointer = torch.cuda.current_stream(self.device).cuda_stream
-        if pointer not in self._streams:
-            self._streams[pointer] = self.module.cuda.ExternalStream(pointer)
-        return self._streams[pointer]
+        return self._stream
 
     def context(self) -> AbstractContextManager[Any]:
-        stream: AbstractContextManager[Any] = self.stream()
+        stream: AbstractContextManager[Any] = self._stream
         return stream
 
 
