@@ -1,8 +1,9 @@
 """The places in memory where the buffers of a plan lie, one after the other in a round.
 
-Where buffers lie is a part of what differs between two processes: on an H200 a batch normalization
-of 13 MB takes 9.5 µs in one process and 10.3 µs in the next. Several places in a round are worth
-several rounds, for as far as it is the place that differs.
+Where buffers lie is a part of what differs between two processes. On an H200 rounds of one place
+scattered by 1.1 % for a relu of 103 MB and by 0.5 % for products and convolutions, rounds of six
+places by 0.6 and 0.4 %. What lies between two kernels differs by process (0.74 to 1.0 µs in the
+same graph of PyTorch), which only further rounds show.
 """
 
 from __future__ import annotations
