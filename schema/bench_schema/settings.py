@@ -364,7 +364,7 @@ class RecordedSettings(Generic[Unknown]):
         resume="same if known",
     )
     placements: int | Unknown = setting(
-        4,
+        6,
         flag="--placements N",
         rare=True,
         section="Sampling",
