@@ -209,6 +209,16 @@ class Options(RecordedSettings[NoReturn]):
     b: str | None = setting(
         None, flag="--b SPEC", section="Engines", help="the second engine", common=True
     )
+    a_python: str | None = setting(
+        None,
+        flag="--a-python FILE",
+        rare=True,
+        section="Engines",
+        help="Python interpreter of the environment in which --a runs; it has dnn-bench, too",
+    )
+    b_python: str | None = setting(
+        None, flag="--b-python FILE", rare=True, section="Engines", help="the same of --b"
+    )
     device: int | tuple[int, ...] | None = setting(
         0,
         flag="--device N",

@@ -45,6 +45,8 @@ class EngineSpec:
     """Accelerator of this engine; None: that of the run. The run sees to it, not the engine."""
     threads: int | None = None
     """The same for processor threads."""
+    python: str | None = None
+    """Python interpreter that its workers run on; None: that of the run."""
     knobs: Mapping[str, str] = field(default_factory=dict)
     """Knobs of this engine alone; the run puts them among its options."""
 
@@ -75,6 +77,8 @@ class EngineOptions:
     vendor_caches: str = "fresh"
     """``fresh``, ``shared`` (below `cache_dir`) or ``user``; see `engines/caches.py`."""
     cache_dir: str | None = None
+    python: str | None = None
+    """Python interpreter of its workers; None: that of the run."""
     prefix: str | None = None
     """Installation in which the engine's library is looked for."""
 

@@ -1,4 +1,4 @@
-"""Engine specs: ``name[:id][+option…][+knob:K=V…][+device=N][+threads=N][@plugin path]`` ⇄ values.
+"""Engine specs (`GRAMMAR`) ⇄ values.
 
 Everything after the first ``@`` is the path, so that a path may hold any character; only the path
 of a Python file may be followed by options: ``kernel@my.py+knob:BLOCK=64``. The id ends at
@@ -7,11 +7,12 @@ the first ``+`` and may hold colons: ``torch:cuda:1+compile``, ``cudnn:plan=eng5
 ``12`` is ``hipdnn:12``. The option ``device=N`` belongs to every engine: ``cudnn:all+device=1``; so
 does ``knob:KEY=VALUE``, a knob of this engine alone, to every engine that takes knobs:
 ``hipdnn:MIOPEN_ENGINE+knob:global.benchmarking=1``; and ``threads=N`` to every engine on the
-processor.
+processor; ``python=FILE`` names the interpreter of another environment, which has dnn-bench.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 
@@ -31,9 +32,12 @@ WORDS = {
     "rocm": "hipdnn",
 }
 """Names of engines in other tools, and their specifications here."""
-GRAMMAR = "name[:id][+option...][+knob:KEY=VALUE...][+device=N][+threads=N][@plugin path]"
+GRAMMAR = (
+    "name[:id][+option...][+knob:KEY=VALUE...][+device=N][+threads=N][+python=FILE][@plugin path]"
+)
 DEVICE = "device="
 THREADS = "threads="
+INTERPRETER = "python="
 PYTHON = ".py+"
 """End of a path after which options follow."""
 KNOB = "knob:"
@@ -68,11 +72,12 @@ def parse_spec(text: str) -> EngineSpec:
         text=text,
         name=name,
         id=identifier if has_id else None,
-        options=tuple(o for o in options if not o.startswith((DEVICE, THREADS, KNOB))),
+        options=tuple(o for o in options if not o.startswith((DEVICE, THREADS, KNOB, INTERPRETER))),
         plugin_path=path if has_path else None,
         device=_number(text, options, DEVICE),
         threads=_number(text, options, THREADS, least=1),
         knobs=_knobs(text, options),
+        python=_interpreter(text, options),
     )
 
 
@@ -85,6 +90,18 @@ def _knobs(text: str, options: list[str]) -> dict[str, str]:
                 raise UsageError(f"--engine {text!r}: expected KEY=VALUE after +{KNOB}")
             found[key] = value
     return found
+
+
+def _interpreter(text: str, options: list[str]) -> str | None:
+    given = [o.removeprefix(INTERPRETER) for o in options if o.startswith(INTERPRETER)]
+    if not given:
+        return None
+    if len(given) > 1 or not os.path.isfile(given[0]) or not os.access(given[0], os.X_OK):
+        raise UsageError(
+            f"--engine {text!r}: expected one Python interpreter after +{INTERPRETER}, "
+            "as in /path/to/venv/bin/python"
+        )
+    return given[0]
 
 
 def with_option(text: str, option: str) -> str:
@@ -112,7 +129,7 @@ def refuse_unknown(spec: EngineSpec, *, options: tuple[str, ...], plugin: bool =
     has no use for."""
     for option in spec.options:
         if option not in options:
-            known = (*options, f"{THREADS}N", f"{DEVICE}N")
+            known = (*options, f"{THREADS}N", f"{DEVICE}N", f"{INTERPRETER}FILE")
             meant = nearest(option, known)
             raise UsageError(f"engine {spec.text!r}: no option {option!r}{meant}")
     if spec.plugin_path is not None and not plugin:

@@ -33,6 +33,7 @@ class Sampling:
     timeout_s: float
     precision_ratio: float | None
     duty: str
+    settle: str | None
     interleave: str
     placements: int
     energy: bool

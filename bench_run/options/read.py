@@ -152,6 +152,14 @@ def read_span(flag: str, text: str) -> float:
     return number * (1.0 if factor is None else factor)
 
 
+def read_window(flag: str, value: str) -> str:
+    """``50..60``, as given."""
+    low, dots, high = value.partition("..")
+    if not dots or read_number(flag, low or "-") >= read_number(flag, high or "-"):
+        raise UsageError(f"{flag}: expected two temperatures such as 50..60, got {value!r}")
+    return value
+
+
 READERS: Mapping[str, Callable[[str, str], Any]] = {
     "text": read_text,
     "output file": read_text,
@@ -165,6 +173,7 @@ READERS: Mapping[str, Callable[[str, str], Any]] = {
     "pair": read_pair,
     "devices": read_devices,
     "threads": read_threads,
+    "window": read_window,
     "shard": read_shard,
 }
 """Kinds of settings that need no more of their row than its name."""
@@ -323,6 +332,10 @@ RULES: tuple[tuple[Callable[[Options], bool], str], ...] = (
     (
         lambda o: (o.a is None) != (o.b is None),
         "--a and --b go together: two engines to compare",
+    ),
+    (
+        lambda o: o.a is None and (o.a_python or o.b_python) is not None,
+        "--a-python and --b-python say where --a and --b run: give these too",
     ),
     (
         lambda o: o.warm_caches and o.cache_dir is not None,

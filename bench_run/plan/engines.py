@@ -14,7 +14,7 @@ from bench_schema.identity import without_device
 
 from bench_run.engines import KERNEL, choose_auto, engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec
-from bench_run.engines.spec import on_device, parse_spec
+from bench_run.engines.spec import INTERPRETER, on_device, parse_spec, with_option
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
     """Specs as the user gave them; where the choice is ours, also why. Raises
     `EngineUnavailableError`."""
     if options.a is not None and options.b is not None:
-        return (options.a, options.b), None
+        sides = in_python(options.a, options.a_python), in_python(options.b, options.b_python)
+        return sides, None
     if options.engine and options.engine != ("auto",):
         return options.engine, None
     text, reason = choose_auto()
@@ -99,6 +100,11 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
     )
 
 
+def in_python(spec: str, python: str | None) -> str:
+    """The spec of the engine in the environment of this interpreter."""
+    return spec if python is None else with_option(spec, f"{INTERPRETER}{python}")
+
+
 def lists_variants(spec: EngineSpec) -> bool:
     """Return True if each variant of a graph is a case."""
     of_module = engine_module(spec.name).ABILITIES.lists_variants
@@ -117,7 +123,7 @@ def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
     if spec.threads is not None:
         options = replace(options, threads=spec.threads, hold_threads=True)
     knobs = {**options.knobs, **spec.knobs}
-    return replace(options, device=device, knobs=knobs)
+    return replace(options, device=device, knobs=knobs, python=spec.python)
 
 
 def computes_on_host(text: str) -> bool:

@@ -243,6 +243,7 @@ class Rounds:
             energy=self._sampling.energy,
             no_gate=self.states[case.id].no_gate,
             shares_device=self._shares or turn.sides > 1,
+            settle=self._sampling.settle,
             placements=self._sampling.placements,
             in_blocks=turn.sides > 1 and self._sampling.interleave == "blocks",
         )

@@ -194,6 +194,8 @@ class RunCase(Request[Case]):
     """Why the device's times are to be taken without a gate; None: with one where there is one."""
     shares_device: bool = False
     """Whether others use the device: then it is claimed first (`Claim`)."""
+    settle: str | None = None
+    """Window of temperatures that is waited for."""
     placements: int = 1
     """Places in memory where the buffers lie, one after the other."""
     in_blocks: bool = False

@@ -48,6 +48,7 @@ from bench_run.measure.loop import Measured, SamplingBudget, end_to_end, measure
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.placements import Placements
 from bench_run.measure.rotation import rotate_inputs
+from bench_run.measure.settle import Settler
 from bench_run.measure.unfinished import (
     DEVICE_NS,
     LARGE_BYTES,
@@ -235,7 +236,7 @@ def _measured_case(
 ) -> Case:
     plan = keeper.plan
     host = HostWatch()
-    _take_device(engine, request, timeline)
+    unsettled = _take_device(engine, plan, request, timeline)
     host.begin()
     before = observe(engine.facts.device, engine.stream, at_once=True)
     timeline.enter("measure")
@@ -262,7 +263,7 @@ def _measured_case(
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
     checks, validation = _validate(keeper, request, timeline)
-    notes = (*recorded.notes, *disturbances(before, after), *used.notes)
+    notes = (*unsettled, *recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
         request,
         recorded,
@@ -364,8 +365,32 @@ def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> st
     return found
 
 
-def _take_device(engine: Engine, request: RunCase, timeline: Timeline) -> None:
-    """The device is ours alone, its gate works, and its clock is where it should be."""
+_settlers: dict[tuple[str, str], Settler] = {}
+"""By window and device: what earlier cases of this process saw."""
+
+
+def _settle(engine: Engine, plan: Plan, request: RunCase, timeline: Timeline) -> tuple[str, ...]:
+    """Waits as ``--settle`` asks for; a note if that was in vain."""
+    device = engine.facts.device
+    if request.settle is None or device == "cpu":
+        return ()
+    timeline.enter("settle")
+    key = request.settle, device
+    settler = _settlers.setdefault(key, Settler.of(*key))
+
+    def run() -> None:
+        plan.run()
+        engine.stream.synchronize()
+
+    why = settler.settle(run)
+    return () if why is None else (why,)
+
+
+def _take_device(
+    engine: Engine, plan: Plan, request: RunCase, timeline: Timeline
+) -> tuple[str, ...]:
+    """The device is ours alone, its gate works, and its clock is where it should be. Returns notes
+    on what was waited for in vain."""
     if engine.facts.device != "cpu":
         highest_clock_mhz(engine.facts.device)  # loads NVML, which takes 0.1 s
     timeline.claim("alone")
@@ -373,12 +398,14 @@ def _take_device(engine: Engine, request: RunCase, timeline: Timeline) -> None:
     engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
     device, rest_s = engine.facts.device, request.budget.rest_s
     if timeline.shares and device != "cpu":
-        if clock_is_back(device, engine.stream, rest_s):
-            return
-        timeline.claim("cooling")
+        if not clock_is_back(device, engine.stream, rest_s):
+            timeline.claim("cooling")
+            _wait_for_clock(engine, rest_s, timeline)
+            timeline.claim("alone")
+            _wait_for_clock(engine, rest_s, timeline)
+    else:
         _wait_for_clock(engine, rest_s, timeline)
-        timeline.claim("alone")
-    _wait_for_clock(engine, rest_s, timeline)
+    return _settle(engine, plan, request, timeline)
 
 
 def _validate(

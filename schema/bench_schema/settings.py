@@ -192,6 +192,19 @@ class RecordedSettings(Generic[Unknown]):
         separates_series=True,
         read_by="accelerator",
     )
+    settle: str | None = setting(
+        None,
+        flag="--settle LOW..HIGH",
+        rare=True,
+        section="Conditions",
+        help="before each case bring the device into this window of temperatures in degrees "
+        "Celsius, as in 50..60, and wait until its clock stays within 1 % for 10 s; what cannot be "
+        "reached in 2 minutes is noted",
+        kind="window",
+        resume="same if known",
+        agree="should",
+        read_by="accelerator",
+    )
     math: str = setting(
         "fp32",
         flag="--math MODE",

@@ -79,7 +79,7 @@ def to_version_3(tree: Tree) -> Tree:
 
 
 def _run_3(run: Tree) -> Tree:
-    return {**run, "settings": add_unknown(run["settings"], ["interleave", "placements"])}
+    return {**run, "settings": add_unknown(run["settings"], ["settle", "interleave", "placements"])}
 
 
 ROUND_3: Tree = {"blocks": {}, "block_places": [], "placements": {}}

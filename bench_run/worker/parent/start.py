@@ -16,6 +16,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from bench_schema.identity import without_device
@@ -61,14 +62,19 @@ def _starter(_pid: int) -> ThreadPoolExecutor:
 
 
 def start_module(
-    module: str, environment: Mapping[str, str], descriptor: int, output: int
+    module: str,
+    environment: Mapping[str, str],
+    descriptor: int,
+    output: int,
+    python: str | None = None,
 ) -> subprocess.Popen[bytes]:
-    """A Python process in a session of its own that serves a descriptor and prints to `output`."""
+    """A Python process in a session of its own that serves a descriptor and prints to `output`.
+    `python`: its interpreter, by default that of this process."""
     return (
         _starter(os.getpid())
         .submit(
             subprocess.Popen,
-            [sys.executable, "-m", module, str(descriptor)],
+            [python or sys.executable, "-m", module, str(descriptor)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -195,10 +201,23 @@ class ForkedProcess:
 def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
     """Variables that the engine's process needs from its start."""
     environment = engine_module(engine.spec.name).ABILITIES.environment
-    threads = thread_environment(engine.options.threads)
+    own = thread_environment(engine.options.threads)
+    if engine.options.python is not None:
+        own |= source_path()
     if environment is None:
-        return threads
-    return {**environment(engine.spec, engine.options), **threads}
+        return own
+    return {**environment(engine.spec, engine.options), **own}
+
+
+def source_path() -> dict[str, str]:
+    """Variables with which another interpreter finds these packages, if they lie in a folder of
+    their own and not among the packages of this environment."""
+    import bench_schema
+
+    folders = [Path(__file__).parents[3], Path(bench_schema.__file__).parents[1]]
+    if any(folder.name == "site-packages" for folder in folders):
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(map(str, dict.fromkeys(folders)))}
 
 
 class Launcher:
@@ -231,6 +250,8 @@ class Launcher:
     def forks(self, engine: PlannedEngine) -> bool:
         """True if the engine's workers may be forked."""
         module = engine_module(engine.spec.name)
+        if engine.options.python is not None:
+            return False
         return self._fresh == "fork" and module.ABILITIES.preload is not None
 
     def preload(self, engine: PlannedEngine) -> Template | None:
@@ -251,7 +272,8 @@ class Launcher:
             forked = self._templates[name].fork(pipe, output)
             if forked is not None:
                 return forked
-        return start_module(WORKER, self.environment(engine), pipe, output)
+        environment, python = self.environment(engine), engine.options.python
+        return start_module(WORKER, environment, pipe, output, python)
 
     @property
     def worker_start(self) -> Literal["exec", "fork"]:
