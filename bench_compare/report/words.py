@@ -55,6 +55,12 @@ def _rounds(document: Document) -> str:
     return f"{some}{of} round{'' if ran == [asked] == [1] else 's'}"
 
 
+def _in_blocks(document: Document) -> bool:
+    """True if engines of a graph took turns in blocks."""
+    first = next((case.rounds for case in document.cases if len(case.rounds)), ())
+    return any(one.blocks for one in first[:1])
+
+
 def side_facts(side: Side) -> dict[str, str]:
     """What a side is and where it ran, by the name of the fact; unknown facts are left out."""
     documents = [source.document for source in side.sources]
@@ -64,9 +70,9 @@ def side_facts(side: Side) -> dict[str, str]:
         settings = document.run.settings
         if settings.iterations:  # unknown where another tool's document does not tell of them
             warmup = f"{settings.warmup} warm-up each"
-            sampling.append(
-                f"{_rounds(document)}, {settings.iterations} iterations in all, {warmup}"
-            )
+            many = f"{settings.iterations} iterations in all"
+            taken = "engines in turns, block by block" if _in_blocks(document) else many
+            sampling.append(f"{_rounds(document)}, {taken}, {warmup}")
         kinds = (("", settings.timer), ("cache ", settings.cache), ("", settings.duty))
         known = [
             (lead, text) for lead, text in (*kinds, ("math ", settings.math)) if text != UNKNOWN

@@ -279,6 +279,36 @@ def test_plans_of_one_engine_do_not_disturb_each_other(engine, supported):
     assert [] == misses(first, found, expected)
 
 
+@pytest.mark.parametrize("family", TYPICAL)
+def test_buffers_that_move_keep_their_contents_and_give_the_same_bytes(engine, supported, family):
+    graph, inputs, _ = case(family, "float", "packed")
+    supported(graph)
+    with planned(engine, graph, inputs) as plan:
+        if plan.abilities.relocate is None:
+            pytest.skip("the engine does not move buffers")
+        run = plan.run
+        run()
+        first, places = plan.download(), where(plan)
+        for gap_bytes in (4096, 65536):
+            plan.abilities.relocate(gap_bytes)
+            plan.poison()
+            run()
+            engine.stream.synchronize()
+            assert all(np.array_equal(plan.download()[uid], first[uid]) for uid in first)
+            assert where(plan).keys() == places.keys()
+            assert all(where(plan)[uid] != place for uid, place in places.items())
+            places = where(plan)
+
+
+def where(plan):
+    """Addresses of the inputs."""
+    found = {} if plan.abilities.locate_inputs is None else plan.abilities.locate_inputs()
+    return {
+        uid: place if isinstance(place, int) else np.asarray(place).ctypes.data
+        for uid, place in found.items()
+    }
+
+
 def test_the_engine_says_what_it_is(engine):
     facts = engine.facts
     assert isinstance(facts, EngineFacts)
