@@ -84,11 +84,12 @@ class WarmWorkers:
         self._control, self._lock = None, threading.Lock()
         self._start_afresh = start.start_module
 
-    def start_module(self, module, environment, pipe, output):
+    def start_module(self, module, environment, pipe, output, python=None):
         """In the place of the function of this name. Templates, and workers that are given what is
         read before their first line, are started afresh."""
-        if module != start.WORKER or any(map(_is_read_at_the_start, environment)):
-            return self._start_afresh(module, environment, pipe, output)
+        is_early = any(map(_is_read_at_the_start, environment))
+        if module != start.WORKER or is_early or python is not None:
+            return self._start_afresh(module, environment, pipe, output, python)
         with self._lock:
             if self._control is None:
                 self._control = self._start_server()
