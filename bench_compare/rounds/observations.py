@@ -140,7 +140,7 @@ def _enter_parts(
     moves: dict[str, dict[RoundKey, Ints]],
     blocks: dict[str, dict[RoundKey, Array]],
 ) -> None:
-    """Where the buffers of a round were moved, and the levels of its blocks."""
+    """Enter where the buffers of a round were moved, and the levels of its blocks."""
     for name in one.placements:
         moves[name][key] = moves_of(one, name)
     for name in one.blocks:

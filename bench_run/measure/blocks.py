@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from bench_run.streams.base import Stream
 
 BLOCK_NS = 2_000_000
-"""A block lasts about so long, if an execution does not take longer. Beside busy neighbours pairs
-of blocks of three executions of 0.7 ms told a ratio to 0.5 % in a second, of twelve to 1 %."""
+"""Duration of a block, if an execution does not take longer. Beside busy neighbours the ratio of
+pairs of blocks was known to 0.5 % after a second with blocks of three executions of 0.7 ms, and to
+1 % with blocks of twelve."""
 LEAD_NS, LEAST_LEAD, MOST_LEAD = 200_000, 2, 8
 """Executions at the beginning of a block that do not count: those of 35 µs get 15 % faster over the
 first eight after a block of another process, those of 1.5 ms by 7 % over the first two."""
@@ -61,7 +62,7 @@ class NextBlock(Protocol):
     """Waits until this side may measure."""
 
     def __call__(self, *, enough: bool) -> int | None:
-        """Place of the block among those of all sides; None if there is no further one."""
+        """Place of the block among those of all sides; None after the last one."""
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Blocks:
     """Blocks of one side in one round."""
 
     begins: dict[str, list[int]] = field(default_factory=dict)
-    """By series: number of the first sample of each block."""
+    """Number of the first sample of each block, by series."""
     places: list[int] = field(default_factory=list)
     """Place of each block among the sides that were measured in the same turn."""
     by_records: bool = False

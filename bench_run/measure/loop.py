@@ -92,7 +92,7 @@ class Measured:
     series: dict[str, list[int]]
     stopped_by: str
     placements: Mapping[str, list[int]] = field(default_factory=dict)
-    """By series: number of the first sample after each move of the buffers."""
+    """Number of the first sample after each move of the buffers, by series."""
 
 
 @contextmanager

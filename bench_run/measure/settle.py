@@ -48,7 +48,7 @@ class Settler:
     look: Callable[[], Look]
     sleep: Callable[[float], object] = time.sleep
     looks: list[Look] = field(default_factory=list)
-    """Of the last `STEADY_S`, all within the window."""
+    """Looks of the last `STEADY_S`, all within the window."""
 
     @classmethod
     def of(cls, window: str, device: str) -> Settler:
@@ -79,8 +79,7 @@ class Settler:
                 now = self.look()
 
     def is_steady(self) -> bool:
-        """True if the clock stayed within `STEADY_RATIO` for `STEADY_S`; one that is not told is
-        not waited for."""
+        """True if the clock stayed within `STEADY_RATIO` for `STEADY_S`, or is unknown so long."""
         if self.looks[-1].at_s - self.looks[0].at_s < STEADY_S:
             return False
         clocks = [one.clock_mhz for one in self.looks if one.clock_mhz]

@@ -108,7 +108,7 @@ class BlockTurn:
     """Answer to `AskBlock`, given once no other side is measured."""
 
     place: int | None
-    """Place among the sides that take one block each; None: there are no more blocks."""
+    """Place among the sides that take one block each; None after the last one."""
 
 
 class AskExpected(msgspec.Struct, frozen=True, tag=True):

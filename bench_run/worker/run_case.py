@@ -58,6 +58,7 @@ from bench_run.measure.unfinished import (
 )
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.rotation import SETS, input_sets
+from bench_run.tensors.uniform import uniform_notes
 from bench_run.text import time_text
 from bench_run.worker.judge import write_outputs
 from bench_run.worker.messages import case_of, outcome_of
@@ -160,6 +161,9 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
         _first_run(engine, plan, inputs, request, timeline)
         timeline.host_peak_bytes = host_peak.taken_bytes()
         outputs = reader.read()
+        if request.round_index == 0:
+            uniform = uniform_notes(request.graph, inputs, outputs)
+            request = replace(request, notes=(*request.notes, *uniform))
         wanted, in_pass = request.validation_settings.wanted, request.surroundings is not None
         rotation: Rotation | None = None
         if wanted:
@@ -366,7 +370,7 @@ def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> st
 
 
 _settlers: dict[tuple[str, str], Settler] = {}
-"""By window and device: what earlier cases of this process saw."""
+"""Looks of earlier cases of this process, by window and device."""
 
 
 def _settle(engine: Engine, plan: Plan, request: RunCase, timeline: Timeline) -> tuple[str, ...]:

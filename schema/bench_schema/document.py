@@ -216,13 +216,13 @@ class Round:
     """From one execution to the next: the same, but where each replays a device graph."""
     surroundings: Surroundings | None = None
     blocks: Mapping[str, Samples] = field(default_factory=dict)
-    """By series: number of the first sample of each block. Engines of a graph take turns block by
+    """Number of the first sample of each block, by series. Engines of a graph take turns block by
     block: blocks of one number in one round of a run lie within milliseconds of each other."""
     block_places: tuple[int, ...] = ()
     """Place of each block among those of all engines that were measured in the same turn."""
     placements: Mapping[str, Samples] = field(default_factory=dict)
-    """By series: number of the first sample after each move of the case's buffers to another place
-    in memory."""
+    """Number of the first sample after each move of the case's buffers to another place in memory,
+    by series."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,7 @@ def block_logs(measured: Round, series: str) -> Floats:
 
 
 def paired_log(base: Round, other: Round, series: str) -> float:
-    """By how much other exceeds base in blocks of one turn; NaN if they took no turns."""
+    """Difference of other and base in blocks of one turn; NaN if they took no turns."""
     one, two = block_logs(base, series), block_logs(other, series)
     count = min(one.size, two.size)
     differences = two[:count] - one[:count]

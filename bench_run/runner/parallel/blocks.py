@@ -34,8 +34,8 @@ class BlockTurns:
         self._draw = random.Random(seed)  # noqa: S311 - an order, not a secret
 
     def next(self, side: int, *, enough: bool) -> int | None:
-        """Wait for a block; its place in the turn, or None if there is no further turn. All sides
-        have the last turn together: it ends when none of them needs more. Raises `StoppedError`."""
+        """Wait for a block; its place in the turn, or None after the last turn. All sides have the
+        last turn together: it comes when none of them needs more. Raises `StoppedError`."""
         with self._changed:
             if self._order[:1] == [side]:
                 self._order.pop(0)

@@ -151,8 +151,8 @@ class DeviceGate:
             group.states[place] = "measuring"
 
     def next_block(self, group: Group, place: int, *, enough: bool) -> int | None:
-        """Wait for a block among those of the group's other cases: its place in the turn. None once
-        there are no more, and the case is measured alone again. Raises `StoppedError`."""
+        """Wait for a block among those of the group's other cases: its place in the turn. After
+        the last one None; then the case is measured alone again. Raises `StoppedError`."""
         if group.states[place] == "measuring":
             with self._change():
                 group.states[place] = "in blocks"

@@ -86,8 +86,8 @@ class Turn(Protocol):
         """Waits until the device may be used so; gives back what was held before."""
 
     def next_block(self, *, enough: bool) -> int | None:
-        """Wait until this side may measure a block; its place among the sides, or None if there
-        are no more blocks."""
+        """Wait until this side may measure a block: its place among the sides, None after the
+        last one."""
 
     def expected(self) -> ValidationSettings:
         """Waits until it is known what the outputs are compared with."""
