@@ -48,6 +48,8 @@ class Noise:
     """Share of the rounds that take 5 to 50 % longer."""
     turn: float = 0.0
     """What coming second costs: sides take turns."""
+    step: float = 0.0
+    """What both sides take more from a visit at random on."""
     suite: float = 0.0
     """What a visit does to one side of all cases."""
 
@@ -60,6 +62,8 @@ NOISES = (
     Noise("restless, 5 %", 0.05, shared=0.1),
     Noise("1 %, drift 30 %", 0.01, drift=0.3),
     Noise("1 %, correlated 0.3", 0.01, correlation=0.3),
+    Noise("1 %, step of 20 %", 0.01, step=0.2),
+    Noise("4 %", 0.04),
     Noise("1 %, a tenth spikes", 0.01, spikes=0.1),
     Noise("1 %, second is 3 % slower", 0.01, turn=0.03),
     Noise("0.5 %, 0.5 % shared by one side", 0.005, suite=0.005),
@@ -71,6 +75,7 @@ def drawn(noise: Noise, shape: tuple[int, int], shift: float, random: np.random.
     cases, rounds = shape
     level = random.uniform(9, 16, (cases, 1))
     both = level + random.normal(0, noise.shared, shape) + np.linspace(0, noise.drift, rounds)
+    both = both + noise.step * (np.arange(rounds) >= random.integers(0, rounds, (cases, 1)))
     sides = [both + _own(noise, shape, random) for _ in range(2)]
     second = np.arange(rounds) % 2
     sides[0] = sides[0] + noise.turn * second
