@@ -139,7 +139,7 @@ def test_every_setting_that_names_a_file_is_a_place():
         for name, row in rows_of(Options).items()
         if row.metavar in ("FILE", "DIR", "D") and name not in ("duty", "direction")
     }
-    elsewhere = {"graphs", "output", "save_suite", "against"}
+    elsewhere = {"graphs", "output", "save_suite", "against", "a_python", "b_python"}
     assert named == {*INPUTS, *REPORTS, *FOLDERS, *elsewhere}
 
 
