@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 import numpy as np
+from bench_schema.codec import CONVERTING
 from bench_schema.codec import encode as encode_json
 from bench_schema.document import Case
 from bench_schema.errors import SchemaError
@@ -129,7 +130,8 @@ def decode(data: bytes, kind: Any) -> Any:
     try:
         if kind is Case:
             return read_value("case", msgspec.msgpack.decode(data, type=bytes), "the answer")
-        return msgspec.msgpack.decode(data, type=kind, dec_hook=_from_plain)
+        with CONVERTING:
+            return msgspec.msgpack.decode(data, type=kind, dec_hook=_from_plain)
     except (msgspec.MsgspecError, SchemaError, ValueError) as error:
         raise WireError(str(error)) from None
 

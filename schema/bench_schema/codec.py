@@ -12,6 +12,7 @@ import dataclasses
 import math
 import re
 import sys
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 # their bits (0.02 s), and only if those of a NaN or an infinity show up in it (or bytes that happen
 # to look like them) is it walked over.
 
+CONVERTING = threading.RLock()
+"""Held while msgspec converts to dataclasses: two threads that need a class for the first time end
+the process with a segmentation fault (msgspec 0.22.0)."""
 T = TypeVar("T")
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -242,18 +246,20 @@ def whole_numbers(tree: Any) -> Any:
 
 def build(value: object, kind: type[T]) -> T:
     """Convert valid values to frozen dataclasses: a tree, or the value of a `decoder`."""
-    return msgspec.convert(
-        value,
-        kind,
-        from_attributes=True,
-        dec_hook=lambda _kind, samples: np.asarray(samples, dtype=np.int64),
-    )
+    with CONVERTING:
+        return msgspec.convert(
+            value,
+            kind,
+            from_attributes=True,
+            dec_hook=lambda _kind, samples: np.asarray(samples, dtype=np.int64),
+        )
 
 
 def case_of(accepted: Any) -> Case:
     """Convert the value of a case's `decoder`; of its series those that are there."""
     for one in accepted.rounds:
         one.series, one.warmup = _given(one.series), _given(one.warmup)
+        one.blocks, one.placements = _given(one.blocks), _given(one.placements)
     return build(accepted, Case)
 
 

@@ -78,8 +78,16 @@ def to_version_3(tree: Tree) -> Tree:
     return {**tree, "run": _run_3(tree["run"]), "cases": cases, "parts": parts}
 
 
+SETTINGS_3 = {"math": ("settle",), "executions": ("interleave", "placements")}
+"""New settings by the one before which they stand: a document that is written keeps the order."""
+
+
 def _run_3(run: Tree) -> Tree:
-    return {**run, "settings": add_unknown(run["settings"], ["settle", "interleave", "placements"])}
+    settings: Tree = {}
+    for name, value in run["settings"].items():
+        settings |= dict.fromkeys(SETTINGS_3.get(name, ()))
+        settings[name] = value
+    return {**run, "settings": settings}
 
 
 ROUND_3: Tree = {"blocks": {}, "block_places": [], "placements": {}}

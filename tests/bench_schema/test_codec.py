@@ -4,6 +4,8 @@ import gzip
 import json
 import math
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -350,3 +352,19 @@ def test_a_gzip_file_of_several_members_is_read(stored, tmp_path):
     data = codec.encode(stored)
     (tmp_path / "a.gz").write_bytes(gzip.compress(data[:1000]) + gzip.compress(data[1000:]))
     assert files.read(tmp_path / "a.gz").run == stored.run
+
+
+def test_two_threads_may_read_their_first_case_at_the_same_time(stored_path):
+    """msgspec alone ends the process here, one time in two."""
+    program = (
+        "import json, sys; from threading import Barrier, Thread\n"
+        "from bench_schema.journal import read_value\n"
+        "text = json.dumps(json.load(open(sys.argv[1]))['cases'][0]).encode()\n"
+        "ready = Barrier(8)\n"
+        "def read(): ready.wait(); read_value('case', text, 'here')\n"
+        "threads = [Thread(target=read) for _ in range(8)]\n"
+        "[one.start() for one in threads]; [one.join() for one in threads]\n"
+    )
+    for _ in range(4):
+        done = subprocess.run([sys.executable, "-c", program, str(stored_path)], check=False)
+        assert done.returncode == 0
