@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from bench_schema.estimate import block_logs, cut_of, moves_of
+from bench_schema.estimate import BlockLevels, block_levels, cut_of, moves_of, paired_log
 
 from bench_compare.metrics import METRICS, PerRound
 from bench_compare.rounds.facts import facts
@@ -82,8 +82,8 @@ class SideRounds:
     """Name of a series → entries of `ROUND`, and their samples with the warm-up."""
     moves: Mapping[str, Mapping[RoundKey, Ints]]
     """Name of a series → of rounds whose buffers were moved, the first samples after each move."""
-    blocks: Mapping[str, Mapping[RoundKey, Array]]
-    """Name of a series → of rounds that were measured in blocks, the log median of each block."""
+    blocks: Mapping[str, Mapping[RoundKey, BlockLevels]]
+    """Name of a series → of rounds that were measured in blocks, their blocks."""
 
     @cached_property
     def series(self) -> Mapping[str, SeriesRounds]:
@@ -97,7 +97,7 @@ def gather(sides: Sides) -> SideRounds:
     found: dict[str, list[tuple[np.ndarray, SampleTable]]] = defaultdict(list)
     numbers: dict[str, list[np.ndarray]] = {name: [] for name in PER_ROUND}
     moves: dict[str, dict[RoundKey, Ints]] = defaultdict(dict)
-    blocks: dict[str, dict[RoundKey, Array]] = defaultdict(dict)
+    blocks: dict[str, dict[RoundKey, BlockLevels]] = defaultdict(dict)
     rows = (
         (row, case, source)
         for row, side in enumerate(sides)
@@ -138,13 +138,13 @@ def _enter_parts(
     one: Round,
     key: RoundKey,
     moves: dict[str, dict[RoundKey, Ints]],
-    blocks: dict[str, dict[RoundKey, Array]],
+    blocks: dict[str, dict[RoundKey, BlockLevels]],
 ) -> None:
     """Enter where the buffers of a round were moved, and the levels of its blocks."""
     for name in one.placements:
         moves[name][key] = moves_of(one, name)
     for name in one.blocks:
-        blocks[name][key] = block_logs(one, name)
+        blocks[name][key] = block_levels(one, name)
 
 
 PER_ROUND = {
@@ -252,11 +252,9 @@ def in_blocks(
         places = columns[0].get((first, index)), columns[1].get((second, index))
         if places[0] is None or places[1] is None:
             continue
-        count = min(base.size, other.size)
-        steps = other[:count] - base[:count]
-        steps = steps[np.isfinite(steps)]
-        if steps.size:
-            values[row, places[1]] = levels[0].values[row, places[0]] + np.median(steps)
+        step = paired_log(base, other)
+        if math.isfinite(step):
+            values[row, places[1]] = levels[0].values[row, places[0]] + step
     return ObservationMatrix(values, levels[1].sources, levels[1].rounds)
 
 

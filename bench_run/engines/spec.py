@@ -12,8 +12,8 @@ processor; ``python=FILE`` names the interpreter of another environment, which h
 
 from __future__ import annotations
 
-import os
 import re
+import shutil
 from dataclasses import replace
 
 from bench_schema.usage import nearest
@@ -96,12 +96,13 @@ def _interpreter(text: str, options: list[str]) -> str | None:
     given = [o.removeprefix(INTERPRETER) for o in options if o.startswith(INTERPRETER)]
     if not given:
         return None
-    if len(given) > 1 or not os.path.isfile(given[0]) or not os.access(given[0], os.X_OK):
+    found = shutil.which(given[0])
+    if len(given) > 1 or found is None:
         raise UsageError(
             f"--engine {text!r}: expected one Python interpreter after +{INTERPRETER}, "
             "as in /path/to/venv/bin/python"
         )
-    return given[0]
+    return found
 
 
 def with_option(text: str, option: str) -> str:

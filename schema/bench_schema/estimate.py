@@ -231,20 +231,34 @@ def moves_of(measured: Round, series: str) -> Integers:
     return moves - cut_of(measured, series).cut
 
 
-def block_logs(measured: Round, series: str) -> Floats:
-    """The median of each block of a round; empty if it was not measured in blocks."""
+@dataclass(frozen=True, eq=False)
+class BlockLevels:
+    """Blocks of one side in one round."""
+
+    logs: Floats
+    """The median of each block; NaN for one without samples."""
+    places: Integers
+    """Place of each among the sides of its turn."""
+
+
+def block_levels(measured: Round, series: str) -> BlockLevels:
+    """The blocks of a series; none if it was not measured in blocks."""
     begins = measured.blocks.get(series)
+    places = np.array(measured.block_places, np.int64)
     if begins is None or not begins.size:
-        return np.empty(0)
+        return BlockLevels(np.empty(0), places[:0])
     parts = np.split(measured.series[series], begins[1:])
-    return np.array([middle_log(np.sort(p)[None])[0] if p.size else np.nan for p in parts])
+    logs = [middle_log(np.sort(p)[None])[0] if p.size else math.nan for p in parts]
+    return BlockLevels(np.array(logs), places)
 
 
-def paired_log(base: Round, other: Round, series: str) -> float:
-    """Difference of other and base in blocks of one turn; NaN if they took no turns."""
-    one, two = block_logs(base, series), block_logs(other, series)
-    count = min(one.size, two.size)
-    differences = two[:count] - one[:count]
+def paired_log(base: BlockLevels, other: BlockLevels) -> float:
+    """Median difference of other and base in blocks of one turn; NaN if they took no turns. Two
+    sides of a turn have different places: where one was measured again later, some are equal."""
+    count = min(base.logs.size, other.logs.size, base.places.size, other.places.size)
+    if (base.places[:count] == other.places[:count]).any():
+        return math.nan
+    differences = other.logs[:count] - base.logs[:count]
     known = differences[np.isfinite(differences)]
     return float(np.median(known)) if known.size else math.nan
 
@@ -408,7 +422,7 @@ def _paired_rounds(base: Case, other: Case, series: str) -> dict[tuple[int, _Uni
     for one in other.rounds:
         key = one.index, (one.host, one.device_uuid)
         if one.blocks and key in place:
-            step = paired_log(place[key], one, series)
+            step = paired_log(block_levels(place[key], series), block_levels(one, series))
             if math.isfinite(step):
                 found[key] = step
     return found

@@ -26,12 +26,12 @@ def sides(factor, rounds=5, seed=1, drift=0.2, scatter=0.01, own=0.0):
     base, other = [], []
     for index in range(rounds):
         turns = 1e6 * np.exp(random.normal(0, drift, BLOCKS).cumsum() / 4)
-        for made, scale in ((base, 1.0), (other, factor)):
+        for place, (made, scale) in enumerate(((base, 1.0), (other, factor))):
             level = turns[:, None] * scale * math.exp(random.normal(0, own))
             samples = level * np.exp(random.normal(0, scatter, (BLOCKS, SAMPLES)))
             one = build.round_(index, {"e2e_ns": np.rint(samples).astype(int).ravel()})
             begins = np.arange(BLOCKS) * SAMPLES
-            made.append(replace(one, blocks={"e2e_ns": begins}, block_places=(0,) * BLOCKS))
+            made.append(replace(one, blocks={"e2e_ns": begins}, block_places=(place,) * BLOCKS))
     return base, other
 
 
@@ -92,6 +92,16 @@ def test_a_side_that_ended_early_is_compared_by_the_blocks_that_both_have():
         for one in other
     ]
     assert ratio_and_verdict(base, short)[0] == pytest.approx(1.07, abs=0.01)
+
+
+def test_a_side_that_was_measured_again_is_no_pair():
+    """Blocks of one number are of one turn only if their places in it differ."""
+    base, other = sides(1.07)
+    alone = [replace(one, block_places=(0,) * BLOCKS) for one in other]
+    visits = [
+        np.mean(list(round_logs(case, "e2e_ns").values())) for case in document(base, alone).cases
+    ]
+    assert ratio_and_verdict(base, alone)[0] == pytest.approx(math.exp(visits[1] - visits[0]))
 
 
 def test_each_side_keeps_its_own_time():
