@@ -1,7 +1,8 @@
-"""The meaning of every node type: plain NumPy in float64, from the formula.
+"""The meaning of every node type: plain NumPy, from the formula, in the float type of the inputs.
 
-One op family per file, formula and source in its docstring. Nothing here imports an engine or
-shares code with one, so that a mistake in an engine cannot hide in the reference.
+One op family per file, formula and source in its docstring. The reference is computed in float64.
+The engine ``numpy`` computes the same formulas in float32: its outputs show the rounding of
+float32, and no mistake of a formula. PyTorch checks the formulas (`tests/conformance`).
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from bench_run.reference import (
     reduction,
     resample,
 )
-from bench_run.reference.evaluate import custom, run
+from bench_run.reference.evaluate import custom, custom_node, run
+from bench_run.reference.evaluate import refuse as refuse_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.graph.model import Graph
-    from bench_run.reference.common import Array, Operation
+    from bench_run.reference.common import Array, Operation, Refusal
 
 OPERATIONS: dict[str, Operation] = {
     "BatchnormInferenceAttributes": batchnorm.inference,
@@ -55,6 +57,28 @@ OPERATIONS: dict[str, Operation] = {
 }
 """The meaning by node type: (node, inputs by port, output tensors by port) → results by port."""
 
+REFUSALS: dict[str, Refusal] = {
+    "BatchnormAttributes": batchnorm.refuse,
+    "BatchnormBackwardAttributes": batchnorm.refuse,
+    "BlockScaleQuantizeAttributes": block_scale.refuse,
+    "CustomOpAttributes": custom_node,
+    "LayernormBackwardAttributes": norms.refuse,
+    "MoeGroupedMatmulAttributes": moe.refuse,
+    "MoeGroupedMatmulBwdAttributes": moe.refuse,
+    "PointwiseAttributes": pointwise.refuse,
+    "ReductionAttributes": reduction.refuse,
+    "ResampleBwdAttributes": resample.refuse,
+    "ResampleFwdAttributes": resample.refuse,
+    "SdpaAttributes": attention.refuse,
+    "SdpaBackwardAttributes": attention.refuse,
+}
+"""Nodes without a certain meaning, by type; seen from the graph alone."""
+
+
+def refuse(graph: Graph) -> None:
+    """Raises `UnsupportedGraphError` that names the first node without a certain meaning."""
+    refuse_nodes(graph, OPERATIONS, REFUSALS)
+
 
 def evaluate(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
     """What the graph means for these inputs: every output tensor, by uid.
@@ -66,4 +90,5 @@ def evaluate(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
 
     Raises `UnsupportedGraphError` that names the node and the reason.
     """
+    refuse(graph)
     return run(graph, inputs, OPERATIONS)

@@ -16,7 +16,7 @@ Source: hipDNN's SDPA node and its references; Dao et al., FlashAttention, 2022 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,9 +25,9 @@ from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refus
 from bench_run.reference.threads import do_each, each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from bench_run.graph.model import Node
+    from bench_run.graph.model import Node, Tensor
 
 
 # Where the queries, keys and values of each sequence lie: dense, padded or paged.
@@ -58,14 +58,7 @@ class Sequence:
 
 
 def sequences(node: Node, inputs: Arrays) -> Iterator[Sequence]:
-    if node.attributes.get("padding_mask") and "seq_len_kv" not in inputs:
-        raise refusal(node, "padding_mask needs seq_len_q and seq_len_kv")
-    tables = [port for port in ("page_table_k", "page_table_v") if port in inputs]
-    if not tables:
-        return _dense(node, inputs)
-    if len(tables) == 1:
-        raise refusal(node, f"{tables[0]} has no counterpart")
-    return _paged(node, inputs)
+    return (_paged if "page_table_k" in inputs else _dense)(node, inputs)
 
 
 def _dense(node: Node, inputs: Arrays) -> Iterator[Sequence]:
@@ -80,21 +73,9 @@ def _dense(node: Node, inputs: Arrays) -> Iterator[Sequence]:
 
 def _paged(node: Node, inputs: Arrays) -> Iterator[Sequence]:
     q, tables = inputs["q"], len(inputs["page_table_k"])
-    if "seq_len_kv" not in inputs:
-        raise refusal(node, "paged keys need seq_len_kv")
-    # Keys that one page table can hold; must agree with max_seq_len_kv.
-    page = inputs["k"].shape[2]
-    pages = inputs["page_table_k"][0].size
-    capacity = int(page * pages)
-    stated = node.attributes.get("max_seq_len_kv")
-    if stated is not None and not capacity - page < stated <= capacity:
-        raise refusal(node, f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}")
+    capacity = inputs["k"].shape[2] * inputs["page_table_k"][0].size
     columns = _lengths(node, inputs, "seq_len_kv", tables, capacity)
     packed = len(q) == 1 and tables > 1
-    if packed and "seq_len_q" not in inputs:
-        raise refusal(node, "packed queries need seq_len_q")
-    if not packed and len(q) != tables:
-        raise refusal(node, f"{tables} page tables for a batch of {len(q)}")
     rows = _lengths(node, inputs, "seq_len_q", tables, q.shape[2])
     starts = np.cumsum([0, *rows]).tolist() if packed else [0] * (tables + 1)
     if starts[-1] > q.shape[2]:
@@ -122,7 +103,8 @@ def _lengths(node: Node, inputs: Arrays, port: str, count: int, longest: int) ->
     if lengths.size != count:
         raise refusal(node, f"{port} has {lengths.size} entries for {count} sequences")
     if lengths.min() < 0 or lengths.max() > longest:
-        raise refusal(node, f"{port} holds a length outside of 0 … {longest}")
+        most = f"holds a length of {lengths.min()} to {lengths.max()}, outside of 0 … {longest}"
+        raise refusal(node, f"{port} {most}")
     return [int(length) for length in lengths]
 
 
@@ -211,8 +193,8 @@ class ScoreBlock:
 @dataclass(frozen=True)
 class Scores:
     q: Array
-    scale: Array
-    """[B, H], what q·kᵀ is multiplied by."""
+    """Scaled."""
+    scale: float
     bias: Array | None
     """[B, H, Sq, Skv], a broadcast view."""
     mask: Mask
@@ -229,7 +211,6 @@ class Scores:
         sequence, head, rows, seen = block.sequence, block.head, block.rows, block.keys
         k = sequence.k[head_of(head, self.q.shape[1], len(sequence.k)), seen]
         scores = self.q[block.queries] @ k.T
-        scores *= self.scale[sequence.batch, head]
         if self.bias is not None:
             scores += self.bias[sequence.batch, head, rows, seen]
         hidden = self.mask.hidden(rows, seen, sequence.queries, sequence.keys)
@@ -249,37 +230,74 @@ def head_of(head: int, heads: int, kv_heads: int) -> int:
 
 
 def scores(node: Node, inputs: Arrays) -> Scores:
-    """What the node says about its scores; refuses what has no certain meaning."""
-    if node.attributes.get("alibi_mask"):
-        raise refusal(node, "the slopes of alibi_mask are not documented")
-    if node.attributes.get("dropout_probability") or not inputs.keys().isdisjoint(DROPOUT):
-        raise refusal(node, "dropout: its random numbers differ from engine to engine")
-    if "block_mask" in inputs:
-        raise refusal(node, "the meaning of block_mask is not documented")
+    """The scores of a node; refuses shapes that do not fit."""
     q, k, v = (inputs[port] for port in "qkv")
     if not q.ndim == k.ndim == v.ndim == 4 or q.shape[3] != k.shape[3]:
         raise refusal(node, f"q {q.shape}, k {k.shape} and v {v.shape} do not fit together")
     if q.shape[1] % k.shape[1] or q.shape[1] % v.shape[1]:
         raise refusal(node, f"{q.shape[1]} query heads do not share k {k.shape} and v {v.shape}")
-    scale = np.full(q.shape[:2], _scale(node, inputs))
+    scale = _scale(node, inputs)
+    scaled = q * scale
     for port in ("descale_q", "descale_k"):
-        scale = scale * per_head(node, inputs, port)
-    return Scores(q, scale, _bias(node, inputs), mask(node))
+        if port in inputs:
+            scaled *= for_heads(inputs[port], q)
+    return Scores(scaled, scale, _bias(node, inputs), mask(node))
 
 
-def per_head(node: Node, inputs: Arrays, port: str) -> Array:
-    """[B, H] factors from a tensor of one element or of [B, heads, 1, 1]; 1 where absent."""
-    batch, heads = inputs["q"].shape[:2]
-    if port not in inputs:
-        return np.ones((batch, heads))
-    factors = inputs[port]
+def for_heads(factors: Array, q: Array) -> Array | float:
+    """Factors of [B, H, S, D], from one number or from one for each batch and group of heads."""
     if factors.size == 1:
-        return np.broadcast_to(factors.reshape(1, 1), (batch, heads))
-    one_each = factors.ndim > 1 and factors.shape[0] == batch and factors[0, 0].size == 1
-    if not one_each or heads % factors.shape[1]:
-        raise refusal(node, f"{port} of {factors.shape} is neither one number nor one per head")
-    given = factors.reshape(batch, factors.shape[1])
-    return np.repeat(given, heads // given.shape[1], axis=1)
+        return float(factors.item())
+    given = factors.reshape(*factors.shape[:2], 1, 1)
+    return np.repeat(given, q.shape[1] // given.shape[1], axis=1)
+
+
+def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
+    """For both directions."""
+    if node.attributes.get("alibi_mask"):
+        raise refusal(node, "the slopes of alibi_mask are not documented")
+    if node.attributes.get("dropout_probability") or not tensors.keys().isdisjoint(DROPOUT):
+        raise refusal(node, "dropout: its random numbers differ from engine to engine")
+    if "block_mask" in tensors:
+        raise refusal(node, "the meaning of block_mask is not documented")
+    if node.attributes.get("padding_mask") and "seq_len_kv" not in tensors:
+        raise refusal(node, "padding_mask needs seq_len_q and seq_len_kv")
+    if "dbias" in tensors and "attn_mask" not in tensors:
+        raise refusal(node, "dbias is requested, but there is no attn_mask")
+    mask(node)
+    _refuse_factors(node, tensors)
+    if {"page_table_k", "page_table_v"} & tensors.keys():
+        _refuse_pages(node, tensors)
+
+
+def _refuse_factors(node: Node, tensors: Mapping[str, Tensor]) -> None:
+    batch, heads = tensors["q"].dims[:2]
+    for port in ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o"):
+        dims = tensors[port].dims if port in tensors else (1,)
+        one_each = len(dims) > 1 and dims[0] == batch and prod(dims[2:]) == 1
+        if prod(dims) != 1 and not (one_each and heads % dims[1] == 0):
+            raise refusal(node, f"{port} of {dims} is neither one number nor one per head")
+
+
+def _refuse_pages(node: Node, tensors: Mapping[str, Tensor]) -> None:
+    missing = {"page_table_k", "page_table_v", "seq_len_kv"} - tensors.keys()
+    if missing:
+        raise refusal(node, f"paged keys need {', '.join(sorted(missing))}")
+    if "dq" in tensors:
+        raise refusal(node, "the backward of paged keys is not documented")
+    if "attn_mask" in tensors:
+        raise refusal(node, "where attn_mask lies for paged keys is not documented")
+    queries, table, page = tensors["q"].dims[0], tensors["page_table_k"], tensors["k"].dims[2]
+    count = table.dims[0]
+    if queries == 1 < count and "seq_len_q" not in tensors:
+        raise refusal(node, "packed queries need seq_len_q")
+    if queries not in (1, count):
+        raise refusal(node, f"{count} page tables for a batch of {queries}")
+    # Keys that one page table can hold; must agree with max_seq_len_kv.
+    pages = table.elements // count
+    stated, capacity = node.attributes.get("max_seq_len_kv"), page * pages
+    if stated is not None and not capacity - page < stated <= capacity:
+        raise refusal(node, f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}")
 
 
 def _scale(node: Node, inputs: Arrays) -> float:
@@ -293,8 +311,6 @@ def _scale(node: Node, inputs: Arrays) -> float:
 def _bias(node: Node, inputs: Arrays) -> Array | None:
     if "attn_mask" not in inputs:
         return None
-    if "page_table_k" in inputs:
-        raise refusal(node, "where attn_mask lies for paged keys is not documented")
     dims = (*inputs["q"].shape[:3], inputs["k"].shape[2])
     bias = inputs["attn_mask"]
     if bias.dtype.kind != "f":
@@ -311,20 +327,27 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports q, k, v and options → o and statistics."""
     table = scores(node, inputs)
     rows = table.q.shape[:3]
+    kind = table.q.dtype
+    lowest, tiny = np.finfo(kind).min, np.finfo(kind).tiny
     sinks = _sinks(node, inputs)
-    o = np.zeros((*rows, inputs["v"].shape[3]))
-    top, total = np.full(rows, -np.inf), np.zeros(rows)
+    o = np.zeros((*rows, inputs["v"].shape[3]), kind)
+    top, total = np.full(rows, -np.inf, kind), np.zeros(rows, kind)
 
     def compute(block: ScoreBlock) -> float:
         """Fills in what the block's queries give; returns the largest probability."""
         where, sequence = block.queries, block.sequence
         weights = table.of(block)
-        maximum = np.maximum(weights.max(axis=1, initial=-np.inf), sinks[block.head])
-        weights -= _finite(maximum)[:, None]
+        maximum = weights.max(axis=1, initial=-np.inf)
+        if sinks is not None:
+            maximum = np.maximum(maximum, sinks[block.head])
+        finite = np.maximum(maximum, lowest)
+        weights -= finite[:, None]
         np.exp(weights, out=weights)
-        denominator = weights.sum(axis=1) + np.exp(sinks[block.head] - _finite(maximum))
+        denominator = weights.sum(axis=1)
+        if sinks is not None:
+            denominator += np.exp(sinks[block.head] - finite)
         v = sequence.v[head_of(block.head, rows[1], len(sequence.v)), block.keys]
-        shared = np.where(denominator == 0, 1.0, denominator)
+        shared = np.maximum(denominator, tiny)  # 0 for a row that sees nothing
         o[where] = weights @ v / shared[:, None]
         top[where], total[where] = maximum, denominator
         if "amax_s" not in outputs:
@@ -334,33 +357,28 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     heads = range(rows[1])
     blocks = (block for one in sequences(node, inputs) for block in table.blocks(one, heads))
     amax_s = float(np.max(list(each(compute, blocks)), initial=0.0))
-    results = {"stats": _finite(top) + np.log(total), "max": top, "sum_exp": total}
+    results = {"stats": np.maximum(top, lowest) + np.log(total), "max": top, "sum_exp": total}
     shaped = {p: results[p].reshape(outputs[p].dims) for p in STATISTICS if p in outputs}
     # o with its fp8 factors, and the maxima of fp8 scaling.
-    factor = per_head(node, inputs, "descale_v")
-    for port in ("scale_s", "descale_s"):
-        factor = factor * per_head(node, inputs, port)
-    o *= factor[:, :, None, None]
-    for port, value in (("amax_s", amax_s), ("amax_o", np.abs(o).max(initial=0.0))):
-        if port in outputs:
-            shaped[port] = np.full(outputs[port].dims, value)
-    shaped["o"] = o * scalar(node, inputs, "scale_o") if "scale_o" in inputs else o
+    for port in ("descale_v", "scale_s", "descale_s"):
+        if port in inputs:
+            o *= for_heads(inputs[port], o)
+    if "amax_s" in outputs:
+        shaped["amax_s"] = np.full(outputs["amax_s"].dims, amax_s)
+    if "amax_o" in outputs:
+        shaped["amax_o"] = np.full(outputs["amax_o"].dims, np.abs(o).max(initial=0.0))
+    shaped["o"] = o * for_heads(inputs["scale_o"], o) if "scale_o" in inputs else o
     return shaped
 
 
-def _sinks(node: Node, inputs: Arrays) -> Array:
-    """One logit per head; −∞ where there is no sink."""
+def _sinks(node: Node, inputs: Arrays) -> Array | None:
+    """One logit per head."""
     heads = inputs["q"].shape[1]
     if "sink_token" not in inputs:
-        return np.full(heads, -np.inf)
+        return None
     if inputs["sink_token"].size != heads:
         raise refusal(node, f"sink_token must hold one logit for each of {heads} heads")
-    return inputs["sink_token"].reshape(heads).astype(np.float64)
-
-
-def _finite(maximum: Array) -> Array:
-    """0 in place of −∞, the maximum (log-sum-exp) of a row that sees nothing."""
-    return np.where(np.isneginf(maximum), 0.0, maximum)
+    return inputs["sink_token"].reshape(heads)
 
 
 # Scaled dot-product attention, backward.
@@ -374,26 +392,25 @@ def _finite(maximum: Array) -> Array:
 
 def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports q, k, v, o, do, stats and options → dq, dk, dv, dbias."""
-    if "page_table_k" in inputs:
-        raise refusal(node, "the backward of paged keys is not documented")
     table = scores(node, inputs)
-    results = {f"d{port}": np.zeros(inputs[port].shape) for port in "qkv"}
+    kind = table.q.dtype
+    results = {f"d{port}": np.zeros(inputs[port].shape, kind) for port in "qkv"}
     if "dbias" in outputs:
         dims = outputs["dbias"].dims
-        if table.bias is None:
-            raise refusal(node, "dbias is requested, but there is no attn_mask")
+        assert table.bias is not None
         padded = (1,) * (4 - len(dims)) + dims
         if not broadcasts(padded, table.bias.shape):
             raise refusal(node, f"dbias of {dims} does not broadcast to {table.bias.shape}")
-        results["dbias"] = np.zeros(padded)
+        results["dbias"] = np.zeros(padded, kind)
     delta = (inputs["do"] * inputs["o"]).sum(axis=3)
-    stats = inputs["stats"].reshape(delta.shape)
+    lowest = np.finfo(kind).min  # in place of −∞, the log-sum-exp of a row that sees nothing
+    stats = np.maximum(inputs["stats"].reshape(delta.shape), lowest)
 
     def compute(part: tuple[Sequence, range]) -> None:
         for block in table.blocks(*part):
             where, sequence = block.queries, block.sequence
             weights = table.of(block)
-            weights -= _finite(stats[where])[:, None]
+            weights -= stats[where][:, None]
             np.exp(weights, out=weights)
             v = sequence.v[head_of(block.head, len(delta[0]), len(sequence.v)), block.keys]
             gradient = inputs["do"][where] @ v.T
@@ -408,6 +425,7 @@ def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     parts = ((s, heads) for s in sequences(node, inputs) for heads in _apart(s, len(delta[0])))
     shared = "dbias" in results  # by heads and sequences
     do_each(compute, parts, alone=shared)
+    results["dq"] *= table.scale
     return {port: value.reshape(outputs[port].dims) for port, value in results.items()}
 
 
@@ -421,10 +439,9 @@ def _add(table: Scores, block: ScoreBlock, gradient: Array, results: dict[str, A
     """What the gradient of a block's scores adds to those of q, k and the bias."""
     sequence = block.sequence
     batch, head, rows = block.queries
-    heads, scale = table.q.shape[1], table.scale[batch, head]
-    shared = head_of(head, heads, len(sequence.k))
-    results["dq"][batch, head, rows] += scale * (gradient @ sequence.k[shared, block.keys])
-    results["dk"][batch, shared, block.keys] += scale * (gradient.T @ table.q[batch, head, rows])
+    shared = head_of(head, table.q.shape[1], len(sequence.k))
+    results["dq"][batch, head, rows] += gradient @ sequence.k[shared, block.keys]
+    results["dk"][batch, shared, block.keys] += gradient.T @ table.q[batch, head, rows]
     if "dbias" in results:
         dbias = results["dbias"]
         at = (slice(batch, batch + 1), slice(head, head + 1), rows, block.keys)

@@ -14,9 +14,17 @@ from bench_run.reference.common import Array, Arrays, Outputs, refusal
 from bench_run.reference.rounding import rounded_up
 
 if TYPE_CHECKING:
-    from bench_run.graph.model import Node
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Node, Tensor
 
 Dims = tuple[int, ...]
+
+
+def refuse(node: Node, _tensors: Mapping[str, Tensor]) -> None:
+    """For `quantize`."""
+    if node.attributes.get("transpose"):
+        raise refusal(node, "what transpose does is not documented")
 
 
 def dequantize(node: Node, inputs: Arrays, _outputs: Outputs) -> dict[str, Array]:
@@ -41,8 +49,6 @@ def quantize(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     nothing in the block overflows. y is 0 where scale is. Blocks of `block_size` lie along `axis`
     (the last where it is left out).
     """
-    if node.attributes.get("transpose"):
-        raise refusal(node, "what transpose does is not documented")
     x = inputs["x"]
     axis = node.attributes.get("axis")
     axis = x.ndim - 1 if axis is None else axis
@@ -51,7 +57,7 @@ def quantize(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
         raise refusal(node, f"block_size {block!r} along axis {axis} does not fit x of {x.shape}")
     largest = DTYPES[outputs["y"].data_type].largest
     maxima = np.maximum.reduceat(np.abs(x), range(0, x.shape[axis], block), axis=axis)
-    scale = rounded_up(maxima / largest, outputs["scale"].data_type)
+    scale = rounded_up(maxima / largest, outputs["scale"].data_type).astype(x.dtype, copy=False)
     blocks = tuple(block if i == axis else 1 for i in range(x.ndim))
     divisor = _expanded(node, scale, x.shape, blocks)
     y = np.divide(x, divisor, out=np.zeros_like(x), where=divisor != 0)

@@ -1,4 +1,4 @@
-"""What the op families share: types, refusal, scalars, sums over broadcast axes, exact products."""
+"""What the op families share: types, refusal, scalars, sums, exact products."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from bench_run.graph.model import Node, Tensor
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
-"""Input values by port name, widened: float64, int64 or bool, of the tensor's dims."""
+"""Input values by port name, with the tensors' dims: int64, bool, or the float type to compute in,
+which the results have too."""
 Outputs = Mapping[str, Tensor]
 """The tensors to be produced, by port name: their dims and types are part of the question."""
 Operation = Callable[[Node, Arrays, Outputs], dict[str, Array]]
+Refusal = Callable[[Node, Mapping[str, Tensor]], None]
+"""Raises `UnsupportedGraphError` if a node with these tensors, by port, has no certain meaning."""
+Axes = tuple[int, ...]
 
 SCRATCH_BYTES = 32 * 2**20
 """What an operation may hold beside its inputs and outputs in one step; fits the last cache."""
@@ -49,16 +53,40 @@ def sum_to(array: Array, dims: tuple[int, ...]) -> Array:
     padded = (1,) * (array.ndim - len(dims)) + dims
     pairs = enumerate(zip(array.shape, padded, strict=True))
     axes = tuple(i for i, (have, want) in pairs if have != want)
-    return np.asarray(array.sum(axis=axes, keepdims=True)).reshape(dims)
+    return (total(array, axes) if axes else array).reshape(dims)
+
+
+def total(x: Array, axes: Axes) -> Array:
+    """Σ x over `axes`, which keep length 1. float32 is added in float64: NumPy adds it in pairs
+    only along the fastest axis, and one after another along the others."""
+    if x.dtype == np.float32:
+        return np.asarray(x.sum(axes, np.float64, keepdims=True), np.float32)
+    return np.asarray(x.sum(axes, keepdims=True))
+
+
+def mean(x: Array, axes: Axes) -> Array:
+    """Σ x / n over `axes`; float64 for integers."""
+    sums = total(x, axes)
+    return np.asarray(sums / (x.size // max(1, sums.size)))
+
+
+def floating(x: Array) -> Array:
+    """The array itself if its type is a float type, otherwise in float64."""
+    return x if x.dtype.kind == "f" else x.astype(np.float64)
 
 
 def blas_ready(a: Array, b: Array, terms: int) -> tuple[Array, Array]:
-    """Both operands in float64, where that keeps every sum of `terms` products exact.
+    """Both operands in the wider of their float types; integers in float64 if every sum of `terms`
+    products is exact in it.
 
     Integers whose sums could pass 2^53 stay int64: slower (no BLAS), and exact modulo 2^64.
     """
-    if a.dtype.kind == "f" or b.dtype.kind == "f":
-        return a.astype(np.float64, copy=False), b.astype(np.float64, copy=False)
+    if a.dtype == b.dtype and a.dtype.kind == "f":
+        return a, b
+    floats = [x.dtype for x in (a, b) if x.dtype.kind == "f"]
+    if floats:
+        kind = max(floats, key=lambda dtype: dtype.itemsize)
+        return a.astype(kind, copy=False), b.astype(kind, copy=False)
     if terms * _magnitude(a) * _magnitude(b) < EXACT_INTEGERS:
         return a.astype(np.float64), b.astype(np.float64)
     return a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)

@@ -8,11 +8,11 @@ import numpy as np
 
 from bench_run.errors import GraphError
 from bench_run.graph.dtypes import DTYPES, array_type
-from bench_run.reference.common import Array, Arrays, Operation, Outputs, refusal
+from bench_run.reference.common import Array, Arrays, Operation, Outputs, Refusal, refusal
 from bench_run.reference.rounding import expected, rounded, settle, widen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from bench_run.graph.model import Graph, Node, Tensor
 
@@ -21,7 +21,6 @@ Values = dict[int, Array]
 
 def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Operation]) -> Values:
     """See `bench_run.reference.evaluate`; `operations` is the table of meanings."""
-    _refuse_early(graph, operations)
     last_use = {uid: i for i, node in enumerate(graph.nodes) for uid in _read(node)}
     values: Values = {}
     results: Values = {}
@@ -53,23 +52,34 @@ def custom(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     return evaluate_node(node, inputs, outputs)
 
 
-def _read(node: Node) -> tuple[int, ...]:
-    lists = (uid for uids in node.input_lists.values() for uid in uids)
-    return (*node.inputs.values(), *lists)
+def custom_node(node: Node, _tensors: Mapping[str, Tensor]) -> None:
+    """Raises `UnsupportedGraphError` for a custom operation that nothing defines."""
+    from bench_run.graph.make.operators import is_operator
+    from bench_run.user.cases import source_of
+
+    if not is_operator(node):
+        source_of(node)
 
 
-def _refuse_early(graph: Graph, operations: Mapping[str, Operation]) -> None:
-    """What can be seen without computing anything."""
+def refuse(graph: Graph, operations: Collection[str], refusals: Mapping[str, Refusal]) -> None:
+    """See `bench_run.reference.refuse`."""
     for node in graph.nodes:
         if node.type not in operations:
             known = ", ".join(operations)
             raise refusal(node, f"no reference for this node type; known are {known}")
-        for port, uid in (*node.inputs.items(), *node.outputs.items()):
-            tensor = graph.by_uid[uid]
+        tensors = {p: graph.by_uid[uid] for p, uid in (*node.inputs.items(), *node.outputs.items())}
+        for port, tensor in tensors.items():
             if DTYPES[tensor.data_type].array_type is None:
                 raise refusal(node, f"{port}: the packing of {tensor.data_type} is not documented")
             if tensor.ragged_offset_uid is not None:
                 raise refusal(node, f"{port}: the meaning of ragged offsets is not documented")
+        if node.type in refusals:
+            refusals[node.type](node, tensors)
+
+
+def _read(node: Node) -> tuple[int, ...]:
+    lists = (uid for uids in node.input_lists.values() for uid in uids)
+    return (*node.inputs.values(), *lists)
 
 
 def _given(tensor: Tensor, inputs: Mapping[int, Array]) -> Array:

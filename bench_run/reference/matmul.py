@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.reference.common import Array, Arrays, Outputs, blas_ready, refusal
-from bench_run.reference.threads import Part, cut, do_each
+from bench_run.reference.threads import Part, cut, do_each, in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,14 +35,17 @@ def matmul(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
         raise refusal(node, f"ranks of a, b and c differ: {a.ndim}, {b.ndim}, {len(dims)}")
     if a.shape[-1] != b.shape[-2] or (a.shape[-2], b.shape[-1]) != dims[-2:]:
         raise refusal(node, f"{a.shape} times {b.shape} does not give {dims}")
-    a, b = blas_ready(a, b, a.shape[-1])
-    left = _spread(node, a, dims[:-2])
-    right = _spread(node, b, dims[:-2])
-    return {"c": np.broadcast_to(product(left, right), dims)}
+    left, right = blas_ready(a, b, a.shape[-1])
+    if not a.shape[:-2] == b.shape[:-2] == dims[:-2]:
+        left, right = _spread(node, left, dims[:-2]), _spread(node, right, dims[:-2])
+    c = product(left, right)
+    return {"c": c if c.shape == dims else np.broadcast_to(c, dims)}
 
 
 def product(left: Array, right: Array) -> Array:
     """As `numpy.matmul` of two arrays of two or more dims."""
+    if not in_parts():
+        return np.asarray(np.matmul(left, right))
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     rows, columns = left.shape[-2], right.shape[-1]
     found = np.empty((*batch, rows, columns), np.result_type(left, right))

@@ -24,9 +24,25 @@ from bench_run.reference.common import Array, Arrays, Outputs, blas_ready, refus
 from bench_run.reference.matmul import product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from bench_run.graph.model import Node
+    from bench_run.graph.model import Node, Tensor
+
+
+def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
+    """For both directions."""
+    mode = node.attributes.get("mode", "none")
+    if mode not in ("none", "gather", "scatter"):
+        raise refusal(node, f"mode {mode!r} is not one of none, gather, scatter")
+    if mode != "none" and "dweight" in tensors:
+        raise refusal(node, f"what mode {mode!r} does backward is not documented")
+    needed = {"gather": ("token_index",), "scatter": ("token_index", "token_ks")}.get(mode, ())
+    for port in needed:
+        if port not in tensors:
+            raise refusal(node, f"mode {mode} needs {port}")
+    top_k = node.attributes.get("top_k")
+    if mode == "scatter" and (top_k is None or top_k < 1):
+        raise refusal(node, f"scatter needs top_k ≥ 1, not {top_k!r}")
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
@@ -42,10 +58,6 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports doutput, token, first_token_offset → dweight."""
-    if node.attributes.get("mode", "none") != "none":
-        raise refusal(
-            node, f"what mode {node.attributes['mode']!r} does backward is not documented"
-        )
     dims = outputs["dweight"].dims
     token, doutput = blas_ready(inputs["token"][0], inputs["doutput"][0], len(inputs["token"][0]))
     total = np.zeros(dims, token.dtype)
@@ -61,28 +73,18 @@ def _routes(node: Node, inputs: Arrays, out_rows: int) -> tuple[Array, Array]:
     if mode == "none":
         source = target = np.arange(tokens)
     elif mode == "gather":
-        source = _index(node, inputs, "token_index")
+        source = inputs["token_index"].reshape(-1)
         target = np.arange(len(source))
-    elif mode == "scatter":
-        source = np.arange(tokens)
-        top_k = node.attributes.get("top_k")
-        if top_k is None or top_k < 1:
-            raise refusal(node, f"scatter needs top_k ≥ 1, not {top_k!r}")
-        target = _index(node, inputs, "token_index") * top_k + _index(node, inputs, "token_ks")
     else:
-        raise refusal(node, f"mode {mode!r} is not one of none, gather, scatter")
+        source = np.arange(tokens)
+        first = inputs["token_index"].reshape(-1) * node.attributes["top_k"]
+        target = first + inputs["token_ks"].reshape(-1)
     if len(source) != len(target):
         raise refusal(node, f"{len(target)} indices for {len(source)} rows")
     for name, rows, count in (("source", source, tokens), ("target", target, out_rows)):
         if len(rows) and not 0 <= rows.min() <= rows.max() < count:
             raise refusal(node, f"a {name} row lies outside of the {count} ")
     return source, target
-
-
-def _index(node: Node, inputs: Arrays, port: str) -> Array:
-    if port not in inputs:
-        raise refusal(node, f"mode {node.attributes['mode']} needs {port}")
-    return inputs[port].reshape(-1)
 
 
 def _groups(node: Node, inputs: Arrays, experts: int, rows: int) -> Iterator[tuple[int, slice]]:

@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import Array, Arrays, Outputs, refusal, scalar, sum_to
+from bench_run.reference.common import (
+    Array,
+    Arrays,
+    Outputs,
+    mean,
+    refusal,
+    scalar,
+    sum_to,
+)
 from bench_run.reference.threads import Part, cut, do_each
 
 if TYPE_CHECKING:
-    from bench_run.graph.model import Node
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Node, Tensor
 
 
 PART_ELEMENTS = 2**17
@@ -28,16 +38,15 @@ def layernorm_forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str,
     x = _rows(node, inputs["x"], inputs["x"].shape)
     scale, bias = _row(node, inputs, "scale", x), _row(node, inputs, "bias", x)
     epsilon = scalar(node, inputs, "epsilon")
-    results = {"y": np.empty(x.shape)}
-    results |= {port: np.empty((len(x), 1)) for port in ("mean", "inv_variance")}
+    results = {"y": np.empty(x.shape, x.dtype)}
+    results |= {port: np.empty((len(x), 1), x.dtype) for port in ("mean", "inv_variance")}
 
     def normalise(part: Part) -> None:
-        mean, inv = _statistics(x[part], epsilon)
-        y = x[part] - mean
-        y *= inv
-        y *= scale
-        results["y"][part] = y + bias
-        results["mean"][part], results["inv_variance"][part] = mean, inv
+        centred, average, inv = _statistics(x[part], epsilon)
+        centred *= inv
+        centred *= scale
+        np.add(centred, bias, out=results["y"][part])
+        results["mean"][part], results["inv_variance"][part] = average, inv
 
     do_each(normalise, cut((len(x),), max(1, PART_ELEMENTS // max(1, x.shape[1]))))
     return {port: results[port].reshape(t.dims) for port, t in outputs.items() if port in results}
@@ -52,14 +61,22 @@ def layernorm_backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str
     saved mean and inv_variance they are computed from x and epsilon.
     """
     x = _rows(node, inputs["x"], inputs["x"].shape)
+    dims = x.shape[1:]
     dy = _rows(node, inputs["dy"], inputs["x"].shape)
-    mean, inv = _saved(node, inputs, x)
-    normal = (x - mean) * inv
+    centred, inv = _saved(node, inputs, x)
+    normal = centred * inv
     gradient = dy * _row(node, inputs, "scale", x)
-    along = (gradient * normal).mean(axis=1, keepdims=True)
-    dx = inv * (gradient - gradient.mean(axis=1, keepdims=True) - normal * along)
-    results = {"dx": dx, "dscale": (dy * normal).sum(axis=0), "dbias": dy.sum(axis=0)}
+    along = mean(gradient * normal, (1,))
+    dx = inv * (gradient - mean(gradient, (1,)) - normal * along)
+    results = {"dx": dx, "dscale": sum_to(dy * normal, dims), "dbias": sum_to(dy, dims)}
     return {port: results[port].reshape(t.dims) for port, t in outputs.items() if port in results}
+
+
+def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
+    """For `layernorm_backward`."""
+    given = {"mean", "inv_variance"} & tensors.keys()
+    if len(given) != 2 and (given or "epsilon" not in tensors):
+        raise refusal(node, "needs mean and inv_variance, or epsilon to compute both")
 
 
 def _rows(node: Node, array: Array, dims: tuple[int, ...]) -> Array:
@@ -78,22 +95,21 @@ def _row(node: Node, inputs: Arrays, port: str, x: Array) -> Array:
     return inputs[port].reshape(-1)
 
 
-def _statistics(x: Array, epsilon: float) -> tuple[Array, Array]:
-    mean = x.mean(axis=1, keepdims=True)
-    centred = x - mean
-    variance = np.einsum("rn,rn->r", centred, centred)[:, None] / x.shape[1]
-    return mean, 1.0 / np.sqrt(variance + epsilon)
+def _statistics(x: Array, epsilon: float) -> tuple[Array, Array, Array]:
+    """x − mean, the mean and 1/√(var + ε) of each row."""
+    average = mean(x, (1,))
+    centred = x - average
+    return centred, average, 1.0 / np.sqrt(mean(np.square(centred), (1,)) + epsilon)
 
 
 def _saved(node: Node, inputs: Arrays, x: Array) -> tuple[Array, Array]:
-    given = {"mean", "inv_variance"} & set(inputs)
-    if len(given) == 2:
-        if {inputs[port].size for port in given} != {len(x)}:
+    """x − mean and 1/√(var + ε) of each row."""
+    if "mean" in inputs:
+        if {inputs[port].size for port in ("mean", "inv_variance")} != {len(x)}:
             raise refusal(node, f"mean and inv_variance must hold one number for {len(x)} rows")
-        return inputs["mean"].reshape(-1, 1), inputs["inv_variance"].reshape(-1, 1)
-    if given or "epsilon" not in inputs:
-        raise refusal(node, "needs mean and inv_variance, or epsilon to compute both")
-    return _statistics(x, scalar(node, inputs, "epsilon"))
+        return x - inputs["mean"].reshape(-1, 1), inputs["inv_variance"].reshape(-1, 1)
+    centred, _, inv = _statistics(x, scalar(node, inputs, "epsilon"))
+    return centred, inv
 
 
 # RMS normalisation, forward and backward.
@@ -113,8 +129,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     x, scale = inputs["x"], inputs["scale"]
     saved = outputs["inv_rms"].dims if "inv_rms" in outputs else None
     axes = normalised_axes(node, x.shape, scale.shape, saved)
-    square = np.square(x).mean(axis=axes, keepdims=True)
-    inv = 1.0 / np.sqrt(square + scalar(node, inputs, "epsilon"))
+    inv = 1.0 / np.sqrt(mean(np.square(x), axes) + scalar(node, inputs, "epsilon"))
     y = x * inv
     y *= scale
     if "bias" in inputs:
@@ -134,7 +149,7 @@ def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     inv = inputs["inv_rms"].reshape(kept)
     normal = x * inv
     gradient = dy * scale
-    dx = inv * (gradient - normal * (gradient * normal).mean(axis=axes, keepdims=True))
+    dx = inv * (gradient - normal * mean(gradient * normal, axes))
     results = {"dx": dx, "dscale": sum_to(dy * normal, scale.shape)}
     if "dbias" in outputs:
         results["dbias"] = sum_to(dy, scale.shape).reshape(outputs["dbias"].dims)

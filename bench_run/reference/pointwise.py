@@ -20,39 +20,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refusal
-from bench_run.reference.threads import Part, cut, do_each
+from bench_run.reference.threads import Part, cut, do_each, in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.graph.model import Node
+    from bench_run.graph.model import Node, Tensor
 
 
-# SciPy's special functions. SciPy is loaded when one of them is called: it takes longer than many
-# a graph, and most graphs need none.
+# SciPy is loaded when one of these is called: it takes longer than many a graph.
 
 
 def erf(x: Array) -> Array:
     from scipy import special
 
-    found: Array = special.erf(x)
-    return found
-
-
-def expit(x: Array) -> Array:
-    """The logistic function 1/(1 + e⁻ˣ)."""
-    from scipy import special
-
-    found: Array = special.expit(x)
-    return found
+    result: Array = special.erf(x)
+    return result
 
 
 def ndtr(x: Array) -> Array:
     """The normal distribution's cumulative function Φ(x)."""
     from scipy import special
 
-    found: Array = special.ndtr(x)
-    return found
+    result: Array = special.ndtr(x)
+    return result
 
 
 # Parameters of activations, with hipDNN's defaults filled in.
@@ -90,7 +81,16 @@ def parameters(node: Node) -> Parameters:
 # Source: hipDNN's pointwise node (ReLU, sigmoid, tanh); the derivative where it shows none.
 
 
-SQRT_2_PI = np.sqrt(2.0 / np.pi)
+# Sigmoids are written so that nothing cancels: σ(−x) for 1 − σ(x).
+
+
+SQRT_2_PI = math.sqrt(2.0 / math.pi)
+CUBE = 0.044715
+
+
+def sigmoid(x: Array, beta: float = 1.0) -> Array:
+    """σ(βx) = 1/(1 + e^{−βx})."""
+    return np.asarray(1.0 / (1.0 + np.exp(-beta * x)))
 
 
 def relu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
@@ -102,41 +102,42 @@ def relu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
 
 def elu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
     """x > 0: 1; else α·eˣ."""
-    return dy * np.where(x > 0, 1.0, p.elu_alpha * np.exp(x))
+    return dy * np.where(x > 0, 1.0, p.elu_alpha * np.exp(np.minimum(x, 0.0)))
 
 
 def gelu_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
     """Φ(x) + x·φ(x)."""
-    density = np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+    density = np.exp(-0.5 * np.square(x)) * (1.0 / math.sqrt(2.0 * math.pi))
     return np.asarray(dy * (ndtr(x) + x * density))
 
 
 def gelu_tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """½(1 + t) + ½x(1 − t²)·√(2/π)·(1 + 3·0.044715x²), t the forward's tanh."""
-    t = np.tanh(SQRT_2_PI * (x + 0.044715 * x**3))
-    inner = SQRT_2_PI * (1.0 + 3.0 * 0.044715 * x * x)
-    return np.asarray(dy * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner))
+    """σ(2u) + x·2·σ(2u)·σ(−2u)·u′ with u as in `gelu_tanh`, u′ = √(2/π)·(1 + 3·0.044715x²)."""
+    square = np.square(x)
+    u = SQRT_2_PI * (x * (1.0 + CUBE * square))
+    slope = 2.0 * SQRT_2_PI * (1.0 + 3.0 * CUBE * square)
+    return np.asarray(dy * (sigmoid(u, 2.0) * (1.0 + x * slope * sigmoid(u, -2.0))))
 
 
 def sigmoid_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """σ(x)·(1 − σ(x)), the latter as σ(−x)."""
-    return np.asarray(dy * expit(x) * expit(-x))
+    """σ(x)·(1 − σ(x))."""
+    return np.asarray(dy * sigmoid(x) * sigmoid(x, -1.0))
 
 
 def softplus_gradient(p: Parameters, dy: Array, x: Array) -> Array:
     """σ(βx)."""
-    return np.asarray(dy * expit(p.softplus_beta * x))
+    return np.asarray(dy * sigmoid(x, p.softplus_beta))
 
 
 def swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
     """σ(βx) + βx·σ(βx)·(1 − σ(βx))."""
-    z = p.swish_beta * x
-    return np.asarray(dy * expit(z) * (1.0 + z * expit(-z)))
+    slope = 1.0 + p.swish_beta * (x * sigmoid(x, -p.swish_beta))
+    return np.asarray(dy * sigmoid(x, p.swish_beta) * slope)
 
 
 def tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
     """1 − tanh²x, as 1/cosh²x: no cancellation for large x."""
-    return np.asarray(dy / np.cosh(x) ** 2)
+    return np.asarray(dy / np.square(np.cosh(x)))
 
 
 BACKWARD: Mapping[str, Callable[..., Array]] = {
@@ -153,8 +154,23 @@ BACKWARD: Mapping[str, Callable[..., Array]] = {
 
 Function = Callable[..., Array]
 
+PORTS = ("in_0", "in_1", "in_2")
 BLOCK_ELEMENTS = 2**16
 """Elements of a result that are computed at a time."""
+
+
+def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
+    mode = str(node.attributes.get("operation"))
+    if mode == "gen_index":
+        axis, rank = _axis(node), len(tensors["out_0"].dims)
+        if axis is None or not 0 <= axis < rank:
+            raise refusal(node, f"gen_index needs an axis from 0 to {rank - 1}, not {axis!r}")
+        return
+    if mode not in MODES:
+        raise refusal(node, f"no pointwise mode {mode!r}; known are {', '.join(sorted(MODES))}")
+    ports = PORTS[: MODES[mode][0]]
+    if any(port not in tensors for port in ports):
+        raise refusal(node, f"mode {mode} needs {', '.join(ports)}")
 
 
 def pointwise(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
@@ -162,27 +178,32 @@ def pointwise(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     dims = outputs["out_0"].dims
     if mode == "gen_index":
         return {"out_0": gen_index(node, dims)}
-    if mode not in MODES:
-        raise refusal(node, f"no pointwise mode {mode!r}; known are {', '.join(sorted(MODES))}")
     arity, function = MODES[mode]
-    ports = tuple(f"in_{i}" for i in range(arity))
-    if any(port not in inputs for port in ports):
-        raise refusal(node, f"mode {mode} needs {', '.join(ports)}")
-    given = (inputs[port] for port in ports)
-    operands = [x.astype(np.int64) if x.dtype.kind == "b" else x for x in given]
-    for port, operand in zip(ports, operands, strict=True):
-        if not broadcasts(operand.shape, dims):
+    operands = [inputs[port] for port in PORTS[:arity]]
+    kinds = {operand.dtype.kind for operand in operands}
+    for port, operand in zip(PORTS, operands, strict=False):
+        if operand.shape != dims and not broadcasts(operand.shape, dims):
             raise refusal(node, f"{port} of {operand.shape} does not broadcast to {dims}")
-    return {"out_0": _in_blocks(partial(_saturated, function, parameters(node)), operands, dims)}
+    function = PLAIN.get(mode) or partial(function, parameters(node))
+    if kinds != {"f"}:
+        operands = [x.astype(np.int64) if x.dtype.kind == "b" else x for x in operands]
+        function = partial(_saturated, function)
+    elif mode in ONE_PASS and not in_parts():
+        return {"out_0": _spread(function(*operands), dims)}
+    return {"out_0": _in_blocks(function, operands, dims)}
 
 
-def _saturated(function: Function, given: Parameters, *operands: Array) -> Array:
+def _spread(result: Array, dims: tuple[int, ...]) -> Array:
+    return result if result.shape == dims else np.broadcast_to(result, dims)
+
+
+def _saturated(function: Function, *operands: Array) -> Array:
     """Integers beyond 64 bits become the end of the range, as in narrower types (`rounding.py`),
     where NumPy would wrap."""
-    found = function(given, *operands)
+    found = function(*operands)
     if found.dtype != np.int64 or all(_is_small(operand) for operand in operands):
         return found
-    real = np.asarray(function(given, *(operand.astype(np.float64) for operand in operands)))
+    real = np.asarray(function(*(operand.astype(np.float64) for operand in operands)))
     limits = np.iinfo(np.int64)
     beyond = (np.abs(real) > 1.001 * 2.0**63) | (
         (np.abs(real) > 2.0**62) & ((real < 0) != (found < 0))
@@ -198,51 +219,61 @@ def _is_small(operand: Array) -> bool:
 
 
 def _in_blocks(function: Function, operands: list[Array], dims: tuple[int, ...]) -> Array:
-    """The function block by block: intermediate results then stay in the cache."""
-    wide = [np.broadcast_to(operand, dims) for operand in operands]
+    """The function block by block, along the memory of the first operand that is not spread:
+    intermediate results then stay in the cache."""
     if prod(dims) <= BLOCK_ELEMENTS:
-        return function(*wide)
-    parts = list(cut(dims, BLOCK_ELEMENTS))
-    first = function(*(operand[parts[0]] for operand in wide))
-    result = np.empty(dims, first.dtype)
+        return _spread(function(*operands), dims)
+    wide = [np.broadcast_to(operand, dims) for operand in operands]
+    model = next((x for x in operands if x.shape == dims), wide[0])
+    order = sorted(range(len(dims)), key=lambda axis: -model.strides[axis])
+    along = [operand.transpose(order) for operand in wide]
+    parts = list(cut(along[0].shape, BLOCK_ELEMENTS))
+    first = function(*(operand[parts[0]] for operand in along))
+    result = np.empty(along[0].shape, first.dtype)
     result[parts[0]] = first
 
     def fill(part: Part) -> None:
-        result[part] = function(*(operand[part] for operand in wide))
+        result[part] = function(*(operand[part] for operand in along))
 
     do_each(fill, parts[1:])
-    return result
+    return result.transpose(sorted(range(len(dims)), key=order.__getitem__))
+
+
+def _axis(node: Node) -> int | None:
+    axis: int | None = node.attributes.get("axis", node.attributes.get("axis_tensor_uid"))
+    return axis
 
 
 def gen_index(node: Node, dims: tuple[int, ...]) -> Array:
     """gen_index: each element is its own index along the axis."""
-    axis = node.attributes.get("axis", node.attributes.get("axis_tensor_uid"))
-    if axis is None or not 0 <= axis < len(dims):
-        raise refusal(node, f"gen_index needs an axis from 0 to {len(dims) - 1}, not {axis!r}")
+    axis = _axis(node)
+    assert axis is not None
     shape = tuple(length if i == axis else 1 for i, length in enumerate(dims))
     return np.broadcast_to(np.arange(dims[axis], dtype=np.int64).reshape(shape), dims)
 
 
 def relu(p: Parameters, x: Array) -> Array:
     """x ≤ L: s·(x − L) + L, which is L for s = 0 even at x = −∞; x ≥ U: U; else x."""
-    low = p.slope * (x - p.lower) + p.lower if p.slope else p.lower
-    return np.where(x <= p.lower, low, np.where(x >= p.upper, p.upper, x))
+    if p.slope == 0:
+        y = np.maximum(x, p.lower)
+    else:
+        y = np.where(x <= p.lower, p.slope * (x - p.lower) + p.lower, x)
+    return y if p.upper == math.inf else np.minimum(y, p.upper)
 
 
 def elu(p: Parameters, x: Array) -> Array:
     """x > 0: x; else α·(eˣ − 1)."""
-    return np.where(x > 0, x, p.elu_alpha * np.expm1(x))
+    return np.where(x > 0, x, p.elu_alpha * np.expm1(np.minimum(x, 0.0)))
 
 
 def gelu_tanh(_p: Parameters, x: Array) -> Array:
-    """½x·(1 + tanh(√(2/π)·(x + 0.044715x³)))."""
-    t = np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))
-    return np.asarray(0.5 * x * (1.0 + t))
+    """½x·(1 + tanh u) = x·σ(2u) with u = √(2/π)·(x + 0.044715x³)."""
+    return np.asarray(x * sigmoid(SQRT_2_PI * (x * (1.0 + CUBE * np.square(x))), 2.0))
 
 
 def swish(p: Parameters, x: Array) -> Array:
     """x·σ(βx)."""
-    return np.asarray(x * expit(p.swish_beta * x))
+    return np.asarray(x * sigmoid(x, p.swish_beta))
 
 
 def softplus(p: Parameters, x: Array) -> Array:
@@ -263,7 +294,7 @@ UNARY: Mapping[str, Function] = {
     "neg": np.negative,
     "reciprocal": lambda x: 1.0 / x,
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "sigmoid_fwd": expit,
+    "sigmoid_fwd": sigmoid,
     "sin": np.sin,
     "sqrt": np.sqrt,
     "tan": np.tan,
@@ -278,7 +309,7 @@ ACTIVATIONS: Mapping[str, Function] = {
 }
 BINARY: Mapping[str, Function] = {
     "add": np.add,
-    "add_square": lambda a, b: a + b * b,
+    "add_square": lambda a, b: a + np.square(b),
     "cmp_eq": np.equal,
     "cmp_ge": np.greater_equal,
     "cmp_gt": np.greater,
@@ -312,3 +343,6 @@ MODES: Mapping[str, tuple[int, Function]] = {
     "binary_select": (3, select),
 }
 """Arity and function by mode; `gen_index`, which reads no values, stands apart."""
+PLAIN: Mapping[str, Function] = {**UNARY, **BINARY}
+ONE_PASS = {mode for mode, row in PLAIN.items() if isinstance(row, np.ufunc)} | {"relu_fwd"}
+"""Modes without intermediate results."""

@@ -10,35 +10,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import Array, Arrays, Outputs, refusal
+from bench_run.reference.common import (
+    Array,
+    Arrays,
+    Axes,
+    Outputs,
+    floating,
+    mean,
+    refusal,
+    total,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bench_run.graph.model import Node
-
-Axes = tuple[int, ...]
+    from bench_run.graph.model import Node, Tensor
 
 MODES: Mapping[str, Callable[[Array, Axes], Array]] = {
-    "add": lambda x, axes: x.sum(axis=axes, keepdims=True),  # Σ x
+    "add": total,  # Σ x
     "mul": lambda x, axes: x.prod(axis=axes, keepdims=True),  # Π x
     "min": lambda x, axes: x.min(axis=axes, keepdims=True),
     "max": lambda x, axes: x.max(axis=axes, keepdims=True),
     "amax": lambda x, axes: np.abs(x).max(axis=axes, keepdims=True),  # max |x|
-    "avg": lambda x, axes: x.mean(axis=axes, keepdims=True),  # Σ x / n
-    "norm1": lambda x, axes: np.abs(x).sum(axis=axes, keepdims=True),  # Σ |x|
-    # √Σ x², in float64: the squares of integers may not fit.
-    "norm2": lambda x, axes: np.sqrt(np.square(x.astype(np.float64)).sum(axis=axes, keepdims=True)),
+    "avg": mean,  # Σ x / n
+    "norm1": lambda x, axes: total(np.abs(x), axes),  # Σ |x|
+    # √Σ x², for integers in float64: their squares may not fit.
+    "norm2": lambda x, axes: np.sqrt(total(np.square(floating(x)), axes)),
     "mul_no_zeros": lambda x, axes: np.where(x == 0, 1, x).prod(axis=axes, keepdims=True),
 }
+
+
+def refuse(node: Node, _tensors: Mapping[str, Tensor]) -> None:
+    mode = node.attributes.get("mode")
+    if mode not in MODES:
+        raise refusal(node, f"no reduction mode {mode!r}; known are {', '.join(MODES)}")
 
 
 def reduction(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports in → out."""
     x, dims = inputs["in"], outputs["out"].dims
     mode = str(node.attributes.get("mode"))
-    if mode not in MODES:
-        raise refusal(node, f"no reduction mode {mode!r}; known are {', '.join(MODES)}")
     if len(dims) != x.ndim or any(w not in (1, n) for w, n in zip(dims, x.shape, strict=True)):
         raise refusal(node, f"{x.shape} does not reduce to {dims}")
     axes = tuple(i for i, (want, n) in enumerate(zip(dims, x.shape, strict=True)) if want != n)

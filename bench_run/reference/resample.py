@@ -14,16 +14,19 @@ adds each dy to the element that the index names, or that forward finds in x.
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import Array, Arrays, Outputs, refusal
+from bench_run.reference.common import Array, Arrays, Outputs, floating, refusal
 from bench_run.reference.windows import WindowGeometry, pad, padded_zeros, resample_windows, unpad
 
 if TYPE_CHECKING:
-    from bench_run.graph.model import Node
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Node, Tensor
 
 MODES = ("maxpool", "avgpool_exclude_padding", "avgpool_include_padding")
 NOWHERE = -1
@@ -32,37 +35,41 @@ NOWHERE = -1
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports x → y and, for max pooling, index."""
-    mode = _mode(node)
-    x = inputs["x"].astype(np.float64, copy=False)
+    mode = node.attributes["resample_mode"]
+    x = floating(inputs["x"])
     windows = resample_windows(node, x.shape, outputs["y"].dims)
     if mode != "maxpool":
-        return {"y": _total(x, windows) / _divisor(windows, x.shape, mode)}
+        return {"y": _total(x, windows) / _divisor(x, windows, mode)}
+    if "index" not in outputs:
+        image = pad(x, windows, -np.inf)
+        return {"y": reduce(np.maximum, (image[at] for at in windows.tap_slices(_rows(windows))))}
     value, index = _maximum(x, windows)
     return {"y": value, "index": index}
 
 
 def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports dy, and x or index for max pooling, → dx."""
-    mode = _mode(node)
-    dims, dy = outputs["dx"].dims, inputs["dy"]
+    mode = node.attributes["resample_mode"]
+    dims, dy = outputs["dx"].dims, floating(inputs["dy"])
     windows = resample_windows(node, dims, dy.shape)
     if mode != "maxpool":
-        return {"dx": _spread(dy / _divisor(windows, dims, mode), windows, dims)}
+        ones = np.ones((1, 1, *dims[2:]), dy.dtype)
+        return {"dx": _spread(dy / _divisor(ones, windows, mode), windows, dims)}
     if "index" in inputs:
         return {"dx": _scatter(node, dy, inputs["index"], dims)}
-    if "x" not in inputs:
-        raise refusal(node, "max pooling backward needs the forward's index or its x")
     _, index = _maximum(inputs["x"], windows)
     return {"dx": _scatter(node, dy, index, dims)}
 
 
-def _mode(node: Node) -> str:
-    mode = str(node.attributes.get("resample_mode"))
+def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
+    """For both directions."""
+    mode = node.attributes.get("resample_mode")
     if mode not in MODES:
         raise refusal(node, f"no resample mode {mode!r}; known are {', '.join(MODES)}")
     if node.attributes.get("padding_mode") == "edge_val_pad":
         raise refusal(node, "padding_mode 'edge_val_pad' is not computed")
-    return mode
+    if mode == "maxpool" and "dy" in tensors and not {"index", "x"} & tensors.keys():
+        raise refusal(node, "max pooling backward needs the forward's index or its x")
 
 
 def _rows(windows: WindowGeometry) -> slice:
@@ -72,7 +79,7 @@ def _rows(windows: WindowGeometry) -> slice:
 def _total(x: Array, windows: WindowGeometry) -> Array:
     """Sum over each window, padding as 0."""
     image = pad(x, windows)
-    total = np.zeros((*x.shape[:2], *windows.out))
+    total = np.zeros((*x.shape[:2], *windows.out), x.dtype)
     for where in windows.tap_slices(_rows(windows)):
         total += image[where]
     return total
@@ -80,17 +87,17 @@ def _total(x: Array, windows: WindowGeometry) -> Array:
 
 def _spread(dy: Array, windows: WindowGeometry, dims: tuple[int, ...]) -> Array:
     """The adjoint of `_total`."""
-    image = padded_zeros(dims, windows, np.dtype(np.float64))
+    image = padded_zeros(dims, windows, dy.dtype)
     for where in windows.tap_slices(_rows(windows)):
         image[where] += dy
     return unpad(image, windows, dims)
 
 
-def _divisor(windows: WindowGeometry, dims: tuple[int, ...], mode: str) -> Array:
-    """What each window's sum is divided by."""
+def _divisor(x: Array, windows: WindowGeometry, mode: str) -> Array | float:
+    """Number of elements that each window's sum is divided by."""
     if mode == "avgpool_include_padding":
-        return np.asarray(float(windows.taps))
-    return np.maximum(_total(np.ones((1, 1, *dims[2:])), windows), 1.0)
+        return float(windows.taps)
+    return np.maximum(_total(np.ones((1, 1, *x.shape[2:]), x.dtype), windows), 1.0)
 
 
 def _maximum(x: Array, windows: WindowGeometry) -> tuple[Array, Array]:
@@ -99,14 +106,21 @@ def _maximum(x: Array, windows: WindowGeometry) -> tuple[Array, Array]:
     image = pad(x, windows, -np.inf)
     position = np.arange(prod(spatial), dtype=np.int64).reshape(1, 1, *spatial)
     positions = pad(position, windows, NOWHERE)
-    value = np.full((*x.shape[:2], *windows.out), -np.inf)
-    index = np.full(value.shape, NOWHERE)
-    for where in windows.tap_slices(_rows(windows)):
-        candidate, place = image[where], positions[where]
-        first = (index == NOWHERE) & (place != NOWHERE)
-        wins = first | (candidate > value) | (np.isnan(candidate) & ~np.isnan(value))
-        np.copyto(value, candidate, where=wins)
-        np.copyto(index, place, where=wins)
+    value = np.full((*x.shape[:2], *windows.out), -np.inf, x.dtype)
+    taps = tuple(windows.tap_slices(_rows(windows)))
+    # The first element in range, which is the winner if all are −∞.
+    first = np.full((1, 1, *windows.out), NOWHERE)
+    for at in taps:
+        np.copyto(first, positions[at], where=first == NOWHERE)
+    index = np.broadcast_to(first, value.shape).copy()
+    has_nan = bool(np.isnan(x).any())
+    for at in taps:
+        candidate = image[at]
+        wins = candidate > value
+        if has_nan:
+            wins |= np.isnan(candidate) & ~np.isnan(value)
+        np.maximum(value, candidate, out=value)
+        np.copyto(index, positions[at], where=wins)
     return value, index
 
 

@@ -27,6 +27,7 @@ ResultT = TypeVar("ResultT")
 
 _pool: ThreadPoolExecutor | None = None
 _count = 1
+_is_reference = False
 
 
 class _Thread(threading.local):
@@ -75,12 +76,19 @@ def cut(dims: tuple[int, ...], most: int) -> Iterator[Part]:
             yield (*head, *tail)
 
 
+def in_parts() -> bool:
+    """True in a process that computes references: operations that need no parts for their own sake
+    are cut too. The parts do not depend on the number of threads. Elsewhere BLAS has threads."""
+    return _is_reference
+
+
 def use_threads(count: int) -> None:
     """For a process that is there for references, whose BLAS is to have one thread. Elsewhere there
     is one here, and BLAS has its own."""
     from concurrent.futures import ThreadPoolExecutor
 
-    global _pool, _count
+    global _pool, _count, _is_reference
+    _is_reference = True
     _count = max(1, count)
     _pool = None if _count == 1 else ThreadPoolExecutor(_count, "reference", _enter)
 

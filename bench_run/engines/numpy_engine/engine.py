@@ -1,4 +1,4 @@
-"""The engine and its plans: buffers, and a kernel for each node."""
+"""The engine and its plans: buffers, and the formula of the reference for each node."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bench_run.engines.base import (
     PlanAbilities,
     PlanFacts,
 )
-from bench_run.engines.numpy_engine.kernels import INDICES, KERNELS, REFUSALS
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
 from bench_run.graph.dtypes import DTYPES, array_type
+from bench_run.graph.make.operators import is_operator, row_of
 from bench_run.graph.model import Graph
-from bench_run.graph.operations import OPERATIONS
-from bench_run.graph.operations.base import view
 from bench_run.machine.host import processor_name
+from bench_run.reference import OPERATIONS, refuse
+from bench_run.reference.rounding import rounded, settle
 from bench_run.streams.host import HostStream, last_level_cache_bytes
 from bench_run.tensors.layout import (
     fill_with_poison,
@@ -34,21 +34,21 @@ from bench_run.tensors.layout import (
     storage_size,
     storage_type,
 )
+from bench_run.user.cases import evaluate_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from bench_run.engines.base import Home
-    from bench_run.engines.numpy_engine.common import Array
-    from bench_run.engines.numpy_engine.kernels import Kernel
     from bench_run.graph.model import Node, Tensor
-    from bench_run.graph.operations import NodeView
+    from bench_run.reference.common import Array, Arrays, Operation, Outputs
     from bench_run.streams.base import Stream
     from bench_run.tensors.layout import Storage, Storages
 
 
+NUMPY = "numpy"
 LINE_BYTES = 64
-"""Of the processor's caches."""
+"""Length of a line of the processor's caches."""
 
 
 @contextmanager
@@ -63,10 +63,11 @@ def _memory_errors() -> Iterator[None]:
 class Computation:
     """One node, ready to be computed."""
 
-    kernel: Kernel
-    node: NodeView
+    node: Node
+    formula: Operation
     inputs: tuple[tuple[str, int, np.dtype[Any]], ...]
-    """Port, uid, and the type in which the kernel takes it."""
+    """Port, uid and the type in which the formula takes it."""
+    outputs: Outputs
 
 
 class NumpyPlan:
@@ -138,19 +139,25 @@ class NumpyPlan:
         for tensor in self._graph.outputs:
             fill_with_poison(self.homes[tensor.uid], tensor.data_type)
 
-    @_memory_errors()
     def run(self) -> None:
         values = dict(self._views)
-        for step in self._steps:
-            inputs = {port: values[uid].astype(t, copy=False) for port, uid, t in step.inputs}
-            results = step.kernel(step.node, **inputs)
-            for port, uid in step.node.node.outputs.items():
-                tensor = step.node[port]
-                result = _saturated(results[port].reshape(tensor.dims), tensor.data_type)
-                if tensor.virtual:
-                    values[uid] = result.astype(array_type(tensor.data_type), copy=False)
-                else:
-                    np.copyto(values[uid], result, casting="unsafe")
+        step = None
+        try:
+            for step in self._steps:
+                inputs = {port: values[uid].astype(t, copy=False) for port, uid, t in step.inputs}
+                results = step.formula(step.node, inputs, step.outputs)
+                for port, tensor in step.outputs.items():
+                    result = _saturated(results[port].reshape(tensor.dims), tensor.data_type)
+                    if tensor.virtual:
+                        values[tensor.uid] = result.astype(array_type(tensor.data_type), copy=False)
+                    else:
+                        np.copyto(values[tensor.uid], result, casting="unsafe")
+        except MemoryError as error:
+            raise EngineError(f"out of memory on the host: {error}", detail=repr(error)) from error
+        except UnsupportedGraphError as error:
+            if step is None or step.node.type == CUSTOM:
+                raise
+            raise EngineError(f"numpy: {error}") from None  # values that do not fit
 
     @_memory_errors()
     def download(self) -> dict[int, Storage]:
@@ -172,15 +179,25 @@ class NumpyPlan:
 
 
 def _step(graph: Graph, node: Node) -> Computation:
-    """Integers are computed in float64, exact up to 2^53."""
+    """Integers stay integers, and are computed in float64 by formulas that need floats."""
     wide = node.compute_data_type in ("double", "int8", "uint8", "int32", "int64")
     compute = np.dtype(np.float64 if wide else np.float32)
+    types = {"integer": np.dtype(np.int64), "boolean": np.dtype(np.bool_)}
     inputs = (
-        (port, uid, np.dtype(np.int64) if port in INDICES else compute)
+        (port, uid, types.get(DTYPES[graph.by_uid[uid].data_type].kind, compute))
         for port, uid in node.inputs.items()
     )
-    seen = view(graph, node, OPERATIONS[node.type], graph.name)
-    return Computation(KERNELS[node.type], seen, tuple(inputs))
+    outputs = {port: graph.by_uid[uid] for port, uid in node.outputs.items()}
+    return Computation(node, FORMULAS[node.type], tuple(inputs), outputs)
+
+
+def _custom(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+    """Random operators draw their values, as an engine does; the reference has constants."""
+    return evaluate_node(node, inputs, outputs, drawn=True)
+
+
+CUSTOM = "CustomOpAttributes"
+FORMULAS = {**OPERATIONS, CUSTOM: _custom}
 
 
 def _home(tensor: Tensor, offset_bytes: int = 0) -> Array:
@@ -196,13 +213,15 @@ def _home(tensor: Tensor, offset_bytes: int = 0) -> Array:
 
 
 def _saturated(result: Array, data_type: str) -> Array:
-    """Clips what the conversion of NumPy would not: 8-bit floats and integers stay within the
-    range of their type. Fractions of integers are cut off by the conversion itself."""
+    """The result within the range of an 8-bit float or integer type, which NumPy would not keep."""
     row = DTYPES[data_type]
-    is_clipped = row.bits == 8 if row.kind in ("float", "scale") else row.kind == "integer"
-    if result.dtype.kind != "f" or not is_clipped or data_type == "int64":
-        return result
-    return np.clip(result, row.lowest, row.largest)
+    if row.kind == "integer":
+        return rounded(settle(result, data_type), data_type)
+    return (
+        np.clip(result, row.lowest, row.largest)
+        if row.bits == 8 and row.kind != "boolean"
+        else result
+    )
 
 
 class NumpyEngine:
@@ -228,18 +247,13 @@ class NumpyEngine:
         return ({},)
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Graph:  # noqa: ARG002
+        try:
+            refuse(graph)
+        except UnsupportedGraphError as error:
+            raise UnsupportedGraphError(f"numpy: {error}") from None
         for node in graph.nodes:
-            if node.type not in KERNELS:
-                raise UnsupportedGraphError(f"numpy: {node.label}: no kernel for this node type")
-            for uid in (*node.inputs.values(), *node.outputs.values()):
-                data_type = graph.by_uid[uid].data_type
-                if DTYPES[data_type].array_type is None:
-                    raise UnsupportedGraphError(
-                        f"numpy: {node.label}: tensor {uid} is {data_type}, whose packing in"
-                        " memory is not documented"
-                    )
-            if node.type in REFUSALS:
-                REFUSALS[node.type](view(graph, node, OPERATIONS[node.type], graph.name))
+            if is_operator(node) and NUMPY in (refused := row_of(node)[0].refused):
+                raise UnsupportedGraphError(f"numpy: {refused[NUMPY]}")
         return graph
 
     def plan(self, built: object) -> Plan:

@@ -29,7 +29,10 @@ def graph(dims):
 @pytest.mark.parametrize("dims", STRANGE, ids=str)
 @pytest.mark.parametrize("name", ["numpy", "torch:cpu"])
 def test_engines_refuse_others(name, dims):
-    with opened(name) as engine, pytest.raises(UnsupportedGraphError, match="descale_v is neither"):
+    with (
+        opened(name) as engine,
+        pytest.raises(UnsupportedGraphError, match=r"descale_v .*is neither"),
+    ):
         engine.plan(engine.build(graph(dims), {}))
 
 

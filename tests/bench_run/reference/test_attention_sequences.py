@@ -171,7 +171,7 @@ REFUSED = (
     ({}, {"seq_len_kv": lengths(3)}, "outside of 0 … 2"),
     ({}, {"attn_mask": np.ones((3, 2))}, "broadcast"),
     ({}, {"attn_mask": np.ones((2, 2), bool)}, "float"),
-    ({}, {"page_table_k": np.zeros((1, 1), np.int32)}, "counterpart"),
+    ({}, {"page_table_k": np.zeros((1, 1), np.int32)}, "page_table_v"),
 )
 
 
