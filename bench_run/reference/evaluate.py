@@ -66,7 +66,7 @@ def refuse(graph: Graph, operations: Collection[str], refusals: Mapping[str, Ref
     for node in graph.nodes:
         if node.type not in operations:
             known = ", ".join(operations)
-            raise refusal(node, f"no reference for this node type; known are {known}")
+            raise refusal(node, f"no formula for this node type; known are {known}")
         tensors = {p: graph.by_uid[uid] for p, uid in (*node.inputs.items(), *node.outputs.items())}
         for port, tensor in tensors.items():
             if DTYPES[tensor.data_type].array_type is None:

@@ -112,15 +112,14 @@ def _maximum(x: Array, windows: WindowGeometry) -> tuple[Array, Array]:
     first = np.full((1, 1, *windows.out), NOWHERE)
     for at in taps:
         np.copyto(first, positions[at], where=first == NOWHERE)
-    index = np.broadcast_to(first, value.shape).copy()
+    index = np.broadcast_to(first, value.shape)
     has_nan = bool(np.isnan(x).any())
     for at in taps:
         candidate = image[at]
         wins = candidate > value
         if has_nan:
             wins |= np.isnan(candidate) & ~np.isnan(value)
-        np.maximum(value, candidate, out=value)
-        np.copyto(index, positions[at], where=wins)
+        value, index = np.maximum(value, candidate), np.where(wins, positions[at], index)
     return value, index
 
 

@@ -1,8 +1,9 @@
 """Engine ``numpy``: every graph on the CPU with nothing but NumPy and its BLAS.
 
-The default where there is no GPU, and a lower bound that every machine can reach. It computes in
-each node's compute type (float32 for the 16- and 8-bit floats, float64 for double and for integers,
-exact up to 2^53) and rounds virtual tensors and outputs to their own types.
+The default if there is no GPU, and a lower bound that every machine can reach. It computes the
+formulas of the reference in each node's compute type (float32 for the 16- and 8-bit floats, float64
+for double) and rounds virtual tensors and outputs to their own types. Against its own reference it
+proves the plumbing only: `tests/conformance` compares both with PyTorch.
 """
 
 from __future__ import annotations

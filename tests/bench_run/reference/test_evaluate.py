@@ -115,7 +115,7 @@ def test_data_of_another_shape_is_refused(build):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"type": "NoSuchAttributes"}, "no reference for this node type"),
+        ({"type": "NoSuchAttributes"}, "no formula for this node type"),
         ({"out": ((2,), "fp4_e2m1")}, "packing of fp4_e2m1"),
         ({"out": (3,)}, "does not broadcast"),
         ({"operation": "unset"}, "no pointwise mode"),

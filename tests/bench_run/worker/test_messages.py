@@ -46,7 +46,7 @@ def test_a_request_with_nothing_to_say_answers_nothing(worker):
 
 def test_a_refused_graph_raises_the_engines_error(worker):
     unknown = replace(GRAPH, nodes=(replace(GRAPH.nodes[0], type="NoSuchAttributes"),))
-    with pytest.raises(UnsupportedGraphError, match="no kernel for this node type"):
+    with pytest.raises(UnsupportedGraphError, match="no formula for this node type"):
         worker.ask(Attempt(unknown), 60.0)
 
 
