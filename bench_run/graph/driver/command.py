@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench_run.errors import GraphError
@@ -110,17 +110,9 @@ def _value(flag: Flag, name: str, text: str, where: str) -> Any:
     return int(text)
 
 
-def canonical(words: Words, values: Values, given: set[str], table: Sequence[Flag]) -> str:
-    """The command with every shape flag written out, long names, in the order of the table.
-
-    A flag that tells the dialect is there only where it was given.
-    """
-    shape = (
-        flag.long
-        for flag in table
-        if not flag.control and values[flag.long] is not None
-        if flag.long in given or not flag.newer
-    )
+def canonical(words: Words, values: Values, table: Sequence[Flag]) -> str:
+    """The command with every shape flag written out, long names, in the order of the table."""
+    shape = (flag.long for flag in table if not flag.control and values[flag.long] is not None)
     shown = ((name, values[name]) for name in shape)
     flags = (
         f"--{name} {int(value) if isinstance(value, float) and value.is_integer() else value}"
@@ -195,8 +187,6 @@ class Flag:
     """Smallest int."""
     choices: tuple[str, ...] = ()
     control: bool = False
-    newer: bool = False
-    """Only a newer driver knows it, so that its presence tells the dialect."""
 
 
 def _lengths(rows: str) -> tuple[Flag, ...]:
@@ -308,37 +298,6 @@ ACTIV = (
     *_control(f"{_COMMON};J use_hip_graph"),
 )
 
-_CBA_NEWER = [
-    "in_layout",
-    "fil_layout",
-    "out_layout",
-    "in_d",
-    "fil_d",
-    "conv_stride_d",
-    "pad_d",
-    "dilation_d",
-    "fusion_mode",
-    "spatial_dim",
-]
-
-_CBA = (
-    *_lengths("n batchsize 32;c in_channels 3;! in_d 1;H in_h 32;W in_w 32;k out_channels 32"),
-    *_CONV_SHAPE[6:],
-    _text("F", "forw", "0", "0", "1", "2", "3", "4", "5", "6"),
-    _text("J", "fusion_mode", None, "0", "1", "2", "3", "4", "5", "6"),
-    Flag("m", "activMode", 3, least=0),
-    *_reals("A alpha 1;B beta 0;G gamma 1"),
-    _text("M", "bnMode", "0", "0", "1"),
-    _text("z", "pad_mode", "conv"),
-    *(
-        _text(short, name, None, *IMAGE_LAYOUTS)
-        for short, name in (("I", "in_layout"), ("f", "fil_layout"), ("O", "out_layout"))
-    ),
-    *_control(f"{_COMMON};s search;P printconv;D dot_graph"),
-)
-
-CBA = tuple(replace(flag, newer=flag.long in _CBA_NEWER) for flag in _CBA)
-
 GEMM = (
     *_lengths("m a_h 256;k a_w 256;n b_w 256;b batch_count 1"),
     _text("u", "transA", "0", "0", "1"),
@@ -365,19 +324,12 @@ T5LAYERNORM = (
     *_control(_COMMON),
 )
 
-REDUCE = (
-    _text("D", "DimLengths", "100,60,16,240"),
-    _text("R", "DimsToReduce", "0,2"),
-    _text("O", "ReduceOp", "0", "0", "1", "2", "3", "4", "5", "6", "7"),
+SOFTMAX = (
+    *_lengths("n batchsize 100;c in_channels 3;H in_h 32;W in_w 32"),
+    _text("a", "algorithm", "1", "0", "1", "2"),
+    _text("m", "mode", "1", "0", "1"),
+    _text("L", "layout", None, "NCHW", "NHWC"),
+    _text("F", "forw", "0", "0", "1"),
     *_reals("A alpha 1;B beta 0"),
-    *_control(
-        f"{_COMMON};C CompType;N NanPropagation;I IndicesUsed;F forw;o dump_output;d in_data"
-    ),
-)
-
-TENSOROP = (
-    *_lengths("n batchsize 64;c in_channels 3;H in_h 32;W in_w 32"),
-    _text("o", "tensor_op", "0", "0", "1", "2", "3", "4", "5"),
-    *_reals("A alpha 1;B beta 1;G gamma 0"),
-    *_control("i iter;t time;w wall;V verify;v value"),
+    *_control(_COMMON),
 )

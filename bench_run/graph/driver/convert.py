@@ -6,11 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import bench_run.graph.driver.command as flags
-import bench_run.graph.driver.operations as activations
-import bench_run.graph.driver.operations as conv
-import bench_run.graph.driver.operations as fused
-import bench_run.graph.driver.operations as norms
-import bench_run.graph.driver.operations as others
+import bench_run.graph.driver.operations as operations
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.driver.command import Answer, Ask, Words, canonical, find_words, read_flags
 from bench_run.graph.make import make_graphs
@@ -51,49 +47,34 @@ def _typed(
 
 
 BASES: dict[str, Base] = {
-    **_typed("conv", flags.CONV, conv.convert_convolution, "- fp32 fp16 bfp16 int8"),
-    **_typed("bnorm", flags.BNORM, norms.convert_bnorm, "- fp16 fp16fp32 bfp16 bfp16fp32"),
-    **_typed("pool", flags.POOL, others.convert_pool, "- fp16 bfp16"),
-    **_typed("activ", flags.ACTIV, activations.convert_activation, "- fp16"),
-    **_typed("CBAInfer", flags.CBA, fused.convert_fused, "- fp16 bfp16"),
-    **_typed("gemm", flags.GEMM, others.convert_gemm, "- fp16"),
-    **_typed("layernorm", flags.LAYERNORM, norms.convert_layernorm, "- fp16 bfp16"),
-    **_typed("addlayernorm", flags.LAYERNORM, norms.convert_layernorm, "- fp16 bfp16"),
-    **_typed("t5layernorm", flags.T5LAYERNORM, norms.convert_t5layernorm, "- fp16 bfp16"),
-    **_typed("reduce", flags.REDUCE, others.convert_reduce, "- fp16 fp64"),
-    **_typed("tensorop", flags.TENSOROP, others.convert_tensorop, "- fp16"),
+    **_typed("conv", flags.CONV, operations.convert_convolution, "- fp32 fp16 bfp16 int8"),
+    **_typed("bnorm", flags.BNORM, operations.convert_bnorm, "- fp16 fp16fp32 bfp16 bfp16fp32"),
+    **_typed("pool", flags.POOL, operations.convert_pool, "- fp16 bfp16"),
+    **_typed("activ", flags.ACTIV, operations.convert_activation, "- fp16"),
+    **_typed("gemm", flags.GEMM, operations.convert_gemm, "- fp16"),
+    **_typed("softmax", flags.SOFTMAX, operations.convert_softmax, "- fp16 bfp16"),
+    **_typed("layernorm", flags.LAYERNORM, operations.convert_layernorm, "- fp16 bfp16"),
+    **_typed("t5layernorm", flags.T5LAYERNORM, operations.convert_t5layernorm, "- fp16 bfp16"),
 }
 """Base word → its type, flags and converter."""
 
 _NO_NODE = "has no hipDNN node"
+_AS_OP = "is not converted; write it as a chain of operations, such as --op"
 WITHOUT: dict[str, str] = {
-    "softmax": "has no node of its own in hipDNN, only inside of attention",
-    "groupnorm": _NO_NODE,
-    "CAInfer": "is not documented well enough to be converted",
+    "CBAInfer": f"{_AS_OP} 'conv_fwd+bias+relu: n=2 c=16 h=14 w=14 k=16 r=3 s=3'",
+    "CAInfer": f"{_AS_OP} 'conv_fwd+relu: n=2 c=16 h=14 w=14 k=16 r=3 s=3'",
+    "addlayernorm": f"{_AS_OP} 'add+layernorm: dims=64x1024'",
+    "reduce": f"{_AS_OP} 'reduce_add: dims=64x1024 axes=1'",
+    "tensorop": f"{_AS_OP} 'add: dims=64x1024'",
     **dict.fromkeys(
         (
-            "lrn",
-            "dropout",
-            "rnn",
-            "rnn_seq",
-            "ctc",
-            "cat",
-            "getitem",
-            "rope",
-            "prelu",
-            "glu",
-            "kthvalue",
-            "adam",
-            "reduceextreme",
-            "reducecalculation",
-            "softmarginloss",
-            "multimarginloss",
-            "sum",
+            *("groupnorm", "lrn", "dropout", "rnn", "rnn_seq", "ctc", "cat", "getitem", "rope"),
+            *("prelu", "glu", "kthvalue", "adam", "reduceextreme", "reducecalculation"),
+            *("softmarginloss", "multimarginloss", "sum"),
         ),
         _NO_NODE,
     ),
-    "convfp8": "is refused by the driver itself",
-    "convbfp8": "is refused by the driver itself",
+    **dict.fromkeys(("convfp8", "convbfp8"), "is refused by the driver itself"),
     "???": "is how the log names a type that it does not know",
 }
 """Base words that are known and have no graph, with the reason; also with a type behind."""
@@ -188,7 +169,7 @@ def _convert(words: Words, where: str) -> Converted:
     except UsageError as error:
         raise GraphError(where, str(error)) from error
     return Converted(
-        canonical(words, values, given, base.flags),
+        canonical(words, values, base.flags),
         where,
         graphs=graphs,
         reason=answer.reason,

@@ -6,7 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 from bench_run.errors import GraphError
-from bench_run.graph.driver.command import CBA, Answer, Ask, notes, refused, spec
+from bench_run.graph.driver.command import Answer, Ask, notes, refused, spec
 from bench_run.graph.layouts import layout_name
 
 _LIST = re.compile(r"\d{1,18}(x\d{1,18})*")
@@ -254,7 +254,7 @@ def transposed(ask: Ask, items: dict[str, Any]) -> dict[str, Any]:
     return {**items, **swapped, **turned}
 
 
-# bnorm and its types; layernorm, addlayernorm, t5layernorm.
+# bnorm and its types; layernorm, t5layernorm.
 
 
 STATISTICS = {"bnormfp16": "half", "bnormbfp16": "bfloat16"}
@@ -347,10 +347,6 @@ def convert_layernorm(ask: Ask, data_type: str) -> Answer:
     items = {"dims": dims, "last": last, "eps": values["eps"], "dtype": data_type}
     plain = values["mode"] in (0, 2)
     made = notes(((plain, "scale and bias are there, the driver has none: feed ones and zeros"),))
-    if ask.base.startswith("add"):
-        if values["forw"] != "1":
-            return refused("an addition before layer norm is converted forward only")
-        return Answer((spec("add+layernorm", items),), made)
     gradient = {**items, "eps": None}
     return Answer(_both(ask, "layernorm", items, gradient), made)
 
@@ -372,12 +368,10 @@ def _both(ask: Ask, op: str, forward: dict[str, Any], gradient: dict[str, Any]) 
     return tuple(text for way, text in specs.items() if ask.values["forw"] in ("0", way))
 
 
-# pool, gemm, reduce, tensorop.
+# pool, gemm, softmax.
 
 
 _POOLS = {"max": "maxpool", "avg": "avgpool", "avg_in": "avgpool_padded"}
-_REDUCTIONS = ("add", "mul", "min", "max", "amax", "avg", "norm1", "norm2")
-_TENSOROPS = {"2": "add", "3": "mul", "4": "min_op", "5": "max_op"}
 
 
 def convert_pool(ask: Ask, data_type: str) -> Answer:
@@ -447,79 +441,18 @@ def convert_gemm(ask: Ask, data_type: str) -> Answer:
     )
 
 
-def convert_reduce(ask: Ask, data_type: str) -> Answer:
+def convert_softmax(ask: Ask, data_type: str) -> Answer:
+    """Mode 0: over all values of an image; 1: over the channels."""
     values = ask.values
-    if values["alpha"] != 1 or values["beta"] != 0:
-        return refused("alpha and beta of a reduction have no hipDNN node")
-    dims, axes = _commas(ask, "DimLengths", 1), _commas(ask, "DimsToReduce", 0)
-    if max(axes) >= len(dims):
-        raise ask.error("DimsToReduce", f"choose from 0 to {len(dims) - 1}")
-    items = {"dims": dims, "axes": axes, "dtype": data_type}
-    return Answer((spec(f"reduce_{_REDUCTIONS[int(values['ReduceOp'])]}", items),))
-
-
-def _commas(ask: Ask, flag: str, least: int) -> tuple[int, ...]:
-    text: str = ask.values[flag]
-    if not re.fullmatch(r"\d{1,18}(,\d{1,18})*", text) or min(map(int, text.split(","))) < least:
-        raise ask.error(flag, f"expected whole numbers from {least} with commas between")
-    return tuple(map(int, text.split(",")))
-
-
-def convert_tensorop(ask: Ask, data_type: str) -> Answer:
-    values = ask.values
-    op = _TENSOROPS.get(values["tensor_op"])
-    if op is None:
-        return refused("setting and scaling a tensor have no hipDNN node")
-    if (values["alpha"], values["beta"], values["gamma"]) != (1, 1, 0):
-        return refused("factors of a tensor operation have no single hipDNN node")
-    flags = {"n": "batchsize", "c": "in_channels", "h": "in_h", "w": "in_w"}
-    lengths = {key: values[flag] for key, flag in flags.items()}
-    return Answer((spec(op, {**lengths, "dtype": data_type, "layout": "nchw"}),))
-
-
-# CBAInfer: convolution, bias, batch norm and activation in one.
-
-
-_FUSIONS = ("cbna", "cna", "na", "cn", "cba", "ca", "cb")
-"""By fusion mode: convolution, bias, norm, activation."""
-
-_NEW_FLAGS = frozenset(flag.long for flag in CBA if flag.newer)
-
-
-def convert_fused(ask: Ask, data_type: str) -> Answer:
-    if ask.from_log:
-        return refused("the log of a fusion lacks its activation, norm mode and true data type")
-    values, new = ask.values, bool(ask.given & _NEW_FLAGS) or data_type == "bfloat16"
-    fusion = _FUSIONS[int((values["fusion_mode"] or 0) if new else values["forw"])]
-    if new and values["forw"] not in ("0", "1"):
-        return refused("fusions run forward only")
-    if "n" in fusion and values["bnMode"] == "0":
-        return refused("batch norm per activation (-M 0) has no hipDNN graph")
-    ops, own = ["conv_fwd"] if "c" in fusion else [], dict[str, Any]()
-    ops += ["bias"] if "b" in fusion else []
-    ops += ["batchnorm_inference_variance"] if "n" in fusion else []
-    if "a" in fusion:
-        chosen = activation(ask, "activMode", values["alpha"], values["beta"])
-        if isinstance(chosen, str):
-            return refused(f"activation {values['activMode']}: {chosen}")
-        ops.append(chosen[0])
-        own = chosen[1]
-    ignored = not new and values["group_count"] > 1
-    items = _items(ask, "c" in fusion, ignored)
-    rows = (
-        (True, f"read as the {'newer' if new else 'older'} dialect of {ask.base}"),
-        (ignored, "-g left out: the older driver ignores it"),
+    n, c, h, w = (values[flag] for flag in _LENGTHS.values())
+    dims, axis = ((n, c * h * w), 1) if values["mode"] == "0" else ((n, c, h, w), 1)
+    if values["mode"] == "1" and values["layout"] == "NHWC":
+        dims, axis = (n, h, w, c), 3
+    op = "log_softmax" if values["algorithm"] == "2" else "softmax"
+    items = {"dims": dims, "axis": axis, "dtype": data_type}
+    ways = ("", "_bwd") if values["forw"] == "0" else ("",)
+    scaled = values["alpha"] != 1 or values["beta"] != 0
+    return Answer(
+        tuple(spec(f"{op}{way}", items) for way in ways),
+        notes(((scaled, "alpha and beta left out: y = softmax(x) is run"),)),
     )
-    return Answer((spec("+".join(ops), {**items, **own, "dtype": data_type}),), notes(rows))
-
-
-def _items(ask: Ask, with_conv: bool, ungrouped: bool) -> dict[str, Any]:
-    if ungrouped:
-        ask = Ask(ask.base, {**ask.values, "group_count": 1}, ask.given, ask.from_log, ask.where)
-    items = shape_items(ask)
-    if with_conv:
-        check_window(ask, items)
-        return items
-    return {
-        key: items[key] for key in ("spatial", "n", "c", "d", "h", "w", "layout") if key in items
-    }
