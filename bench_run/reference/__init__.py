@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench_run.graph import meaning
+from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.make.operators import is_operator
+from bench_run.graph.meaning import refusal
 from bench_run.reference import (
     attention,
     batchnorm,
@@ -21,14 +25,14 @@ from bench_run.reference import (
     reduction,
     resample,
 )
-from bench_run.reference.evaluate import custom, custom_node, run
-from bench_run.reference.evaluate import refuse as refuse_nodes
+from bench_run.reference.evaluate import custom, run
+from bench_run.user.cases import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.graph.model import Graph
-    from bench_run.reference.common import Array, Operation, Refusal
+    from bench_run.reference.common import Array, Operation
 
 OPERATIONS: dict[str, Operation] = {
     "BatchnormInferenceAttributes": batchnorm.inference,
@@ -57,27 +61,21 @@ OPERATIONS: dict[str, Operation] = {
 }
 """The meaning by node type: (node, inputs by port, output tensors by port) → results by port."""
 
-REFUSALS: dict[str, Refusal] = {
-    "BatchnormAttributes": batchnorm.refuse,
-    "BatchnormBackwardAttributes": batchnorm.refuse,
-    "BlockScaleQuantizeAttributes": block_scale.refuse,
-    "CustomOpAttributes": custom_node,
-    "LayernormBackwardAttributes": norms.refuse,
-    "MoeGroupedMatmulAttributes": moe.refuse,
-    "MoeGroupedMatmulBwdAttributes": moe.refuse,
-    "PointwiseAttributes": pointwise.refuse,
-    "ReductionAttributes": reduction.refuse,
-    "ResampleBwdAttributes": resample.refuse,
-    "ResampleFwdAttributes": resample.refuse,
-    "SdpaAttributes": attention.refuse,
-    "SdpaBackwardAttributes": attention.refuse,
-}
-"""Nodes without a certain meaning, by type; seen from the graph alone."""
-
 
 def refuse(graph: Graph) -> None:
-    """Raises `UnsupportedGraphError` that names the first node without a certain meaning."""
-    refuse_nodes(graph, OPERATIONS, REFUSALS)
+    """Raises `UnsupportedGraphError` that names the first node without a certain meaning or a
+    formula."""
+    for node in graph.nodes:
+        if node.type not in OPERATIONS:
+            known = ", ".join(OPERATIONS)
+            raise refusal(node, f"no formula for this node type; known are {known}")
+        for port, uid in (*node.inputs.items(), *node.outputs.items()):
+            kind = graph.by_uid[uid].data_type
+            if DTYPES[kind].array_type is None:
+                raise refusal(node, f"{port}: the packing of {kind} is not documented")
+        if node.type == "CustomOpAttributes" and not is_operator(node):
+            source_of(node)
+    meaning.refuse(graph)
 
 
 def evaluate(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:

@@ -16,18 +16,20 @@ Source: hipDNN's SDPA node and its references; Dao et al., FlashAttention, 2022 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd, prod
+from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refusal, scalar, sum_to
+from bench_run.graph.meaning import refusal
+from bench_run.graph.operations.sdpa import band
+from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, scalar, sum_to
 from bench_run.reference.threads import do_each, each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from bench_run.graph.model import Node, Tensor
+    from bench_run.graph.model import Node
 
 
 # Where the queries, keys and values of each sequence lie: dense, padded or paged.
@@ -122,6 +124,11 @@ class Mask:
     right: int | None
     bottom_right: bool
 
+    @classmethod
+    def of(cls, node: Node) -> Mask:
+        mask = band(node.attributes)
+        return cls(mask.left, mask.right, mask.bottom_right)
+
     def keys(self, rows: slice, queries: int, keys: int) -> slice:
         """The range of keys that any of these rows may see."""
         off = keys - queries if self.bottom_right else 0
@@ -146,33 +153,11 @@ class Mask:
         return hidden
 
 
-def mask(node: Node) -> Mask:
-    """The node's mask; contradictions are refused."""
-    left, right = (_bound(node, f"{side}_bound") for side in ("left", "right"))
-    bottom_right = node.attributes.get("diagonal_alignment") == "bottom_right"
-    top, bottom = (
-        bool(node.attributes.get(key)) for key in ("causal_mask", "causal_mask_bottom_right")
-    )
-    if top and (bottom or bottom_right):
-        raise refusal(node, "causal_mask is top-left, but bottom-right is also requested")
-    if (top or bottom) and right not in (None, 0):
-        raise refusal(node, f"a causal mask and right_bound {right} contradict each other")
-    return Mask(left, 0 if top or bottom else right, bottom or bottom_right)
-
-
-def _bound(node: Node, key: str) -> int | None:
-    value = node.attributes.get(key)
-    if value is not None and value < -1:
-        raise refusal(node, f"{key} must be -1 (none) or ≥ 0, not {value}")
-    return None if value is None or value == -1 else int(value)
-
-
 # Attention scores, block by block: s = scale·(q·kᵀ) + bias, −∞ where masked.
 
 
 BLOCK_ELEMENTS = 2**18
 """Scores held at a time: rows of one head times its keys."""
-DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
 
 
 @dataclass(frozen=True)
@@ -241,7 +226,7 @@ def scores(node: Node, inputs: Arrays) -> Scores:
     for port in ("descale_q", "descale_k"):
         if port in inputs:
             scaled *= for_heads(inputs[port], q)
-    return Scores(scaled, scale, _bias(node, inputs), mask(node))
+    return Scores(scaled, scale, _bias(node, inputs), Mask.of(node))
 
 
 def for_heads(factors: Array, q: Array) -> Array | float:
@@ -250,54 +235,6 @@ def for_heads(factors: Array, q: Array) -> Array | float:
         return float(factors.item())
     given = factors.reshape(*factors.shape[:2], 1, 1)
     return np.repeat(given, q.shape[1] // given.shape[1], axis=1)
-
-
-def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
-    """For both directions."""
-    if node.attributes.get("alibi_mask"):
-        raise refusal(node, "the slopes of alibi_mask are not documented")
-    if node.attributes.get("dropout_probability") or not tensors.keys().isdisjoint(DROPOUT):
-        raise refusal(node, "dropout: its random numbers differ from engine to engine")
-    if "block_mask" in tensors:
-        raise refusal(node, "the meaning of block_mask is not documented")
-    if node.attributes.get("padding_mask") and "seq_len_kv" not in tensors:
-        raise refusal(node, "padding_mask needs seq_len_q and seq_len_kv")
-    if "dbias" in tensors and "attn_mask" not in tensors:
-        raise refusal(node, "dbias is requested, but there is no attn_mask")
-    mask(node)
-    _refuse_factors(node, tensors)
-    if {"page_table_k", "page_table_v"} & tensors.keys():
-        _refuse_pages(node, tensors)
-
-
-def _refuse_factors(node: Node, tensors: Mapping[str, Tensor]) -> None:
-    batch, heads = tensors["q"].dims[:2]
-    for port in ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o"):
-        dims = tensors[port].dims if port in tensors else (1,)
-        one_each = len(dims) > 1 and dims[0] == batch and prod(dims[2:]) == 1
-        if prod(dims) != 1 and not (one_each and heads % dims[1] == 0):
-            raise refusal(node, f"{port} of {dims} is neither one number nor one per head")
-
-
-def _refuse_pages(node: Node, tensors: Mapping[str, Tensor]) -> None:
-    missing = {"page_table_k", "page_table_v", "seq_len_kv"} - tensors.keys()
-    if missing:
-        raise refusal(node, f"paged keys need {', '.join(sorted(missing))}")
-    if "dq" in tensors:
-        raise refusal(node, "the backward of paged keys is not documented")
-    if "attn_mask" in tensors:
-        raise refusal(node, "where attn_mask lies for paged keys is not documented")
-    queries, table, page = tensors["q"].dims[0], tensors["page_table_k"], tensors["k"].dims[2]
-    count = table.dims[0]
-    if queries == 1 < count and "seq_len_q" not in tensors:
-        raise refusal(node, "packed queries need seq_len_q")
-    if queries not in (1, count):
-        raise refusal(node, f"{count} page tables for a batch of {queries}")
-    # Keys that one page table can hold; must agree with max_seq_len_kv.
-    pages = table.elements // count
-    stated, capacity = node.attributes.get("max_seq_len_kv"), page * pages
-    if stated is not None and not capacity - page < stated <= capacity:
-        raise refusal(node, f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}")
 
 
 def _scale(node: Node, inputs: Arrays) -> float:

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import Array, Arrays, Outputs, mean, refusal, scalar, total
+from bench_run.reference.common import Array, Arrays, Outputs, mean, scalar, total
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bench_run.graph.model import Node, Tensor
+    from bench_run.graph.model import Node
 
 RECOMPUTED_EPSILON = 1e-5
 """hipDNN's reference takes it where backward is given no saved statistics."""
@@ -97,16 +95,3 @@ def _affine(centred: Array, inv: Array, inputs: Arrays) -> Array:
     centred *= inv * inputs["scale"]
     centred += inputs["bias"]
     return centred
-
-
-def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
-    """For training and backward."""
-    if node.input_lists.get("peer_stats"):
-        raise refusal(
-            node, "peer_stats are statistics of other GPUs, which one process does not have"
-        )
-    for name in ("running_mean", "running_variance"):
-        if f"next_{name}" in tensors and not {f"prev_{name}", "momentum"} <= tensors.keys():
-            raise refusal(node, f"a running statistic needs prev_{name} and momentum")
-    if "dy" in tensors and len({"mean", "inv_variance"} & tensors.keys()) == 1:
-        raise refusal(node, "mean and inv_variance must be given both, or neither")

@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.graph.dtypes import DTYPES
-from bench_run.reference.common import Array, Arrays, Outputs, refusal
+from bench_run.graph.meaning import refusal
 from bench_run.reference.rounding import rounded_up
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bench_run.graph.model import Node, Tensor
+    from bench_run.graph.model import Node
+    from bench_run.reference.common import Array, Arrays, Outputs
 
 Dims = tuple[int, ...]
-
-
-def refuse(node: Node, _tensors: Mapping[str, Tensor]) -> None:
-    """For `quantize`."""
-    if node.attributes.get("transpose"):
-        raise refusal(node, "what transpose does is not documented")
 
 
 def dequantize(node: Node, inputs: Arrays, _outputs: Outputs) -> dict[str, Array]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bench_run.errors import UnsupportedGraphError
+from bench_run.graph.meaning import refusal
 from bench_run.graph.model import Node, Tensor
 
 Array = npt.NDArray[Any]
@@ -18,18 +18,12 @@ which the results have too."""
 Outputs = Mapping[str, Tensor]
 """The tensors to be produced, by port name: their dims and types are part of the question."""
 Operation = Callable[[Node, Arrays, Outputs], dict[str, Array]]
-Refusal = Callable[[Node, Mapping[str, Tensor]], None]
-"""Raises `UnsupportedGraphError` if a node with these tensors, by port, has no certain meaning."""
 Axes = tuple[int, ...]
 
 SCRATCH_BYTES = 32 * 2**20
 """What an operation may hold beside its inputs and outputs in one step; fits the last cache."""
 EXACT_INTEGERS = 2**53
 """Integers below it are exact in float64, and so are their sums."""
-
-
-def refusal(node: Node, reason: str) -> UnsupportedGraphError:
-    return UnsupportedGraphError(f"{node.label}: {reason}")
 
 
 def scalar(node: Node, inputs: Arrays, port: str) -> float:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.errors import GraphError
-from bench_run.graph.dtypes import DTYPES, array_type
-from bench_run.reference.common import Array, Arrays, Operation, Outputs, Refusal, refusal
+from bench_run.graph.dtypes import array_type
+from bench_run.graph.meaning import refusal
+from bench_run.reference.common import Array, Arrays, Operation, Outputs
 from bench_run.reference.rounding import expected, rounded, settle, widen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from bench_run.graph.model import Graph, Node, Tensor
 
@@ -50,31 +51,6 @@ def custom(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     from bench_run.user.cases import evaluate_node  # few graphs need it
 
     return evaluate_node(node, inputs, outputs)
-
-
-def custom_node(node: Node, _tensors: Mapping[str, Tensor]) -> None:
-    """Raises `UnsupportedGraphError` for a custom operation that nothing defines."""
-    from bench_run.graph.make.operators import is_operator
-    from bench_run.user.cases import source_of
-
-    if not is_operator(node):
-        source_of(node)
-
-
-def refuse(graph: Graph, operations: Collection[str], refusals: Mapping[str, Refusal]) -> None:
-    """See `bench_run.reference.refuse`."""
-    for node in graph.nodes:
-        if node.type not in operations:
-            known = ", ".join(operations)
-            raise refusal(node, f"no formula for this node type; known are {known}")
-        tensors = {p: graph.by_uid[uid] for p, uid in (*node.inputs.items(), *node.outputs.items())}
-        for port, tensor in tensors.items():
-            if DTYPES[tensor.data_type].array_type is None:
-                raise refusal(node, f"{port}: the packing of {tensor.data_type} is not documented")
-            if tensor.ragged_offset_uid is not None:
-                raise refusal(node, f"{port}: the meaning of ragged offsets is not documented")
-        if node.type in refusals:
-            refusals[node.type](node, tensors)
 
 
 def _read(node: Node) -> tuple[int, ...]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import Array, Arrays, Outputs, blas_ready, refusal
+from bench_run.graph.meaning import refusal
+from bench_run.reference.common import Array, Arrays, Outputs, blas_ready
 from bench_run.reference.threads import Part, cut, do_each, in_parts
 
 if TYPE_CHECKING:

@@ -20,29 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import Array, Arrays, Outputs, blas_ready, refusal
+from bench_run.graph.meaning import refusal
+from bench_run.reference.common import Array, Arrays, Outputs, blas_ready
 from bench_run.reference.matmul import product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from bench_run.graph.model import Node, Tensor
-
-
-def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
-    """For both directions."""
-    mode = node.attributes.get("mode", "none")
-    if mode not in ("none", "gather", "scatter"):
-        raise refusal(node, f"mode {mode!r} is not one of none, gather, scatter")
-    if mode != "none" and "dweight" in tensors:
-        raise refusal(node, f"what mode {mode!r} does backward is not documented")
-    needed = {"gather": ("token_index",), "scatter": ("token_index", "token_ks")}.get(mode, ())
-    for port in needed:
-        if port not in tensors:
-            raise refusal(node, f"mode {mode} needs {port}")
-    top_k = node.attributes.get("top_k")
-    if mode == "scatter" and (top_k is None or top_k < 1):
-        raise refusal(node, f"scatter needs top_k ≥ 1, not {top_k!r}")
+    from bench_run.graph.model import Node
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:

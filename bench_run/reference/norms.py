@@ -12,21 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import (
-    Array,
-    Arrays,
-    Outputs,
-    mean,
-    refusal,
-    scalar,
-    sum_to,
-)
+from bench_run.graph.meaning import refusal
+from bench_run.reference.common import Array, Arrays, Outputs, mean, scalar, sum_to
 from bench_run.reference.threads import Part, cut, do_each
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bench_run.graph.model import Node, Tensor
+    from bench_run.graph.model import Node
 
 
 PART_ELEMENTS = 2**17
@@ -70,13 +61,6 @@ def layernorm_backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str
     dx = inv * (gradient - mean(gradient, (1,)) - normal * along)
     results = {"dx": dx, "dscale": sum_to(dy * normal, dims), "dbias": sum_to(dy, dims)}
     return {port: results[port].reshape(t.dims) for port, t in outputs.items() if port in results}
-
-
-def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
-    """For `layernorm_backward`."""
-    given = {"mean", "inv_variance"} & tensors.keys()
-    if len(given) != 2 and (given or "epsilon" not in tensors):
-        raise refusal(node, "needs mean and inv_variance, or epsilon to compute both")
 
 
 def _rows(node: Node, array: Array, dims: tuple[int, ...]) -> Array:

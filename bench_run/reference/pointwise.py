@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, refusal
+from bench_run.graph.meaning import axis_of, refusal
+from bench_run.reference.common import Array, Arrays, Outputs, broadcasts
 from bench_run.reference.threads import Part, cut, do_each, in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.graph.model import Node, Tensor
+    from bench_run.graph.model import Node
 
 
 # SciPy is loaded when one of these is called: it takes longer than many a graph.
@@ -159,20 +160,6 @@ BLOCK_ELEMENTS = 2**16
 """Elements of a result that are computed at a time."""
 
 
-def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
-    mode = str(node.attributes.get("operation"))
-    if mode == "gen_index":
-        axis, rank = _axis(node), len(tensors["out_0"].dims)
-        if axis is None or not 0 <= axis < rank:
-            raise refusal(node, f"gen_index needs an axis from 0 to {rank - 1}, not {axis!r}")
-        return
-    if mode not in MODES:
-        raise refusal(node, f"no pointwise mode {mode!r}; known are {', '.join(sorted(MODES))}")
-    ports = PORTS[: MODES[mode][0]]
-    if any(port not in tensors for port in ports):
-        raise refusal(node, f"mode {mode} needs {', '.join(ports)}")
-
-
 def pointwise(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     mode = str(node.attributes.get("operation"))
     dims = outputs["out_0"].dims
@@ -239,14 +226,9 @@ def _in_blocks(function: Function, operands: list[Array], dims: tuple[int, ...])
     return result.transpose(sorted(range(len(dims)), key=order.__getitem__))
 
 
-def _axis(node: Node) -> int | None:
-    axis: int | None = node.attributes.get("axis", node.attributes.get("axis_tensor_uid"))
-    return axis
-
-
 def gen_index(node: Node, dims: tuple[int, ...]) -> Array:
     """gen_index: each element is its own index along the axis."""
-    axis = _axis(node)
+    axis = axis_of(node)
     assert axis is not None
     shape = tuple(length if i == axis else 1 for i, length in enumerate(dims))
     return np.broadcast_to(np.arange(dims[axis], dtype=np.int64).reshape(shape), dims)

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.reference.common import Array, Arrays, Outputs, floating, refusal
+from bench_run.graph.meaning import refusal
+from bench_run.reference.common import Array, Arrays, Outputs, floating
 from bench_run.reference.windows import WindowGeometry, pad, padded_zeros, resample_windows, unpad
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bench_run.graph.model import Node, Tensor
+    from bench_run.graph.model import Node
 
 MODES = ("maxpool", "avgpool_exclude_padding", "avgpool_include_padding")
 NOWHERE = -1
@@ -59,17 +58,6 @@ def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
         return {"dx": _scatter(node, dy, inputs["index"], dims)}
     _, index = _maximum(inputs["x"], windows)
     return {"dx": _scatter(node, dy, index, dims)}
-
-
-def refuse(node: Node, tensors: Mapping[str, Tensor]) -> None:
-    """For both directions."""
-    mode = node.attributes.get("resample_mode")
-    if mode not in MODES:
-        raise refusal(node, f"no resample mode {mode!r}; known are {', '.join(MODES)}")
-    if node.attributes.get("padding_mode") == "edge_val_pad":
-        raise refusal(node, "padding_mode 'edge_val_pad' is not computed")
-    if mode == "maxpool" and "dy" in tensors and not {"index", "x"} & tensors.keys():
-        raise refusal(node, "max pooling backward needs the forward's index or its x")
 
 
 def _rows(windows: WindowGeometry) -> slice:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from bench_run.reference.common import Array, refusal
+from bench_run.graph.meaning import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench_run.graph.model import Node
+    from bench_run.reference.common import Array
 
 Dims = tuple[int, ...]
 

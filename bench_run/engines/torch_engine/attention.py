@@ -4,9 +4,9 @@ else the formula in the compute type.
 The fused call knows scale, additive bias, masks and grouped heads. Statistics, sinks, sequence
 lengths, pages and fp8 factors take the formula. A row that sees no key gives 0.
 
-On a processor scores are never held as a whole where they are many: the formula goes by blocks of
-heads and query rows, and the fused call gets what its flash kernel takes, since PyTorch holds all
-scores twice wherever that kernel does not serve.
+On a processor many scores are never held as a whole: the formula goes by blocks of heads and query
+rows, and takes large masks too. The fused call gets what its flash kernel takes, since PyTorch
+holds all scores twice if that kernel does not serve.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ T: TypeAlias = torch.Tensor
 
 LAUNCHES = 40
 FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
-DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
 
 
 @dataclass(frozen=True)
@@ -59,29 +58,6 @@ class Scale:
         if self.value is not None:
             return self.value
         return elementwise(given["scale"], dtype).reshape(())
-
-
-def refuse_uncertain(op: TorchOp) -> None:
-    if op.attribute("alibi_mask"):
-        raise op.refusal("the slopes of alibi_mask are not documented")
-    if op.attribute("dropout_probability") or op.present(*DROPOUT):
-        raise op.refusal("dropout: its random numbers differ from engine to engine")
-    if op.has("block_mask"):
-        raise op.refusal("the meaning of block_mask is not documented")
-    if op.attribute("padding_mask") and not op.has("seq_len_kv"):
-        raise op.refusal("padding_mask without seq_len_q and seq_len_kv")
-    if op.dims("q")[1] % op.dims("k")[1] or op.dims("q")[1] % op.dims("v")[1]:
-        raise op.refusal("the heads of k or v do not divide those of q")
-    for port in op.present(*FACTORS):
-        if not _for_heads(op.dims(port), op.dims("q")):
-            raise op.refusal(f"{port} is neither one number nor one for each head")
-
-
-def _for_heads(dims: tuple[int, ...], q: tuple[int, ...]) -> bool:
-    if math.prod(dims) == 1:
-        return True
-    one_each = len(dims) > 1 and math.prod(dims[2:]) == 1
-    return one_each and dims[0] == q[0] and q[1] % dims[1] == 0
 
 
 def per_head(value: T, heads: int, dtype: torch.dtype) -> T:
@@ -220,7 +196,6 @@ class Sequences:
     queries: int
     """Rows of the longest sequence."""
     keys: int
-    paged: bool
     packed: bool
 
     @classmethod
@@ -229,32 +204,10 @@ class Sequences:
         pages = op.present("page_table_k", "page_table_v")
         batch, _, rows, _ = op.dims("q")
         if not pages:
-            found = cls(lengths, batch, rows, op.dims("k")[2], False, False)
-        elif len(pages) == 1 or "seq_len_kv" not in lengths:
-            raise op.refusal("pages need page_table_k, page_table_v and seq_len_kv")
-        else:
-            count, page = op.dims("page_table_k")[0], op.dims("k")[2]
-            keys = op.tensor("page_table_k").elements // count * page
-            stated = op.attribute("max_seq_len_kv", keys)
-            if not keys - page < stated <= keys:
-                raise op.refusal(f"pages for {keys} keys contradict a max_seq_len_kv of {stated}")
-            stated = op.attribute("max_seq_len_kv", keys)
-            if not keys - op.dims("k")[2] < stated <= keys:
-                raise op.refusal(f"pages of {keys} keys contradict a max_seq_len_kv of {stated}")
-            packed = batch == 1 and count > 1
-            found = cls((*lengths, *pages), count, rows, keys, True, packed)
-        found._check(op, lengths)
-        return found
-
-    def _check(self, op: TorchOp, lengths: tuple[str, ...]) -> None:
-        for port in lengths:
-            if op.tensor(port).elements != self.count:
-                have = op.tensor(port).elements
-                raise op.refusal(f"{port} has {have} entries for {self.count} sequences")
-        if self.packed and "seq_len_q" not in lengths:
-            raise op.refusal("packed queries need seq_len_q")
-        if self.paged and not self.packed and op.dims("q")[0] != self.count:
-            raise op.refusal(f"{self.count} page tables for a batch of {op.dims('q')[0]}")
+            return cls(lengths, batch, rows, op.dims("k")[2], False)
+        count = op.dims("page_table_k")[0]
+        keys = op.tensor("page_table_k").elements // count * op.dims("k")[2]
+        return cls((*lengths, *pages), count, rows, keys, batch == 1 and count > 1)
 
     def lengths(self, given: Given) -> tuple[T | None, T | None]:
         """Of queries and keys."""
@@ -297,14 +250,13 @@ LENGTHS = ("seq_len_q", "seq_len_kv", "page_table_k", "page_table_v")
 
 
 def attention(op: TorchOp) -> BoundKernel:
-    refuse_uncertain(op)
     same_heads = op.dims("k")[1] == op.dims("v")[1]
     native = len({op.dtype(port) for port in ("q", "k", "v")}) == 1 and op.dtype("q") in NATIVE
-    if native and same_heads and not op.present(*FACTORS, *LENGTHS, *OUTPUTS[1:], "sink_token"):
+    is_small = op.device.type != "cpu" or _mask_scores(op) <= MASK_SCORES
+    more = op.present(*FACTORS, *LENGTHS, *OUTPUTS[1:], "sink_token")
+    if native and same_heads and is_small and not more:
         return _fused(op)
     where, scale = Sequences.of(op), Scale.of(op)
-    if where.paged and op.has("attn_mask"):
-        raise op.refusal("where attn_mask lies for paged keys is not documented")
     mask = Visibility(band(op.node.attributes), where.queries, where.keys)
     formula = Formula(where, scale, mask, op.compute, op.dims("q")[1])
     optional = op.present("attn_mask", "sink_token", *FACTORS)
@@ -319,19 +271,28 @@ def attention(op: TorchOp) -> BoundKernel:
     return BoundKernel(ports, outputs, function, 2 * LAUNCHES)
 
 
+def _is_causal(op: TorchOp) -> bool:
+    """True if the fused call masks by itself."""
+    mask = band(op.node.attributes)
+    square = op.dims("q")[2] == op.dims("k")[2] or not mask.bottom_right
+    return mask.left is None and mask.right == 0 and not op.has("attn_mask") and square
+
+
+def _mask_scores(op: TorchOp) -> int:
+    """Elements of the mask that the fused call would need."""
+    mask = band(op.node.attributes)
+    unmasked = _is_causal(op) or (mask.left is None and mask.right is None)
+    return 0 if unmasked else op.dims("q")[2] * op.dims("k")[2]
+
+
 def _fused(op: TorchOp) -> BoundKernel:
     dtype = op.working_type("q", "k", "v", result="o")
     scale, mask = Scale.of(op), band(op.node.attributes)
     queries, keys = op.dims("q")[2], op.dims("k")[2]
     biases = op.present("attn_mask")
-    causal = mask.left is None and mask.right == 0 and not biases
-    causal = causal and not (mask.bottom_right and queries != keys)
+    causal = _is_causal(op)
     on_processor = op.device.type == "cpu"
-    sight = Visibility(mask, queries, keys)
-    unmasked = causal or (mask.left is None and mask.right is None)
-    if on_processor and not unmasked and queries * keys > MASK_SCORES:
-        return _fused_by_rows(op, dtype, scale, sight)
-    hidden = None if causal else sight.hidden(op.device, None, None)
+    hidden = None if causal else Visibility(mask, queries, keys).hidden(op.device, None, None)
     blind = None if hidden is None else hidden.all(dim=-1, keepdim=True)
     if blind is not None and not bool(blind.any()):
         blind = None
@@ -367,33 +328,6 @@ def _attend_on_processor(q: T, k: T, v: T, mask: T | None, **options: Any) -> T:
     if mask is not None and mask.ndim not in (2, 4):
         mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape))
     return functional.scaled_dot_product_attention(q, k, v, mask, **options)[..., :size_v]
-
-
-def _fused_by_rows(op: TorchOp, dtype: torch.dtype, scale: Scale, sight: Visibility) -> BoundKernel:
-    """One call for some rows at a time, each with a mask of its own."""
-    biases = op.present("attn_mask")
-    step = max(1, MASK_SCORES // sight.keys)
-    grouped = op.dims("q")[1] != op.dims("k")[1]
-
-    def function(q: T, k: T, v: T, *rest: T) -> T:
-        q, k, v = (elementwise(value, dtype) for value in (q, k, v))
-        factor = scale.value
-        if factor is None:
-            q, factor = q * elementwise(rest[-1], dtype), 1.0
-        parts = []
-        for start in range(0, sight.queries, step):
-            block = Block(ALL, ALL, slice(start, start + step))
-            hidden = sight.hidden(q.device, None, None, block.rows)
-            assert hidden is not None
-            bias = elementwise(block.of(rest[0]), dtype) if biases else None
-            mask = _mask(bias, hidden)
-            part = _attend_on_processor(
-                q[:, :, block.rows], k, v, mask, scale=factor, enable_gqa=grouped
-            )
-            parts.append(torch.where(hidden.all(dim=-1, keepdim=True), 0.0, part))
-        return torch.cat(parts, dim=2)
-
-    return BoundKernel(("q", "k", "v", *biases, *scale.ports), ("o",), function, LAUNCHES)
 
 
 def _mask(bias: T | None, hidden: T | None) -> T | None:
@@ -508,8 +442,6 @@ def _real_rows(found: dict[str, T], present: T) -> dict[str, T]:
 
 
 def attention_backward(op: TorchOp) -> BoundKernel:
-    refuse_uncertain(op)
-    op.refuse_ports("page_table_k", "page_table_v")
     where, scale, dtype = Sequences.of(op), Scale.of(op), op.compute
     mask = Visibility(band(op.node.attributes), where.queries, where.keys)
     ports = ("q", "k", "v", "o", "do", "stats", *op.present("attn_mask"), *scale.ports)

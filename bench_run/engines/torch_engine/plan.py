@@ -38,6 +38,7 @@ from bench_run.engines.torch_engine.op import (
 )
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.dtypes import array_type
+from bench_run.graph.meaning import refuse
 from bench_run.tensors.host_memory import holds_same_bytes
 
 if TYPE_CHECKING:
@@ -425,7 +426,8 @@ class TorchProgram:
 
 
 def check(graph: Graph) -> None:
-    """Refuses node types and data types that are not known here."""
+    """Refuses node types and data types that are not known here, and nodes without a certain
+    meaning."""
     for node in graph.nodes:
         if node.type not in KERNELS:
             raise UnsupportedGraphError(f"torch: {node.label}: no kernel for this node type")
@@ -434,6 +436,10 @@ def check(graph: Graph) -> None:
             if kind not in TYPES:
                 what = f"tensor {uid} is {kind}, a type this PyTorch does not have"
                 raise UnsupportedGraphError(f"torch: {node.label}: {what}")
+    try:
+        refuse(graph)
+    except UnsupportedGraphError as error:
+        raise UnsupportedGraphError(f"torch: {error}") from None
 
 
 def _bind(graph: Graph, node: Node, device: torch.device, slots: dict[int, int]) -> Step:

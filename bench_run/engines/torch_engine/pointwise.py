@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional
 
 from bench_run.engines.torch_engine.op import NATIVE, BoundKernel, TorchOp, elementwise
+from bench_run.graph.meaning import axis_of
 from bench_run.graph.operations.base import spreads
 from bench_run.graph.operations.pointwise import OPERANDS, POINTWISE_MODES
 
@@ -31,8 +32,6 @@ def pointwise(op: TorchOp) -> BoundKernel:
     mode = op.attribute("operation")
     if mode == "gen_index":
         return _gen_index(op)
-    if mode not in MODES:
-        raise op.refusal(f"no pointwise mode {mode!r}; known are {', '.join(sorted(MODES))}")
     inputs = OPERANDS[: POINTWISE_MODES[mode].arity]
     kinds = {op.dtype(port) for port in inputs}
     out = op.dims("out_0")
@@ -75,9 +74,8 @@ def filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
 
 def _gen_index(op: TorchOp) -> BoundKernel:
     """The index along the axis; the key of the file's format says uid and means a number."""
-    dims, axis = op.dims("out_0"), op.attribute("axis", op.attribute("axis_tensor_uid"))
-    if axis is None or not 0 <= axis < len(dims):
-        raise op.refusal(f"gen_index needs an axis from 0 to {len(dims) - 1}, not {axis!r}")
+    dims, axis = op.dims("out_0"), axis_of(op.node)
+    assert axis is not None
     shape = [-1 if i == axis else 1 for i in range(len(dims))]
     index = torch.arange(dims[axis], device=op.device).reshape(shape)
     return BoundKernel((), ("out_0",), lambda: index.expand(dims).clone())

@@ -71,17 +71,8 @@ class Windows:
         return self.pre if self.plain else (0,) * len(self.pre)
 
 
-def _mode(op: TorchOp) -> str:
-    mode = str(op.attribute("resample_mode"))
-    if mode not in MODES:
-        raise op.refusal(f"no resample mode {mode!r}; known are {', '.join(MODES)}")
-    if op.attribute("padding_mode") == "edge_val_pad":
-        raise op.refusal("padding_mode 'edge_val_pad' is not computed")
-    return mode
-
-
 def resample(op: TorchOp) -> BoundKernel:
-    mode = _mode(op)
+    mode = str(op.attribute("resample_mode"))
     w = Windows.of(op, "x")
     if len(w.window) not in AVERAGES:
         raise op.refusal(f"{len(w.window)} spatial dims")
@@ -145,7 +136,7 @@ def _counts(op: TorchOp, w: Windows) -> T:
 
 def resample_backward(op: TorchOp) -> BoundKernel:
     """The adjoint: averages spread dy, maxima add it where the index points; −1 points nowhere."""
-    mode = _mode(op)
+    mode = str(op.attribute("resample_mode"))
     w = Windows.of(op, "dx")
     if mode == "maxpool":
         return _maximum_backward(op)

@@ -68,10 +68,10 @@ def test_driver_lines_of_every_driver_run_and_are_right(run_quickly):
     done, document = run_quickly("--miopen-driver", DRIVER, *ENGINES)
     assert len(lines) >= 40
     assert ([], 0) == (faults(document), done.returncode)
-    assert len({case.graph.name for case in document.cases}) >= 55
+    assert len({case.graph.name for case in document.cases}) >= 50
 
 
-REASONS = ("softmax has no node of its own", "rnn has no hipDNN node", "activation 6: a power")
+REASONS = ("CBAInfer is not converted", "rnn has no hipDNN node", "activation 6: a power")
 
 
 def test_driver_lines_without_a_graph_say_why(bench_run_command):
