@@ -145,9 +145,7 @@ def gather(options: Options) -> Gathered:
     failures = (*files.failures, *driven.failures)
     graphs = [*files.graphs, *made, *driven.graphs]
     if not graphs:
-        if failures:
-            raise failures[0].error
-        raise GraphError(", ".join(options.graphs or options.miopen_driver), "contains no graph")
+        raise _nothing_to_run(options, failures, driven.notes)
     if options.save_graphs is not None:
         written = [*made, *driven.graphs]
         save_graphs(written, Path(options.save_graphs), force=options.force)
@@ -261,6 +259,18 @@ def make_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
         load_ns=0,
         notes=notes,
     )
+
+
+def _nothing_to_run(
+    options: Options, failures: Sequence[LoadFailure], reasons: Sequence[str]
+) -> UsageError | GraphError:
+    """The first failure, or the reason why the first driver line has no graph."""
+    if failures:
+        return failures[0].error
+    if reasons:
+        more = f" (and {len(reasons) - 1} more lines)" if len(reasons) > 1 else ""
+        return UsageError(f"{reasons[0]}{more}")
+    return GraphError(", ".join(options.graphs or options.miopen_driver), "contains no graph")
 
 
 def _from_driver(arguments: Sequence[str]) -> Gathered:

@@ -59,7 +59,7 @@ BASES: dict[str, Base] = {
 """Base word → its type, flags and converter."""
 
 _NO_NODE = "has no hipDNN node"
-_AS_OP = "is not converted; write it as a chain of operations, such as --op"
+_AS_OP = "is not converted; write the operation, such as --op"
 WITHOUT: dict[str, str] = {
     "CBAInfer": f"{_AS_OP} 'conv_fwd+bias+relu: n=2 c=16 h=14 w=14 k=16 r=3 s=3'",
     "CAInfer": f"{_AS_OP} 'conv_fwd+relu: n=2 c=16 h=14 w=14 k=16 r=3 s=3'",
