@@ -27,7 +27,7 @@ def quotient(a: Array, b: Array) -> Array | None:
 
 
 def dequantized(quantized: Array, scale: Array, zero: Array | None = None) -> Array | None:
-    """By one scale for all; what has several is no weight that we know."""
+    """Values by one scale for all; None for several scales."""
     if scale.size != 1:
         return None
     shift = 0 if zero is None else zero.reshape(-1)[0].astype(np.int64)
@@ -51,14 +51,14 @@ FOLDS: dict[str, Callable[..., Any]] = {
 TYPES = {"float": "float", "float16": "half", "double": "double", "bfloat16": "bfloat16"}
 """ONNX's names of data types to those of graphs."""
 DOMAINS = ("", "ai.onnx")
-"""Of ONNX's own operations; others may give the same names to something else."""
+"""Domains of ONNX's own operations; others may have the same names."""
 INSTALL = 'reading ONNX needs the package onnx: pip install "dnn-bench[onnx]"'
 SMALL_BYTES = 4096
-"""Of data in files of its own: as much as shapes take, which shape inference looks at."""
+"""Size of shapes in files of their own, which shape inference reads."""
 
 
 def read_onnx(path: str) -> Model:
-    """Raises `UsageError` where the file is no model, or its dims are not fixed."""
+    """Raises `UsageError` if the file is not a model, or its dims are not fixed."""
     try:
         import onnx
         import onnx.inliner
@@ -129,7 +129,7 @@ class _OnnxReader:
                 raise UsageError(
                     f"import: {path}: the dims of {name} are not fixed; export with fixed ones"
                 )
-        # Of two things of one name, who reads the value would read one.
+        # A reader of two things of one name would read one of them.
         seen = {*inputs, *self.weights}
         for name in (name for node in graph.node for name in node.output if name):
             if name in seen:
@@ -159,7 +159,7 @@ class _OnnxReader:
         )
 
     def _value(self, node: Any, attributes: Mapping[str, Any]) -> Array | None:
-        """Of a node that only looks at known ones."""
+        """Value of a node that only reads known values."""
         if node.domain not in DOMAINS or not node.output:
             return None
         if node.op_type == "Constant":

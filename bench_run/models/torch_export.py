@@ -26,7 +26,7 @@ STEPS = {
 """Type to the distance between 1 and the next number."""
 NORM = "_native_batch_norm_legit_no_training"
 TYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64"}
-"""Of graphs, as PyTorch spells them; others it calls as they are called here."""
+"""Types of graphs in PyTorch's spelling; others have the same names in both."""
 
 
 def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> Model:
@@ -140,7 +140,7 @@ def _is_operation(node: Any) -> bool:
 
 
 def _outputs(node: Any) -> tuple[str, ...]:
-    """Of a batch norm without its statistics, which are empty: what takes the first result."""
+    """Names of the results; of a batch norm, whose statistics are empty, the first one."""
     if NORM in str(node.target):
         return tuple(user.name for user in node.users if user.args[1] == 0) or (node.name,)
     several = isinstance(node.meta.get("val"), (list, tuple))

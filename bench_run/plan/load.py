@@ -177,7 +177,7 @@ NO_WEIGHTS = "--cache weights-cold: no weights: its caches are hot"
 
 
 def note_missing_weights(gathered: Gathered, cache: str) -> Gathered:
-    """With weights cold: a note on each graph that has none."""
+    """With weights cold: a note on each graph without weights."""
     if cache != "weights-cold":
         return gathered
     graphs = tuple(
@@ -396,7 +396,7 @@ def _pairs(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
 
 
 def _content(layer: Layer) -> tuple[object, ...]:
-    """What two layers have in common where they do the same; weights may differ."""
+    """Key of layers that do the same; weights may differ."""
     return (layer.file or layer.op, tuple(sorted(layer.variant.items())))
 
 
@@ -413,7 +413,7 @@ def _loaded(pipeline: Pipeline, path: Path, notes: tuple[str, ...]) -> LoadedGra
 
 
 def graphs_of(pipeline: Pipeline, path: Path) -> dict[str, Graph]:
-    """By layer id; those of one file or op are one object."""
+    """Graphs by layer id; those of one file or op are one object."""
     graphs: dict[object, Graph] = {}
     for layer in pipeline.layers:
         key = layer.file or layer.op

@@ -79,7 +79,7 @@ def refuse(graph: Graph) -> None:
 
 
 def evaluate(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
-    """What the graph means for these inputs: every output tensor, by uid.
+    """Every output tensor of the graph for these inputs, by uid.
 
     `inputs` are logical arrays (shape = dims, any strides, of the tensor's own array type) for
     `graph.inputs`; constants come from the graph. Results are logical arrays too, in float64

@@ -171,7 +171,7 @@ class ScoreBlock:
 
     @property
     def queries(self) -> tuple[int, int, slice]:
-        """Where its rows lie in q: batch, head, rows."""
+        """Place of its rows in q: batch, head, rows."""
         return self.sequence.batch, self.head, queries_at(self.sequence, self.rows)
 
 
@@ -373,7 +373,7 @@ def _apart(sequence: Sequence, heads: int) -> Iterator[range]:
 
 
 def _add(table: Scores, block: ScoreBlock, gradient: Array, results: dict[str, Array]) -> None:
-    """What the gradient of a block's scores adds to those of q, k and the bias."""
+    """Adds the gradient of a block's scores to those of q, k and the bias."""
     sequence = block.sequence
     batch, head, rows = block.queries
     shared = head_of(head, table.q.shape[1], len(sequence.k))

@@ -1,4 +1,4 @@
-"""What the op families share: types, refusal, scalars, sums, exact products."""
+"""Types, refusal, scalars, sums and exact products, shared by the op families."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Operation = Callable[[Node, Arrays, Outputs], dict[str, Array]]
 Axes = tuple[int, ...]
 
 SCRATCH_BYTES = 32 * 2**20
-"""What an operation may hold beside its inputs and outputs in one step; fits the last cache."""
+"""Memory of one step besides inputs and outputs; fits the last cache."""
 EXACT_INTEGERS = 2**53
 """Integers below it are exact in float64, and so are their sums."""
 
@@ -35,7 +35,7 @@ def scalar(node: Node, inputs: Arrays, port: str) -> float:
 
 
 def broadcasts(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
-    """Whether an array of `shape` broadcasts to exactly `dims`, right-aligned."""
+    """True if an array of `shape` broadcasts to exactly `dims`, right-aligned."""
     tail = dims[len(dims) - len(shape) :]
     return len(shape) <= len(dims) and all(
         have in (1, want) for have, want in zip(shape, tail, strict=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 PART_ELEMENTS = 2**17
-"""Of the rows that are normalised at a time."""
+"""Elements of the rows that are normalised at a time."""
 
 
 def layernorm_forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
@@ -98,10 +98,10 @@ def _saved(node: Node, inputs: Arrays, x: Array) -> tuple[Array, Array]:
 
 # RMS normalisation, forward and backward.
 #
-# The normalised axes are no attribute. Where inv_rms is at hand they are exactly those along which
-# it has length 1 and x more. Else they follow from scale, as hipDNN's references take them: x's
-# trailing axes that it covers (leading dims of 1 aside); axes 1… where it has x's own shape; the
-# spatial axes 2… where it is per channel, [1, C, 1, …].
+# The normalised axes are not an attribute. With inv_rms they are exactly those along which it has
+# length 1 and x more. Otherwise they follow from scale, as hipDNN's references take them: x's
+# trailing axes that it covers (leading dims of 1 do not count); axes 1… if it has x's own shape;
+# the spatial axes 2… if it is per channel, [1, C, 1, …].
 # Source: hipDNN's RMS norm nodes and references; Zhang and Sennrich, Root Mean Square Layer
 # Normalization, 2019.
 

@@ -32,7 +32,7 @@ _is_reference = False
 
 class _Thread(threading.local):
     busy = False
-    """Whether it is one of the pool's."""
+    """True in a thread of the pool."""
 
 
 _here = _Thread()
@@ -94,6 +94,6 @@ def use_threads(count: int) -> None:
 
 
 def _enter() -> None:
-    """What NumPy is to say of overflows is a matter of each thread."""
+    """Silences overflows, which NumPy reports by thread."""
     _here.busy = True
     np.seterr(all="ignore")

@@ -35,7 +35,7 @@ class WindowGeometry:
     post: Dims
     out: Dims
     flipped: bool = False
-    """Whether weights are read back to front (true convolution)."""
+    """True if weights are read back to front (true convolution)."""
 
     @property
     def taps(self) -> int:

@@ -39,7 +39,7 @@ FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale
 
 @dataclass(frozen=True)
 class Scale:
-    """What q·kᵀ is multiplied by: a number, or a tensor that is read at run time."""
+    """Factor of q·kᵀ: a number, or a tensor that is read at run time."""
 
     value: float | None
 
@@ -77,7 +77,7 @@ def shared(value: T, heads: int) -> T:
 
 @dataclass(frozen=True)
 class Visibility:
-    """Which keys a row sees; lengths are [B] tensors, or None where all rows or keys are real."""
+    """Keys that a row sees; lengths are [B] tensors, or None where all rows or keys are real."""
 
     band: Band
     queries: int
@@ -210,7 +210,7 @@ class Sequences:
         return cls((*lengths, *pages), count, rows, keys, batch == 1 and count > 1)
 
     def lengths(self, given: Given) -> tuple[T | None, T | None]:
-        """Of queries and keys."""
+        """Lengths of queries and of keys."""
         found = (given.get(port) for port in ("seq_len_q", "seq_len_kv"))
         rows, columns = (None if n is None else n.reshape(-1).to(torch.int64) for n in found)
         return rows, columns
@@ -319,8 +319,8 @@ def _fused(op: TorchOp) -> BoundKernel:
 
 
 def _attend_on_processor(q: T, k: T, v: T, mask: T | None, **options: Any) -> T:
-    """In a form for PyTorch's flash kernel (2.13: one head size, its elements side by side, masks
-    of two or four dims): zeros beside a head change nothing."""
+    """Calls it in a form for PyTorch's flash kernel (2.13: one head size, its elements side by side,
+    masks of two or four dims): zeros next to a head change nothing."""
     size, size_v = q.shape[3], v.shape[3]
     if size != size_v:
         q, k, v = (functional.pad(x, (0, max(size, size_v) - x.shape[3])) for x in (q, k, v))
@@ -331,7 +331,7 @@ def _attend_on_processor(q: T, k: T, v: T, mask: T | None, **options: Any) -> T:
 
 
 def _mask(bias: T | None, hidden: T | None) -> T | None:
-    """What the fused call takes: a bias, or which keys are seen."""
+    """Mask of the fused call: a bias, or the keys that are seen."""
     if hidden is None:
         return bias
     return ~hidden if bias is None else bias.masked_fill(hidden, -math.inf)
@@ -376,8 +376,8 @@ class Formula:
     def _block(
         self, given: Mapping[str, T], lengths: tuple[T | None, T | None], block: Block
     ) -> dict[str, T]:
-        """Of scaled queries and keys and values for each head: o, statistics, and the largest
-        probability of each row."""
+        """Results for scaled queries, and keys and values of each head: o, statistics, and the
+        largest probability of each row."""
         q, k, v = (block.of(given[port], by_keys=port != "q") for port in "qkv")
         scores = _masked(given, q @ k.transpose(-1, -2), self.mask, lengths, block)
         sink = self._sink(given)
@@ -408,7 +408,7 @@ class Formula:
 
 
 EMPTY = {"o": 0.0, "max": -math.inf, "sum_exp": 0.0, "stats": -math.inf}
-"""What rows that belong to no sequence give."""
+"""Results of rows that belong to no sequence."""
 
 
 def _masked(

@@ -21,7 +21,7 @@ def _flat(value: T, dtype: torch.dtype) -> T:
 
 
 def _types(op: TorchOp, *data: str, result: str = "y") -> tuple[torch.dtype, torch.dtype]:
-    """Of the data and of the parameters: float32 parameters beside half data is a kernel of its
+    """Types of the data and of the parameters: float32 parameters with half data is a kernel of its
     own."""
     dtype = op.working_type(*data, result=result)
     return dtype, torch.float64 if dtype == torch.float64 else torch.float32

@@ -90,11 +90,11 @@ class TorchPlan:
         """Plans whose results may go once this one runs: their memory is used again."""
         self.captured: Captured | None = None
         self._kept = False
-        """Whether the results are a captured graph's: they stay in their memory."""
+        """True if a captured graph has the results: they stay in their memory."""
         self._gap: T | None = None
         """Memory that is held so that buffers do not take its place."""
         self._leaves = False
-        """Whether that memory is also for what is captured later."""
+        """True if that memory is also for later captures."""
         self.facts = PlanFacts(buffer_bytes=sum(home.nbytes for home in self._homes.values()))
 
     @property
@@ -175,7 +175,7 @@ class TorchPlan:
             self._buffers[here] = other._buffers[there]
 
     def finder(self, home: Home, tensor: Tensor) -> Callable[[], T]:
-        """What gives a tensor of another plan in this one's memory, before each run."""
+        """Function that gives a tensor of another plan in this one's memory, before each run."""
         outputs = [t.uid for t in self._graph.outputs]
         if home.uid not in outputs:
             (index,) = (i for i, t in enumerate(self._graph.inputs) if t.uid == home.uid)
@@ -184,7 +184,7 @@ class TorchPlan:
         return lambda: _seen_as(self._current_results()[place], tensor, home.offset)
 
     def _input(self, index: int) -> T:
-        """Where it lies now: it may be borrowed too."""
+        """Current place: it may be borrowed too."""
         found = dict(self._sources)
         return found[index]() if index in found else self._inputs[index]
 
@@ -280,7 +280,7 @@ class TorchPlan:
             )
 
     def _read(self, uid: int, into: npt.NDArray[np.uint8], begin: int) -> None:
-        """Of an input: bytes from this one on."""
+        """Bytes of an input from this one on."""
         raw = self._homes[uid].view(torch.uint8)
         torch.from_numpy(into).copy_(raw[begin : begin + into.size])
 

@@ -45,7 +45,7 @@ class Windows:
     pre: tuple[int, ...]
     post: tuple[int, ...]
     spatial: tuple[int, ...]
-    """Of x."""
+    """Spatial lengths of x."""
 
     @classmethod
     def of(cls, op: TorchOp, data: str) -> Windows:
@@ -55,7 +55,7 @@ class Windows:
 
     @property
     def plain(self) -> bool:
-        """Whether the kernels can pad by themselves."""
+        """True if the kernels can pad by themselves."""
         pairs = zip(self.pre, self.window, strict=True)
         return self.pre == self.post and all(2 * pad <= length for pad, length in pairs)
 
@@ -67,7 +67,7 @@ class Windows:
 
     @property
     def own(self) -> tuple[int, ...]:
-        """What the kernels pad."""
+        """Padding that the kernels do."""
         return self.pre if self.plain else (0,) * len(self.pre)
 
 

@@ -143,9 +143,9 @@ class Answer:
     specs: tuple[str, ...] = ()
     """Op specs of `bench_run.graph.make`, one graph each."""
     notes: tuple[str, ...] = ()
-    """Where the graph differs in kind from what the driver runs."""
+    """Differences in kind from what the driver runs."""
     reason: str | None = None
-    """Why there is no graph."""
+    """Reason for a line without a graph."""
 
 
 def refused(reason: str) -> Answer:
@@ -172,7 +172,7 @@ def notes(rows: Iterable[tuple[bool, str]]) -> tuple[str, ...]:
 # The flags of MIOpenDriver, one table for each operation: a letter means another thing in each.
 #
 # Shape flags decide the graph. Control flags (iterations, verification, tuning, printing) do not;
-# they are known, so that they can be told from typing errors, and are not checked further.
+# they are listed, so that they differ from typing errors, and are not checked further.
 
 Kind = Literal["int", "float", "text"]
 

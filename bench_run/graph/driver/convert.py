@@ -92,7 +92,7 @@ def reason_without(word: str) -> str | None:
 
 @dataclass(frozen=True)
 class Converted:
-    """One command: its graphs, one for each direction, or why it has none."""
+    """One command: its graphs, one for each direction, or a reason."""
 
     command: str
     """Canonical: every shape flag by its long name, in a fixed order; run flags left out."""
@@ -101,14 +101,14 @@ class Converted:
     graphs: tuple[Graph, ...] = ()
     reason: str | None = None
     notes: tuple[str, ...] = ()
-    """Where the graphs differ in kind from what the driver runs."""
+    """Differences in kind from what the driver runs."""
     count: int = 1
-    """How many lines said the same."""
+    """Number of equal lines."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What became of many lines."""
+    """Commands and errors of many lines."""
 
     commands: tuple[Converted, ...]
     errors: tuple[GraphError, ...]
@@ -127,8 +127,8 @@ def convert_line(line: str, where: str) -> Converted:
 def convert_lines(text: str, where: str) -> Conversion:
     """The distinct commands of a text, in order of appearance, with how often each occurs.
 
-    Lines without a command (blank ones, comments, other log lines) say nothing; lines that are
-    wrong are collected. Raises `GraphError` where there is no command at all.
+    Lines without a command (blank ones, comments, other log lines) are skipped; lines that are
+    wrong are collected. Raises `GraphError` for a text without commands.
     """
     found: dict[tuple[str, tuple[str, ...]], Converted] = {}
     errors: list[GraphError] = []

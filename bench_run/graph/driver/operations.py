@@ -313,7 +313,7 @@ def _operation(ask: Ask, kind: str) -> tuple[str, dict[str, Any]]:
 
 
 def _flags(ask: Ask) -> tuple[bool, bool]:
-    """Whether statistics of the batch are saved, and running ones are used. The log has the two
+    """True if statistics of the batch are saved, and if running ones are used. The log has the two
     flags the other way round."""
     save, run = ask.values["save"] == "1", ask.values["run"] == "1"
     return (run, save) if ask.from_log else (save, run)
