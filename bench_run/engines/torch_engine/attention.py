@@ -319,7 +319,7 @@ def _fused(op: TorchOp) -> BoundKernel:
 
 
 def _attend_on_processor(q: T, k: T, v: T, mask: T | None, **options: Any) -> T:
-    """Calls it in a form for PyTorch's flash kernel (2.13: one head size, its elements side by side,
+    """Calls it in a form for PyTorch's flash kernel (2.13: one head size, contiguous elements,
     masks of two or four dims): zeros next to a head change nothing."""
     size, size_v = q.shape[3], v.shape[3]
     if size != size_v:
