@@ -116,3 +116,49 @@ def row_of(node: Node, rows: Mapping[str, Scratch], default: Scratch) -> Scratch
         if isinstance(mode, str) and mode in rows:
             return rows[mode]
     return rows.get(node.type, default)
+
+
+# The formulas of the reference, in float64, and of the engine ``numpy``.
+
+WIDE = ("double", "int8", "uint8", "int32", "int64")
+"""Compute types for which ``numpy`` computes in float64; others are computed in float32."""
+_TILES = 48 << 20
+_BLOCKS = 24 << 20
+FORMULAS = Scratch(fixed_bytes=4 << 20)
+FORMULA_ROWS = {
+    "amax": Scratch(inputs=1.0),
+    "norm1": Scratch(inputs=1.0),
+    "norm2": Scratch(inputs=1.0),
+    "mul_no_zeros": Scratch(inputs=1.1),
+    "BatchnormAttributes": Scratch(outputs=1.0),
+    "BatchnormBackwardAttributes": Scratch(outputs=1.0),
+    "LayernormBackwardAttributes": Scratch(outputs=3.0),
+    "RMSNormBackwardAttributes": Scratch(outputs=3.0),
+    "ResampleFwdAttributes": Scratch(inputs=1.3, outputs=1.0),
+    "ResampleBwdAttributes": Scratch(inputs=1.0, outputs=0.5),
+    "BlockScaleQuantizeAttributes": Scratch(inputs=2.0),
+    "BlockScaleDequantizeAttributes": Scratch(outputs=1.5),
+    "ConvolutionFwdAttributes": Scratch(fixed_bytes=_TILES),
+    "ConvolutionBwdAttributes": Scratch(fixed_bytes=_TILES),
+    "ConvolutionWrwAttributes": Scratch(fixed_bytes=_TILES),
+    "SdpaAttributes": Scratch(inputs=0.35, fixed_bytes=_BLOCKS),
+    "SdpaBackwardAttributes": Scratch(inputs=0.2, outputs=0.5, fixed_bytes=_BLOCKS),
+}
+"""Blocks and tiles are those of 8-byte elements."""
+
+
+def formula_bytes(graph: Graph, node: Node, width: int) -> float:
+    """Bytes besides inputs and outputs that are computed in `width` bytes an element."""
+    row = row_of(node, FORMULA_ROWS, FORMULAS)
+    if not node.type.startswith("Convolution"):
+        # The gradients of pooling are added up in 8 bytes in any case.
+        return scratch_bytes(graph, node, row, 8 if node.type == "ResampleBwdAttributes" else width)
+    # Its products are of packed operands.
+    tiles = min(row.fixed_bytes, 2 * width * columns_of(graph, node))
+    operands = (graph.by_uid[uid] for uid in (*node.inputs.values(), *node.outputs.values()))
+    return tiles + width * max((t.elements for t in operands if not is_in_order(t)), default=0)
+
+
+def is_in_order(tensor: Tensor) -> bool:
+    """True if memory has its elements in the order of its dims."""
+    return list(tensor.strides) == sorted(tensor.strides, reverse=True)

@@ -55,7 +55,8 @@ def layernorm_backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str
     dims = x.shape[1:]
     dy = _rows(node, inputs["dy"], inputs["x"].shape)
     centred, inv = _saved(node, inputs, x)
-    normal = centred * inv
+    normal = centred
+    normal *= inv
     gradient = dy * _row(node, inputs, "scale", x)
     along = mean(gradient * normal, (1,))
     dx = inv * (gradient - mean(gradient, (1,)) - normal * along)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bench_run.engines import engine_module
@@ -11,9 +12,9 @@ from bench_run.graph.chain import weights_of
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.scratch import (
     Scratch,
-    columns_of,
+    formula_bytes,
     freeing_bytes,
-    row_of,
+    is_in_order,
     scratch_bytes,
     tensor_bytes,
     workspace_bytes,
@@ -21,14 +22,13 @@ from bench_run.graph.scratch import (
 from bench_run.machine.memory import free_host_bytes
 from bench_run.machine.telemetry import free_memory_bytes
 from bench_run.streams.host import last_level_cache_bytes
-from bench_run.tensors.layout import memory_order
 from bench_run.tensors.rotation import most_sets
 from bench_run.validate.settings import KEPT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bench_run.graph.model import Graph, Node, Tensor
+    from bench_run.graph.model import Graph, Tensor
     from bench_run.plan.engines import PlannedEngine
 
 
@@ -39,48 +39,6 @@ class MemoryBytes:
     host: int
     device: int | None = None
     """None: there is no device but the processor, or it does not say."""
-
-
-# The reference: float64, and every tensor no longer than it is needed.
-
-REFERENCE = Scratch(fixed_bytes=4 << 20)
-_TILES = 48 << 20
-_BLOCKS = 24 << 20
-REFERENCE_ROWS = {
-    "amax": Scratch(inputs=1.0),
-    "norm1": Scratch(inputs=1.0),
-    "norm2": Scratch(inputs=2.0),
-    "mul_no_zeros": Scratch(inputs=1.1),
-    "BatchnormBackwardAttributes": Scratch(outputs=1.0),
-    "LayernormBackwardAttributes": Scratch(outputs=3.0),
-    "RMSNormBackwardAttributes": Scratch(outputs=3.0),
-    "ResampleFwdAttributes": Scratch(inputs=1.3),
-    "ResampleBwdAttributes": Scratch(outputs=0.5),
-    "BlockScaleQuantizeAttributes": Scratch(inputs=2.0),
-    "BlockScaleDequantizeAttributes": Scratch(outputs=1.5),
-    "ConvolutionFwdAttributes": Scratch(fixed_bytes=_TILES),
-    "ConvolutionBwdAttributes": Scratch(fixed_bytes=_TILES),
-    "ConvolutionWrwAttributes": Scratch(fixed_bytes=_TILES),
-    "SdpaAttributes": Scratch(fixed_bytes=_BLOCKS),
-    "SdpaBackwardAttributes": Scratch(outputs=0.5, fixed_bytes=_BLOCKS),
-}
-WIDE = 8
-"""Bytes of a float64."""
-
-
-def _of_reference(graph: Graph, node: Node) -> float:
-    row = row_of(node, REFERENCE_ROWS, REFERENCE)
-    if not node.type.startswith("Convolution"):
-        return scratch_bytes(graph, node, row, WIDE)
-    # Its products are of packed operands.
-    tiles = min(row.fixed_bytes, 2 * WIDE * columns_of(graph, node))
-    operands = (graph.by_uid[uid] for uid in (*node.inputs.values(), *node.outputs.values()))
-    return tiles + WIDE * max((t.elements for t in operands if not _is_in_order(t)), default=0)
-
-
-def _is_in_order(tensor: Tensor) -> bool:
-    """Whether memory has its elements in the order of its dims."""
-    return memory_order(tensor.strides) == tuple(range(len(tensor.dims)))
 
 
 # The case.
@@ -136,7 +94,7 @@ def _while_checked(graph: Graph, here: int, beside: int) -> int:
     sets = (1 + most_sets(graph)) * inputs
     kept = 3 * outputs + min(KEPT_AT_A_TIME, KEPT_BYTES, 2 * outputs)
     expected = 2 * sum(
-        (1 if _is_in_order(t) else 2) * t.elements * (8 if DTYPES[t.data_type].bits >= 32 else 4)
+        (1 if is_in_order(t) else 2) * t.elements * (8 if DTYPES[t.data_type].bits >= 32 else 4)
         for t in graph.outputs
     )
     results = outputs if here else 0
@@ -146,7 +104,7 @@ def _while_checked(graph: Graph, here: int, beside: int) -> int:
 
 def reference_need(graph: Graph) -> int:
     """Bytes in the process that computes what is expected."""
-    return _bytes(graph.inputs) + freeing_bytes(graph, _of_reference, WIDE)
+    return _bytes(graph.inputs) + freeing_bytes(graph, partial(formula_bytes, width=8), 8)
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:

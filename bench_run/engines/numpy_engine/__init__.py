@@ -11,10 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_run.engines.base import Availability, ModuleAbilities
+from bench_run.graph.scratch import (
+    WIDE,
+    converted_bytes,
+    elements_of,
+    formula_bytes,
+    workspace_bytes,
+)
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
-    from bench_run.graph.model import Graph
+    from bench_run.graph.model import Graph, Node
 
 NAME = "numpy"
 SUMMARY = "NumPy and its BLAS on the CPU, float32 arithmetic"
@@ -27,11 +34,16 @@ def probe() -> Availability:
     return Availability(True, f"numpy {version('numpy')} on the CPU")
 
 
-def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:
-    """See `workspace.py`."""
-    from bench_run.engines.numpy_engine.workspace import workspace
+def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:  # noqa: ARG001
+    """Most bytes that an execution takes besides inputs and outputs: converted inputs, results in
+    the compute type, and the scratch of the formulas."""
 
-    return workspace(graph, spec, device)
+    def of_node(part: Graph, node: Node) -> float:
+        width = 8 if node.compute_data_type in WIDE else 4
+        results = width * elements_of(part, node.outputs.values())
+        return converted_bytes(part, node, width) + results + formula_bytes(part, node, width)
+
+    return workspace_bytes(graph, of_node)
 
 
 ABILITIES = ModuleAbilities(workspace=workspace)
