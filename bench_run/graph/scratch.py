@@ -120,7 +120,7 @@ def row_of(node: Node, rows: Mapping[str, Scratch], default: Scratch) -> Scratch
 
 # The formulas of the reference, in float64, and of the engine ``numpy``.
 
-WIDE = ("double", "int8", "uint8", "int32", "int64")
+IN_FLOAT64 = ("double", "int8", "uint8", "int32", "int64")
 """Compute types for which ``numpy`` computes in float64; others are computed in float32."""
 _TILES = 48 << 20
 _BLOCKS = 24 << 20

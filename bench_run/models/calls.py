@@ -183,7 +183,7 @@ def norm(a: Arguments, kind: str, operands: int) -> Made:
 
 def reduce(a: Arguments, kind: str) -> Made:
     axes = a.numbers("axes", 1, "dim")
-    if axes is None and a.get("noop_with_empty_axes"):
+    if not axes and a.get("noop_with_empty_axes"):
         refuse()
     every = {a.axis(axis) for axis in axes or range(len(a.dims))}
     return kind, (a.x,), {"axes": tuple(sorted(every))}
@@ -286,8 +286,9 @@ def binary(a: Arguments, kind: str) -> Made:
 
 
 def identity(a: Arguments) -> Made:
-    """Dropout too, unless it drops."""
-    return refuse() if a.get("train") and a.get("p") else ("identity", (a.x,), {})
+    """Dropout too, unless it drops: ONNX has a third operand for that."""
+    drops = (a.get("train") and a.get("p")) or a.number(2)
+    return refuse() if drops else ("identity", (a.x,), {})
 
 
 def expand(a: Arguments) -> Made:
@@ -391,10 +392,6 @@ class Row:
     of a call that writes into its operand."""
 
 
-def _capital(kind: str) -> str:
-    return kind.capitalize()
-
-
 _PLAIN = (
     *("relu", "sigmoid", "tanh", "exp", "sqrt", "abs", "neg"),
     *("log", "erf", "reciprocal", "floor", "ceil", "sin", "tan"),
@@ -409,7 +406,6 @@ _REDUCTIONS = {
     "reduce_norm2": ("ReduceL2", ""),
 }
 _SLOPE = {"slope": ("alpha", "negative_slope", 0.01)}
-_TURN = partial(transpose_last, of_matrices=False)
 
 ROWS = (
     Row(conv, "Conv", "conv#d conv#d.padding convolution"),
@@ -431,7 +427,7 @@ ROWS = (
     Row(linear, "", "linear"),
     Row(matmul, "MatMul", "mm bmm matmul"),
     Row(sdpa, "", "scaled_dot_product_attention"),
-    *(Row(partial(unary, kind=kind), _capital(kind), f"{kind}*") for kind in _PLAIN),
+    *(Row(partial(unary, kind=kind), kind.capitalize(), f"{kind}*") for kind in _PLAIN),
     Row(partial(unary, kind="rsqrt"), "", "rsqrt*"),
     Row(partial(unary, kind="relu6"), "", "relu6*"),
     Row(partial(unary, kind="leaky_relu", words=_SLOPE), "LeakyRelu", "leaky_relu*"),
@@ -460,7 +456,7 @@ ROWS = (
     Row(permute, "Transpose", "permute"),
     Row(transpose, "", "transpose.int t swapaxes swapdims"),
     Row(partial(transpose_last, of_matrices=True), "", "numpy_T"),
-    Row(_TURN, "", "mT"),
+    Row(partial(transpose_last, of_matrices=False), "", "mT"),
     Row(move, "", "movedim.int"),
     Row(part, "Slice", "slice.Tensor narrow"),
     Row(select, "Gather", "select.int"),
@@ -471,7 +467,8 @@ ROWS = (
 
 def _spelled(name: str) -> list[str]:
     numbered = [name.replace("#", n) for n in "123"] if "#" in name else [name]
-    return [each.replace("*", tail) for each in numbered for tail in ("", "_")]
+    tails = ("", "_") if "*" in name else ("",)
+    return [each.replace("*", tail) for each in numbered for tail in tails]
 
 
 ONNX = {name: row.make for row in ROWS for name in row.onnx.split()}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.graph.meaning import refusal
+from bench_run.graph.operations.reduction import reduced_axes
 from bench_run.reference.common import Array, Arrays, Axes, Outputs, floating, mean, total
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def reduction(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """Ports in → out."""
     x, dims = inputs["in"], outputs["out"].dims
     mode = str(node.attributes.get("mode"))
-    axes = tuple(i for i, (want, n) in enumerate(zip(dims, x.shape, strict=True)) if want != n)
+    axes = reduced_axes(x.shape, dims)
     if x.size == 0 and mode in ("min", "max", "amax"):
         raise refusal(node, f"{mode} of no elements has no value")
     return {"out": MODES[mode](x.astype(np.int64) if x.dtype.kind == "b" else x, axes)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.engines.base import Availability, ModuleAbilities
 from bench_run.graph.scratch import (
-    WIDE,
+    IN_FLOAT64,
     converted_bytes,
     elements_of,
     formula_bytes,
@@ -39,7 +39,7 @@ def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:  # noqa: ARG0
     the compute type, and the scratch of the formulas."""
 
     def of_node(part: Graph, node: Node) -> float:
-        width = 8 if node.compute_data_type in WIDE else 4
+        width = 8 if node.compute_data_type in IN_FLOAT64 else 4
         results = width * elements_of(part, node.outputs.values())
         return converted_bytes(part, node, width) + results + formula_bytes(part, node, width)
 

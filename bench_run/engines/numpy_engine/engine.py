@@ -23,7 +23,7 @@ from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
 from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.graph.make.operators import is_operator, row_of
 from bench_run.graph.model import Graph
-from bench_run.graph.scratch import WIDE
+from bench_run.graph.scratch import IN_FLOAT64
 from bench_run.machine.host import processor_name
 from bench_run.reference import OPERATIONS, refuse
 from bench_run.reference.rounding import rounded, settle
@@ -181,7 +181,7 @@ class NumpyPlan:
 
 def _step(graph: Graph, node: Node) -> Computation:
     """Integers stay integers, and are computed in float64 by formulas that need floats."""
-    compute = np.dtype(np.float64 if node.compute_data_type in WIDE else np.float32)
+    compute = np.dtype(np.float64 if node.compute_data_type in IN_FLOAT64 else np.float32)
     types = {"integer": np.dtype(np.int64), "boolean": np.dtype(np.bool_)}
     inputs = (
         (port, uid, types.get(DTYPES[graph.by_uid[uid].data_type].kind, compute))

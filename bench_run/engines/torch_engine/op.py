@@ -174,11 +174,6 @@ class TorchOp:
         value = self.node.attributes.get(name)
         return default if value is None else value
 
-    def refuse_ports(self, *ports: str) -> None:
-        for port in ports:
-            if self.has(port):
-                raise self.refusal(f"it has {port}, which this engine does not know")
-
     def present(self, *ports: str) -> tuple[str, ...]:
         return tuple(port for port in ports if self.has(port))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 
 from bench_run.engines.torch_engine.op import BoundKernel, TorchOp, elementwise
+from bench_run.graph.operations.reduction import reduced_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,8 +40,7 @@ def reduction(op: TorchOp) -> BoundKernel:
     """Narrow types are widened first where the result is wider: the kernel rounds to its input's
     type, and that of a product rounds every step."""
     mode = op.attribute("mode")
-    have, want = op.dims("in"), op.dims("out")
-    axes = tuple(i for i, (h, w) in enumerate(zip(have, want, strict=True)) if h != w)
+    axes = reduced_axes(op.dims("in"), op.dims("out"))
     product = mode.startswith("mul")
     dtype = op.compute if product else op.working_type("in", result="out")
     reduce = MODES[mode]

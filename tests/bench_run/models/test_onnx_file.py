@@ -66,6 +66,10 @@ def difference(path, dims=X):
 EXPRESSED = {
     "clip by attributes": ([node("Clip", "x", min=-0.5, max=0.5)], {"opset": 6}),
     "clip from below": ([node("Clip", "x low")], {"held": {"low": np.array(-0.3)}}),
+    "clip from above": (
+        [helper.make_node("Clip", ["x", "", "high"], ["y"])],
+        {"held": {"high": np.array(0.3)}},
+    ),
     "leaky and elu": ([node("LeakyRelu", "x", "a", alpha=0.2), node("Elu", "a", alpha=0.5)], {}),
     "square": ([node("Pow", "x p")], {"held": {"p": np.array(2.0)}}),
     "sum by an operand": ([node("ReduceSum", "x a", keepdims=1)], {"held": {"a": np.array([1])}}),
@@ -121,6 +125,16 @@ LISTED = {
     "axes by attribute": (
         node("Add", "x b", "z", broadcast=1, axis=0),
         {"held": {"b": weights(4)}, "opset": 6},
+        "no operation of hipDNN does this with its attributes",
+    ),
+    "a dropout that drops": (
+        node("Dropout", "x ratio trains", "z"),
+        {"held": {"ratio": np.array(0.5), "trains": np.array(True)}},
+        "no operation of hipDNN does this with its attributes",
+    ),
+    "a sum over no axis": (
+        node("ReduceSum", "x axes", "z", noop_with_empty_axes=1),
+        {"held": {"axes": np.array([], np.int64)}},
         "no operation of hipDNN does this with its attributes",
     ),
     "whole numbers": (node("Shape", "x", "z", start=0), {}, "no operation of hipDNN does this"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.operations import POINTWISE_MODES
+from bench_run.reference import pointwise
 from bench_run.reference.pointwise import MODES
 from tests.support import examples
 
@@ -204,3 +205,19 @@ def test_integers_of_64_bits_saturate(run_node, mode, a, b, expected):
     inputs = {"in_0": np.array([a], np.int64), "in_1": np.array([b], np.int64)}
     found = run_node(TYPE, inputs, {"out_0": ((1,), "int64")}, operation=mode)
     assert expected == int(found["out_0"][0])
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(data=st.data())
+def test_blocks_along_any_memory_order_give_what_the_whole_gives(data):
+    dims = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4), label="dims"))
+    order = data.draw(st.permutations(range(len(dims))), label="memory order")
+    axis = data.draw(st.integers(0, len(dims) - 1), label="axis that the second operand lacks")
+    memory = np.arange(np.prod(dims), dtype=np.float32).reshape([dims[i] for i in order])
+    x = memory.transpose(np.argsort(order))
+    b = np.ones([1 if i == axis else n for i, n in enumerate(dims)], np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pointwise, "BLOCK_ELEMENTS", data.draw(st.integers(1, 40), label="block"))
+        found = pointwise._in_blocks(np.subtract, [x, b], dims)
+    assert (found.shape, found.dtype) == (dims, np.float32)
+    assert np.array_equal(found, x - b)
