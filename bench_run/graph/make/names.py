@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bench_run.graph.make.recipes.recipe import Recipe
 
 NOTHING = ("bias", "use_bias", "ctx")
-"""Keys that change nothing of what is measured."""
+"""Keys that change nothing of what is measured, if the operation has no parameter of this name."""
 
 
 @cache
@@ -89,7 +89,7 @@ def _items(rest: str, first: Recipe) -> Iterator[str]:
         if key in known and key == "layout":
             yield f"{key}={value.lower()}"
         elif key in known or found is None or not equals:
-            if key not in NOTHING:
+            if key in known or key not in NOTHING:
                 yield item
         elif len(found) == 1:
             yield f"{found[0]}={value}"

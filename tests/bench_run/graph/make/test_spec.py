@@ -63,6 +63,18 @@ def test_intermediates_of_a_fusion_are_virtual_and_float() -> None:
     assert virtual == {"conv_fwd_y": "float", "bias_y": "float"}
 
 
+@pytest.mark.parametrize(("op", "port"), [("sdpa", "attn_mask"), ("rmsnorm", "bias")])
+def test_a_bias_that_an_operation_has_is_made(op, port) -> None:
+    (graph,) = make_graphs(f"{op}: bias=1", "small")[:1]
+    assert port in {tensor.name for tensor in graph.inputs}
+
+
+def test_a_bias_that_an_operation_does_not_have_changes_nothing() -> None:
+    (with_word,) = make_graphs("mm: m=2 n=3 k=4 bias=1")
+    (without,) = make_graphs("mm: m=2 n=3 k=4")
+    assert with_word == without
+
+
 def test_a_bias_runs_along_the_last_axis_of_a_matrix_and_the_channels_of_an_image() -> None:
     (matrix,) = make_graphs("matmul+bias: m=2 n=3 k=4")
     (image,) = make_graphs("conv_fwd+bias: n=2 c=4 h=8 w=8 k=5")
