@@ -331,7 +331,8 @@ class Composer:
         count = (
             "seam was not measured and counts" if gaps == 1 else "seams were not measured and count"
         )
-        left_out = sum(row.share for row in pipeline.left_out)
+        shares = [row.share for row in pipeline.left_out]
+        left_out = sum(filter(None, shares))
         # Times of a device leave out what the host takes for launches, one after another.
         replays = any(one.document.run.settings.replay for one in given.inputs.sources)
         is_launched = table.series == SERIES[0] and not replays
@@ -351,6 +352,7 @@ class Composer:
             (gaps, f"{gaps} {count} nothing"),
             (not pipeline.is_linked, "the file has no links: its layers are added, without seams"),
             (left_out, f"without {left_out:.1%} of the model's work, which no graph expresses"),
+            (None in shares, "without operations whose share of the model's work is not known"),
             (
                 given.cache == "hot",
                 "layers were measured with hot caches; in a pass they find them colder",

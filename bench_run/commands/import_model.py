@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from bench_schema.pipeline import Pipeline
+
     from bench_run.models.lower import RefusedCall
     from bench_run.models.model import Model
 
@@ -83,17 +85,29 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     made = save_model(lowering, folder, weights=arguments["--weights"], backward=both)
     pipeline = made.pipeline
     linked = [layer for layer in pipeline.layers if not layer.id.startswith("backward.")]
-    lines = [f"{made.path}: {len(linked)} layers, {made.graphs} different graphs"]
+    lines = [f"{made.path}: {len(linked)} layers, {made.graphs} different graphs", _kept(pipeline)]
     if made.backward:
         lines.append(f"{made.backward} of these graphs are backward, without links")
     if made.forward_only:
         kinds = ", ".join(f"{count} x {kind}" for kind, count in made.forward_only.items())
         lines.append(f"no backward graph is made for {kinds}")
     lines += [
-        f"left out: {row.count} x {row.operation}, {row.share:.2%} of the work: {row.reason}"
+        f"left out: {row.count} x {row.operation}, {_share(row.share)} of the work: {row.reason}"
         for row in pipeline.left_out
     ]
     return CommandOutput("\n".join(lines))
+
+
+def _kept(pipeline: Pipeline) -> str:
+    """The share of the model's work that the layers do."""
+    shares = [row.share for row in pipeline.left_out]
+    if None in shares:
+        return "an unknown share of the model's work: the first operations left out have none"
+    return f"{1 - sum(filter(None, shares)):.2%} of the model's floating-point operations"
+
+
+def _share(share: float | None) -> str:
+    return "an unknown share" if share is None else f"{share:.2%}"
 
 
 def _nothing(refused: Sequence[RefusedCall]) -> str:

@@ -142,8 +142,11 @@ def pool(a: Arguments, kind: str) -> Made:
     stride = _many(a.get("strides") or a.get("stride", default=ones) or window, len(window))
     dilation = _many(a.get("dilations", "dilation", default=1), len(window))
     before, after = _padding(a, window, stride, dilation)
-    if before != after or dilation != ones or a.get("ceil_mode") or a.get("divisor_override"):
+    if before != after or dilation != ones or a.get("divisor_override"):
         refuse()
+    rows = zip(a.dims[2:], before, window, stride, strict=True)
+    if a.get("ceil_mode") and any((n + 2 * p - w) % s for n, p, w, s in rows):
+        refuse()  # its last window would end beyond the padding
     if kind == "avgpool" and a.get("count_include_pad"):
         kind = "avgpool_padded"
     return kind, (a.x,), {"window": window, "pad": before, "stride": stride}
@@ -179,6 +182,16 @@ def norm(a: Arguments, kind: str, operands: int) -> Made:
     eps = a.get("epsilon", "eps", default=1e-5)
     given = (a.x, a.get(1, "weight"), a.get(2, "bias"))[:operands]
     return kind, given, {"eps": a.unit(a.x) if eps is None else float(eps), "last": last}
+
+
+def group_norm(a: Arguments) -> Made:
+    """ONNX scales each channel since version 21, before that each group."""
+    groups = a.get("num_groups")
+    if a.opset < 21 or len(a.dims) < 3:
+        refuse()
+    eps = a.get("epsilon", "eps", default=1e-5)
+    operands = (a.x, a.get(1, "weight"), a.get(2, "bias"))
+    return "group_norm", operands, {"groups": int(groups), "eps": float(eps)}
 
 
 def reduce(a: Arguments, kind: str) -> Made:
@@ -269,6 +282,8 @@ def power(a: Arguments) -> Made:
     exponent = a.number(1, "exponent")
     if exponent == 2.0:
         return "mul", (a.x, a.x), {}
+    if exponent in range(3, 9):
+        return "power", (a.x,), {"exponent": int(exponent or 0)}
     kind = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}.get(exponent or 0.0)
     return (kind, (a.x,), {}) if kind else refuse()
 
@@ -294,7 +309,7 @@ def identity(a: Arguments) -> Made:
 def expand(a: Arguments) -> Made:
     sizes = zip(a.dims, a.get("size"), strict=False)
     same = len(a.get("size")) == len(a.dims) and all(size in (-1, n) for n, size in sizes)
-    return ("identity", (a.x,), {}) if same else refuse()
+    return ("identity" if same else "expand"), (a.x,), {}
 
 
 def reshape(a: Arguments) -> Made:
@@ -337,33 +352,39 @@ def move(a: Arguments) -> Made:
 
 
 def part(a: Arguments) -> Made:
-    """A slice of some axes, with steps of 1."""
+    """A slice of some axes."""
     if "dim" in a.values:
         return narrow(a)
     starts, ends = a.numbers("starts", 1) or (), a.numbers("ends", 2) or ()
-    axes, steps = a.numbers("axes", 3) or range(len(starts)), a.numbers("steps", 4) or (1,)
-    if not len(axes) == len(starts) == len(ends) > 0 or {*steps} != {1}:
+    axes = a.numbers("axes", 3) or range(len(starts))
+    steps = a.numbers("steps", 4) or (1,) * len(starts)
+    if not len(axes) == len(starts) == len(ends) == len(steps) > 0:
         refuse()
-    rows = zip(axes, starts, ends, strict=True)
+    rows = zip(axes, starts, ends, steps, strict=True)
     return "slice", (a.x,), {"parts": tuple(_span(a, a.axis(axis), *ends) for axis, *ends in rows)}
 
 
 def narrow(a: Arguments) -> Made:
     """ATen's slices of one axis, whose end or length may be given."""
     axis, start, end = a.axis(a.get("dim")), a.get("start") or 0, a.get("end")
-    if a.get("step", default=1) != 1 or ("length" in a.values and start < 0):
-        refuse()
     if "length" in a.values:
-        end = start + a.get("length")
-    span = _span(a, axis, start, int(a.dims[axis]) if end is None else end)
-    return "slice", (a.x,), {"parts": (span,)}
+        end = start + a.get("length") if start >= 0 else refuse()
+    last = int(a.dims[axis]) if end is None else end
+    return "slice", (a.x,), {"parts": (_span(a, axis, start, last, a.get("step", default=1)),)}
 
 
-def _span(a: Arguments, axis: int, first: int, last: int) -> tuple[int, int, int]:
-    """Axis, start and length."""
+def _span(
+    a: Arguments, axis: int, first: int, last: int, step: int = 1
+) -> tuple[int, int, int, int]:
+    """Axis, start, number of elements, step."""
     size = int(a.dims[axis])
     start, end = (max(0, min(size, at + size if at < 0 else at)) for at in (first, last))
-    return axis, start, end - start if end > start else refuse()
+    return (axis, start, -(-(end - start) // step), step) if end > start and step > 0 else refuse()
+
+
+def pad(a: Arguments) -> Made:
+    """Only none at all."""
+    return refuse() if any(a.get("pad", default=(1,))) else ("identity", (a.x,), {})
 
 
 def select(a: Arguments) -> Made:
@@ -421,6 +442,7 @@ ROWS = (
     Row(batchnorm, "BatchNormalization", "batch_norm _native_batch_norm_legit_no_training"),
     Row(partial(norm, kind="layernorm", operands=3), "LayerNormalization", "layer_norm"),
     Row(partial(norm, kind="rmsnorm", operands=2), "RMSNormalization", "rms_norm"),
+    Row(group_norm, "GroupNormalization", "group_norm"),
     Row(softmax, "Softmax", "softmax.int _softmax"),
     *(Row(partial(reduce, kind=kind), *names) for kind, names in _REDUCTIONS.items()),
     Row(gemm, "Gemm", "addmm"),
@@ -459,6 +481,7 @@ ROWS = (
     Row(partial(transpose_last, of_matrices=False), "", "mT"),
     Row(move, "", "movedim.int"),
     Row(part, "Slice", "slice.Tensor narrow"),
+    Row(pad, "", "pad constant_pad_nd"),
     Row(select, "Gather", "select.int"),
     Row(partial(split, kind="split"), "Split", "split.Tensor split_with_sizes chunk"),
     Row(partial(split, kind="unbind"), "", "unbind.int"),

@@ -29,7 +29,9 @@ from bench_run.models.model import (
     placed,
     reshaped,
     sliced,
+    spread,
 )
+from bench_run.models.patterns import join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,9 +46,13 @@ PRODUCTS = ("matmul", "gemm", "linear", "addmm", "bmm")
 RECURRENT = ("lstm", "gru", "rnn")
 
 
-def work_of(call: ModelCall, dims: Mapping[str, Dims]) -> int:
-    """Operations: of a convolution or a matrix product by what it reads, in any type and of any
-    vendor, else one for each element of the result."""
+def work_of(call: ModelCall, dims: Mapping[str, Dims]) -> int | None:
+    """Floating-point operations: as the model's library counts them, otherwise of a convolution or
+    a matrix product by what it reads, otherwise one for each element of the result. None for a
+    loop, a branch or an operation of another library, which may do anything."""
+    counted = call.attributes.get("flops", 0)
+    if counted != 0:
+        return None if counted is None else int(counted)
     elements = sum(math.prod(dims[name]) for name in call.outputs if name in dims)
     known = [dims[name] for name in call.inputs if isinstance(name, str) and name in dims]
     operation = call.operation.lower()
@@ -99,9 +105,8 @@ class RefusedCall:
     """A call that no graph expresses."""
 
     call: ModelCall
-    work: int
-    """Floating-point operations: of a convolution or a matrix product by its operands, else one
-    for each element of the result."""
+    work: int | None
+    """Floating-point operations; None if they are not known."""
     reason: str
 
 
@@ -153,10 +158,15 @@ class ModelLowering:
 
     def _add_input(self, name: str) -> None:
         dims = self.model.dims[name]
-        strides = contiguous(dims)
-        if 3 <= len(dims) <= 5 and self.layout == "nhwc" and len(dims) != 3:
-            strides = strides_of(dims, LAYOUTS["nhwc"][len(dims) - 2])
+        nhwc = self.layout == "nhwc" and 4 <= len(dims) <= 5
+        strides = strides_of(dims, LAYOUTS["nhwc"][len(dims) - 2]) if nhwc else contiguous(dims)
         self.views[name] = self.inputs[name] = placed(name, None, dims, strides)
+
+    def add_input(self, name: str, dims: Dims, data_type: str) -> LinkedView:
+        """An input of the pipeline that the model does not have."""
+        self.model.types[name] = data_type
+        self.inputs[name] = placed(name, None, dims, contiguous(dims))
+        return self.inputs[name]
 
     def view(self, name: str | float | None) -> LinkedView:
         if isinstance(name, (int, float)):
@@ -249,7 +259,9 @@ class ModelLowering:
 
     def plain(self, call: ModelCall, view: LinkedView) -> LinkedView:
         """The view with a stride for each axis; a row-major copy where it has none."""
-        if view.array is not None or view.strides is not None:
+        if view.array is not None:
+            return view
+        if view.strides is not None:
             return view
         atoms = tuple(part for axis in view.axes for part in axis)
         apart = replace(view, axes=tuple((part,) for part in atoms))
@@ -275,11 +287,17 @@ class ModelLowering:
         return again
 
     def slice(
-        self, call: ModelCall, view: LinkedView, axis: int, start: int, length: int
+        self,
+        call: ModelCall,
+        view: LinkedView,
+        axis: int,
+        start: int,
+        length: int,
+        step: int = 1,
     ) -> LinkedView:
-        found = sliced(view, axis, start, length)
+        found = sliced(view, axis, start, length, step)
         if found is None:
-            found = sliced(self.plain(call, view), axis, start, length)
+            found = sliced(self.plain(call, view), axis, start, length, step)
         assert found is not None, "a plain view has every slice"
         return found
 
@@ -348,10 +366,16 @@ def permute(to: ModelLowering, call: ModelCall) -> None:
     to.views[call.outputs[0]] = permuted(to.view(call.inputs[0]), call.attributes["order"])
 
 
+def expand(to: ModelLowering, call: ModelCall) -> None:
+    """Repeated along axes of length 1 and along new ones; nothing is copied."""
+    name = call.outputs[0]
+    to.views[name] = spread(to.view(call.inputs[0]), to.model.dims[name])
+
+
 def slice_axis(to: ModelLowering, call: ModelCall) -> None:
     part = to.view(call.inputs[0])
-    for axis, start, length in call.attributes["parts"]:
-        part = to.slice(call, part, axis, start, length)
+    for axis, *span in call.attributes["parts"]:
+        part = to.slice(call, part, axis, *span)
     to.views[call.outputs[0]] = part
 
 
@@ -375,6 +399,7 @@ VIEWS: dict[str, Row] = {
     "identity": identity,
     "reshape": reshape,
     "permute": permute,
+    "expand": expand,
     "slice": slice_axis,
     "select": select,
     "split": split,
@@ -390,8 +415,10 @@ TAKES_ACTIVATION = ("conv", "linear", "matmul", "add")
 
 
 def fuse(model: Model) -> Model:
-    """Batch norms folded into the convolutions before them, activations joined to what they
-    follow, wherever nobody else reads the value between. A joined call knows its parts."""
+    """The model with norms and activations that are spelled out as one call, batch norms folded
+    into the convolutions before them, and activations joined to the calls that they follow, if no
+    other call reads the value between. A joined call knows its parts."""
+    model = join(model)
     calls, weights = list(model.calls), dict(model.weights)
     read = [name for call in model.calls for name in call.inputs if isinstance(name, str)]
     users = Counter([*read, *model.outputs])

@@ -46,13 +46,13 @@ class Model:
     name: str
     data_type: str
     calls: tuple[ModelCall, ...]
-    dims: Mapping[str, Dims]
+    dims: dict[str, Dims]
     """Of every value."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     weights: Mapping[str, Array]
     """Values that are known: parameters, statistics, constants."""
-    types: Mapping[str, str] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
     """Of values, as graphs spell them, and of others (``int64``, ``bool``) in the format's own
     word; those that are not here have `data_type`."""
 
@@ -129,6 +129,17 @@ class LinkedView:
     def is_weight(self) -> bool:
         return self.array is not None
 
+    @property
+    def is_spread(self) -> bool:
+        """True if elements are read repeatedly along an axis."""
+        return any(d > 1 and s == 0 for axis in self.axes for d, s in axis)
+
+    @property
+    def once(self) -> LinkedView:
+        """The view without repetitions; axes that only repeat have length 1."""
+        axes = tuple(tuple(part for part in axis if part[1]) or ((1, 1),) for axis in self.axes)
+        return replace(self, axes=axes) if self.is_spread else self
+
 
 def placed(
     tensor: str, layer: str | None, dims: Dims, strides: Dims, offset: int = 0
@@ -146,17 +157,32 @@ def permuted(view: LinkedView, order: Dims) -> LinkedView:
     return replace(view, axes=tuple(view.axes[axis] for axis in order), array=array)
 
 
-def sliced(view: LinkedView, axis: int, start: int, length: int) -> LinkedView | None:
+def spread(view: LinkedView, dims: Dims) -> LinkedView:
+    """The view repeated along axes of length 1, and along new ones before the first."""
+    if view.array is not None:
+        return known(view.tensor, np.broadcast_to(view.array, dims))
+    new = len(dims) - len(view.axes)
+    old = ((((1, 0),),) * new) + view.axes
+    axes = tuple(
+        axis if length == math.prod(d for d, _ in axis) else ((length, 0),)
+        for axis, length in zip(old, dims, strict=True)
+    )
+    return replace(view, axes=axes)
+
+
+def sliced(
+    view: LinkedView, axis: int, start: int, length: int, step: int = 1
+) -> LinkedView | None:
     """None where the axis is several of memory, and not one element of it is taken."""
     if view.array is not None:
-        place = (slice(None),) * axis + (slice(start, start + length),)
+        place = (slice(None),) * axis + (slice(start, start + length * step, step),)
         return known(view.tensor, view.array[place])
     inner = _merged(view.axes[axis])
     offset = 0
     part: Axis = ((1, 1),)
     if len(inner) <= 1:
         stride = inner[0][1] if inner else 1
-        part, offset = ((length, stride),), start * stride
+        part, offset = ((length, stride * step),), start * stride
     elif length != 1:
         return None
     else:

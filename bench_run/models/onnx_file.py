@@ -50,6 +50,8 @@ FOLDS: dict[str, Callable[..., Any]] = {
 
 TYPES = {"float": "float", "float16": "half", "double": "double", "bfloat16": "bfloat16"}
 """ONNX's names of data types to those of graphs."""
+CONTROL = ("Loop", "If", "Scan")
+"""Operations with graphs of their own, whose work depends on values."""
 DOMAINS = ("", "ai.onnx")
 """Domains of ONNX's own operations; others may have the same names."""
 INSTALL = 'reading ONNX needs the package onnx: pip install "dnn-bench[onnx]"'
@@ -184,9 +186,12 @@ class _OnnxReader:
         name = (node.name or f"{node.op_type}_{number}").strip("/").replace("/", ".")
         found = self._made(node, inputs, outputs, attributes)
         if isinstance(found, str):
-            return ModelCall("unknown", name, inputs, outputs, {"reason": found}, node.op_type)
-        kind, operands, words = found
-        return ModelCall(kind, name, operands, outputs, words, node.op_type)
+            words: dict[str, Any] = {"reason": found}
+            if node.op_type in CONTROL or node.domain not in DOMAINS:
+                words["flops"] = None
+            return ModelCall("unknown", name, inputs, outputs, words, node.op_type)
+        kind, operands, given = found
+        return ModelCall(kind, name, operands, outputs, given, node.op_type)
 
     def _made(
         self,

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench_run.graph.check import check
+from bench_run.graph.make import make_graphs
 from bench_run.graph.make.build import Builder
-from bench_run.models.lower import TAPS, VIEWS, UnsupportedCallError, joined
-from bench_run.models.model import LinkedView, contiguous, known, permuted, placed, reshaped
+from bench_run.models.lower import TAPS, TYPES, VIEWS, UnsupportedCallError, joined
+from bench_run.models.model import (
+    LinkedView,
+    contiguous,
+    known,
+    permuted,
+    placed,
+    reshaped,
+    spread,
+)
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.models.lower import ModelLowering, Row
-    from bench_run.models.model import Axis, Dims, ModelCall
+    from bench_run.models.model import Array, Axis, Dims, ModelCall
 
 
 # Softmax over the last axis, which hipDNN has no node for: exp(x − max)/Σ exp(x − max).
@@ -137,16 +147,31 @@ def cast(to: ModelLowering, call: ModelCall) -> None:
 
 def binary(to: ModelLowering, call: ModelCall) -> None:
     a, b = (_at_least_one(to.view(name)) for name in call.inputs)
+    b = b.once
     wanted = to.model.dims[call.outputs[0]] or (1,)
     if (a.dims != wanted or a.is_weight) and call.kind in COMMUTES and b.dims == wanted:
         a, b = b, a
-    if a.dims != wanted:
-        raise UnsupportedCallError("its first operand is broadcast")
+    a = spread(a, wanted)
     second = "" if b.dims == a.dims else f" rhs_dims={joined(b.dims)}"
     spec = f"{call.kind}{_act(call)}: dims={joined(a.dims)}{second}"
     gradients = _act_gradient(to, call)
     y = to.emit(call, spec, {"x": a, "b": b}, like=a, gradients=gradients)
     to.views[call.outputs[0]] = y
+
+
+def power(to: ModelLowering, call: ModelCall) -> None:
+    """A whole power as products, by squaring."""
+    (x,), y = call.inputs, call.outputs[0]
+    bits = f"{call.attributes['exponent']:b}"[1:]
+    steps = [each for bit in bits for each in ("square", *(["times"] if bit == "1" else []))]
+    found = x
+    for number, step in enumerate(steps):
+        name = y if number == len(steps) - 1 else f"{y}.{number}"
+        to.model.dims.setdefault(name, to.model.dims[y])
+        to.model.types.setdefault(name, to.model.types.get(y, to.model.data_type))
+        read = (found, found if step == "square" else x)
+        binary(to, replace(call, kind="mul", inputs=read, outputs=(name,), attributes={}))
+        found = name
 
 
 def _at_least_one(view: LinkedView) -> LinkedView:
@@ -285,38 +310,117 @@ def layernorm(to: ModelLowering, call: ModelCall) -> None:
     to.views[call.outputs[0]] = y
 
 
+def group_norm(to: ModelLowering, call: ModelCall) -> None:
+    """A layer norm of each group without scale and bias, which differ by channel and follow."""
+    x, a = to.view(call.inputs[0]), call.attributes
+    n, c, *lengths = x.dims
+    groups = (n * a["groups"], c // a["groups"] * math.prod(lengths))
+    operands = {"x": to.reshape(call, x, groups)}
+    operands |= {"scale": known("", np.ones(groups[1:])), "bias": known("", np.zeros(groups[1:]))}
+    spec = f"layernorm: dims={joined(groups)} last=1 eps={a['eps']!r}"
+    y = to.emit(call, spec, operands, gradients=(f"layernorm_bwd: dims={joined(groups)} last=1",))
+    y = to.reshape(call, y, x.dims)
+    for kind, name in zip(("mul", "add"), call.inputs[1:], strict=True):
+        if name is not None:
+            affine = to.reshape(call, to.view(name), (1, c, *(1,) * len(lengths)))
+            text = f"{kind}: dims={joined(x.dims)} rhs_dims={joined(affine.dims)}"
+            y = to.emit(call, text, {"x": y, "b": affine}, like=y)
+    to.views[call.outputs[0]] = y
+
+
 def sdpa(to: ModelLowering, call: ModelCall) -> None:
     q, k, v, *masks = (to.view(name) for name in call.inputs)
     if len(q.dims) != 4:
         raise UnsupportedCallError(f"attention of {len(q.dims)} axes")
+    k, v = (_heads_once(each) for each in (k, v))
     b, h, s, d = q.dims
     shape = f"b={b} h={h} hk={k.dims[1]} s={s} skv={k.dims[2]} d={d} dv={v.dims[3]}"
-    causal = " mask=causal" if call.attributes["causal"] else ""
     scale = call.attributes["scale"]
     factor = d**-0.5 if scale is None else scale
-    bias = " bias=1" if masks else ""
-    rest = f"{shape}{causal} scale={factor!r}{bias} layout=bshd"
-    gradients = (f"sdpa_bwd: {rest}",)
+    added = _added(to, call.inputs[3], (b, h, s, k.dims[2])) if masks else None
+    words = "mask=causal" if call.attributes["causal"] else ""
+    if added is not None and added.array is not None:
+        band = _band(added.array)
+        added, words = (added, words) if band is None else (None, band)
+    bias = "" if added is None else " bias=1"
+    rest = f"{shape} {words} scale={factor!r}{bias} layout=bshd"
+    (graph,) = make_graphs(f"sdpa: {rest} dtype={to.data_type(call)}")
     operands = {"q": q, "k": k, "v": v}
-    if masks:
-        operands["attn_mask"] = _mask(masks[0], (1, h, s, k.dims[2]))
-    to.views[call.outputs[0]] = to.emit(call, f"sdpa: {rest}", operands, gradients=gradients)
+    if added is not None:
+        operands["attn_mask"] = added
+        graph = _with_mask(graph, added.dims)
+    y = to.add(call, graph, operands, gradients=(f"sdpa_bwd: {rest}",))
+    to.views[call.outputs[0]] = y
 
 
-def _mask(mask: LinkedView, dims: Dims) -> LinkedView:
-    """What is added to the scores: one number for each of a batch, of which masks that are known
-    may be copies; those of truth values hide what they have no one for."""
-    if mask.array is not None and mask.array.ndim <= len(dims):
+def _heads_once(view: LinkedView) -> LinkedView:
+    """Keys or values whose heads are repeated for groups of queries, without the repetition."""
+    heads = view.axes[1]
+    if len(heads) == 2 and heads[1][1] == 0 and view.array is None:
+        return replace(view, axes=(view.axes[0], heads[:1], *view.axes[2:]))
+    return view
+
+
+def _added(to: ModelLowering, name: str | float | None, dims: Dims) -> LinkedView:
+    """The numbers that are added to the scores; a length is 1 if they are the same along an axis.
+    Truth values hide what they are false for; unknown ones become an input of the pipeline."""
+    mask = to.view(name)
+    if mask.array is not None:
         added = mask.array
         if added.dtype == bool:
-            added = np.where(added, 0.0, -np.inf)
-        if np.broadcast_shapes(added.shape, dims) == dims:
-            return known(mask.tensor, np.broadcast_to(added, dims))
-    whole = (1,) * (len(dims) - len(mask.dims)) + mask.dims == dims
-    found = reshaped(mask, dims) if whole else None
-    if found is None:
+            added = np.where(_folded(added), 0.0, -np.inf)
+        added = _folded(added)
+        found = known(mask.tensor, added.reshape((1,) * (4 - added.ndim) + added.shape))
+    else:
+        assert isinstance(name, str)
+        once = mask.once
+        if to.model.types.get(name) not in (None, *TYPES):
+            once = to.add_input(f"{name}.added", once.dims, to.model.data_type)
+        found = spread(once, (1,) * (4 - len(once.dims)) + once.dims)
+    if np.broadcast_shapes(found.dims, dims) != dims:
         raise UnsupportedCallError(f"a mask of {joined(mask.dims)}, expected {joined(dims)}")
+    if found.array is not None and found.dims[2:] != dims[2:]:
+        wanted = (*found.dims[:2], *dims[2:])
+        found = known(found.tensor, np.broadcast_to(found.array, wanted))
     return found
+
+
+def _folded(array: Array) -> Array:
+    """The array with length 1 for axes that it is the same along."""
+    for axis, length in enumerate(array.shape):
+        first = array.take([0], axis)
+        if length > 1 and (array.strides[axis] == 0 or np.all(first == array)):
+            array = first
+    return array
+
+
+def _band(added: Array) -> str | None:
+    """The words of a spec for a mask that shows each query a range of keys."""
+    least = np.finfo(added.dtype).min
+    visible = added == 0
+    if added.shape[:2] != (1, 1) or not np.all(visible | (added <= least)):
+        return None
+    if np.all(visible):
+        return ""
+    visible = visible[0, 0]
+    queries, keys = visible.shape
+    i, j = np.ogrid[:queries, :keys]
+    for word, offset in (("causal", 0), ("causal_bottom_right", keys - queries)):
+        first = int(visible[-1].argmax())
+        window = queries - 1 + offset - first
+        if np.array_equal(visible, (j <= i + offset) & (j >= i + offset - window)):
+            return f"mask={word}" + (f" window={window}" if first else "")
+    return None
+
+
+def _with_mask(graph: Graph, dims: Dims) -> Graph:
+    """The graph of an attention whose mask has these lengths."""
+    tensors = tuple(
+        replace(each, dims=dims, strides=contiguous(dims)) if each.name == "attn_mask" else each
+        for each in graph.tensors
+    )
+    same = tensors == graph.tensors
+    return graph if same else replace(graph, tensors=tensors, name=f"{graph.name}_{joined(dims)}")
 
 
 def softmax_rows(to: ModelLowering, call: ModelCall) -> None:
@@ -384,7 +488,9 @@ LOWERINGS: dict[str, Row] = {
     **{f"reduce_{mode}": _reduce for mode in ("add", "max", "min", "mul", "norm1", "norm2")},
     "rmsnorm": rmsnorm,
     "layernorm": layernorm,
+    "group_norm": group_norm,
     "sdpa": sdpa,
     "softmax": softmax_rows,
+    "power": power,
 }
 """Kind of a call to what makes layers of it."""

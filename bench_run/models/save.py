@@ -207,19 +207,18 @@ def _file_name(each: Lowered, tensor: str) -> str:
 
 
 def _left_out(lowering: ModelLowering) -> tuple[LeftOut, ...]:
-    """By operation and reason."""
-    done = sum(flops(each.graph) or 0 for each in lowering.layers)
-    counts: Counter[tuple[str, str]] = Counter()
-    elements: Counter[tuple[str, str]] = Counter()
+    """Return a row for each operation and reason: unknown shares first, then the largest."""
+    groups: dict[tuple[str, str], list[int | None]] = {}
     for each in lowering.refused:
         key = each.call.operation or each.call.kind, each.reason
-        counts[key] += 1
-        elements[key] += each.work
-    total = max(1, done + sum(elements.values()))
-    return tuple(
-        LeftOut(operation, count, elements[operation, reason] / total, reason)
-        for (operation, reason), count in counts.items()
+        groups.setdefault(key, []).append(each.work)
+    done = sum(flops(each.graph) or 0 for each in lowering.layers)
+    total = max(1, done + sum(each.work or 0 for each in lowering.refused))
+    rows = (
+        LeftOut(operation, len(work), None if None in work else sum(map(int, work)) / total, reason)  # type: ignore[arg-type]
+        for (operation, reason), work in groups.items()
     )
+    return tuple(sorted(rows, key=lambda row: -2.0 if row.share is None else -row.share))
 
 
 def _gradients(lowering: ModelLowering) -> Mapping[str, tuple[Graph, int]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 import sys
 import warnings
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,10 @@ STEPS = {
 }
 """Type to the distance between 1 and the next number."""
 NORM = "_native_batch_norm_legit_no_training"
+FILLED = ("new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like")
+"""Operations that read no values of their operand."""
+MOST_FOLDED_BYTES = 2**28
+"""Largest result that is computed when a model is read."""
 TYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64"}
 """Types of graphs in PyTorch's spelling; others have the same names in both."""
 
@@ -81,7 +87,7 @@ def _make_model(where: str) -> tuple[Any, str]:
 
 
 def model_of(exported: Any, name: str, data_type: str) -> Model:
-    """A model from an `ExportedProgram`."""
+    """Return the model of an `ExportedProgram`; what depends on no input is computed here."""
     exported = _without_writes(exported)
     signature = exported.graph_signature
     tensors = {**exported.state_dict, **exported.constants}
@@ -90,31 +96,18 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
         **signature.inputs_to_buffers,
         **signature.inputs_to_lifted_tensor_constants,
     }
-    arrays: dict[object, Array] = {}
-    weights = {node: _held_once(tensors[target], arrays) for node, target in targets.items()}
-    nodes = [node for node in exported.graph.nodes if _is_operation(node)]
-    names = {f"torch.{own}": ours for ours, own in TYPES.items()}
-    dims: dict[str, tuple[int, ...]] = {}
-    types: dict[str, str] = {}  # as graphs spell them, others in PyTorch's own word
+    reader = _ExportReader({node: tensors[target] for node, target in targets.items()})
     for node in exported.graph.nodes:
-        value = node.meta.get("val")
-        several = isinstance(value, (list, tuple))
-        parts = {f"{node.name}.{i}": part for i, part in enumerate(value)} if several else {}
-        for part_name, part in (parts or {node.name: value}).items():
-            if hasattr(part, "shape"):
-                dims[part_name] = _fixed(node, part)
-                kind = str(part.dtype)
-                types[part_name] = names.get(kind, kind.removeprefix("torch."))
-    outputs = tuple(map(str, signature.user_outputs))  # writes into buffers are no results
+        reader.add(node)
     return Model(
         name=name,
         data_type=data_type,
-        calls=tuple(_call(node) for node in nodes),
-        dims=dims,
-        types=types,
+        calls=tuple(reader.calls),
+        dims=reader.dims,
+        types=reader.types,
         inputs=tuple(map(str, signature.user_inputs)),
-        outputs=outputs,
-        weights=weights,
+        outputs=tuple(map(str, signature.user_outputs)),  # writes into buffers are no results
+        weights=reader.weights,
     )
 
 
@@ -169,25 +162,204 @@ def _fixed(node: Any, value: Any) -> tuple[int, ...]:
     return tuple(value.shape)
 
 
-def _call(node: Any) -> ModelCall:
-    target = str(node.target)
-    name = _readable(node)
-    if "getitem" in target and not target.startswith("aten"):
-        whole, index = node.args
-        return ModelCall("identity", name, (f"{whole.name}.{index}",), (node.name,), {}, "getitem")
-    outputs, own = _outputs(node), target.removesuffix(".default").removeprefix("aten.")
-    found = made(ATEN, own, _arguments(node)) if own in ATEN else None
-    if found is None or not all(map(_is_operand, found[1])):
-        operands = tuple(a.name for a in node.all_input_nodes)
-        why = "no operation of hipDNN does this"
-        unknown = {"reason": f"{why} with its arguments" if own in ATEN else why}
-        return ModelCall("unknown", name, operands, outputs, unknown, target)
-    kind, operands, attributes = found
-    known = tuple(
-        value if value is None or isinstance(value, (int, float)) else str(value.name)
-        for value in operands
+@dataclass
+class _ExportReader:
+    """The nodes of a graph, one after the other."""
+
+    known: dict[str, Any]
+    """Node to its value, if that is the same for all inputs."""
+    calls: list[ModelCall] = field(default_factory=list)
+    dims: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    """Data types as graphs spell them; others in PyTorch's own word."""
+    weights: dict[str, Array] = field(default_factory=dict)
+    arrays: dict[object, Array] = field(default_factory=dict)
+
+    def add(self, node: Any) -> None:
+        self._describe(node, node.name)
+        if node.op == "call_function" and self._fold(node):
+            pass
+        elif _is_operation(node):
+            self.calls.append(self._call(node))
+        self._hold(node.name, self.known.get(node.name))
+
+    def _describe(self, node: Any, name: str) -> None:
+        """Dims and type of the node's value, or of each of its values."""
+        names = {f"torch.{own}": ours for ours, own in TYPES.items()}
+        for part_name, part in _parts(name, node.meta.get("val")):
+            if hasattr(part, "shape"):
+                self.dims[part_name] = _fixed(node, part)
+                kind = str(part.dtype)
+                self.types[part_name] = names.get(kind, kind.removeprefix("torch."))
+
+    def _hold(self, name: str, value: Any) -> None:
+        for part_name, part in _parts(name, value):
+            if hasattr(part, "data_ptr"):
+                self.weights[part_name] = _held_once(part, self.arrays)
+
+    def _fold(self, node: Any) -> bool:
+        """True if the node reads only known values and is computed now."""
+        import torch
+
+        name = str(node.target).removesuffix(".default").removeprefix("aten.")
+        known = all(each.name in self.known for each in node.all_input_nodes)
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded in tags or not _is_small(node):
+            return False
+        if not known and name not in FILLED:
+            return False
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._value)
+        try:
+            with torch.no_grad():
+                self.known[node.name] = node.target(*args, **kwargs)
+        except (RuntimeError, TypeError, NotImplementedError):  # of a device that is not here, say
+            return False
+        return True
+
+    def _value(self, node: Any) -> Any:
+        """The node's value; one of its shape and type if it is not known."""
+        import torch
+
+        if node.name in self.known:
+            return self.known[node.name]
+        example = node.meta["val"]
+        return torch.empty(example.shape, dtype=example.dtype)
+
+    def _call(self, node: Any, prefix: str = "") -> ModelCall:
+        """The call, or one of unknown kind with the calls that PyTorch makes of it as parts."""
+        target, name = str(node.target), _readable(node)
+        outputs = tuple(prefix + each for each in _outputs(node))
+        if "getitem" in target and not target.startswith("aten"):
+            whole, index = node.args
+            part = f"{prefix}{whole.name}.{index}"
+            return ModelCall("identity", name, (part,), outputs, {}, "getitem")
+        own = target.removesuffix(".default").removeprefix("aten.")
+        found = made(ATEN, own, self._arguments(node, prefix)) if own in ATEN else None
+        if found is None or not all(map(_is_operand, found[1])):
+            operands = tuple(prefix + a.name for a in node.all_input_nodes)
+            parts = () if prefix else self._taken_apart(node, name)
+            why = "no operation of hipDNN does this"
+            why = f"{why} with its arguments" if own in ATEN else why
+            unknown = {"reason": why, "flops": _flops(node)}
+            return ModelCall("unknown", name, operands, outputs, unknown, target, parts)
+        kind, operands, attributes = found
+        read = tuple(
+            value if value is None or isinstance(value, (int, float)) else prefix + str(value.name)
+            for value in operands
+        )
+        return ModelCall(kind, name, read, outputs, attributes, target)
+
+    def _taken_apart(self, node: Any, name: str) -> tuple[ModelCall, ...]:
+        """The calls that PyTorch makes of one, if graphs may express all of them."""
+        traced = _traced(node)
+        if traced is None:
+            return ()
+        prefix = f"{node.name}."
+        reads = dict(zip(traced.find_nodes(op="placeholder"), node.all_input_nodes, strict=True))
+        inner = [each for each in traced.nodes if each.op == "call_function"]
+        calls = []
+        for each in (*reads, *inner):
+            self._describe(each, prefix + each.name)
+            if each in reads:
+                source = (reads[each].name,)
+                calls.append(ModelCall("identity", name, source, (prefix + each.name,)))
+            else:
+                calls.append(replace(self._call(each, prefix), name=name))
+        if any(call.kind == "unknown" for call in calls):
+            return ()
+        (result,) = traced.output_node().args
+        several = isinstance(result, (list, tuple))
+        outputs = dict(zip(_outputs(node), result if several else (result,), strict=True))
+        calls += [
+            ModelCall("identity", name, (prefix + each.name,), (own,))
+            for own, each in outputs.items()
+            if each is not None
+        ]
+        return tuple(calls)
+
+    def _arguments(self, node: Any, prefix: str) -> Arguments:
+        """All arguments by the names of the operation's schema."""
+        import torch
+
+        values = dict(node.kwargs)
+        if isinstance(node.target, torch._ops.OpOverload):
+            schema = node.target._schema
+            names = [argument.name for argument in schema.arguments]
+            values = {argument.name: argument.default_value for argument in schema.arguments}
+            values |= {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        return Arguments(
+            values,
+            shape=lambda operand: tuple(operand.meta["val"].shape),
+            known=lambda operand: self.weights.get(prefix + operand.name),
+            unit=lambda operand: STEPS[str(operand.meta["val"].dtype)],
+        )
+
+
+def _parts(name: str, value: Any) -> tuple[tuple[str, Any], ...]:
+    """Names of a node's values; several are numbered."""
+    if isinstance(value, (list, tuple)):
+        return tuple((f"{name}.{i}", part) for i, part in enumerate(value))
+    return ((name, value),)
+
+
+def _is_small(node: Any) -> bool:
+    values = [part for _, part in _parts("", node.meta.get("val")) if hasattr(part, "shape")]
+    sizes = [math.prod(_fixed(node, each)) * each.element_size() for each in values]
+    return bool(sizes) and sum(sizes) <= MOST_FOLDED_BYTES
+
+
+def _examples(node: Any) -> tuple[Any, Any]:
+    """The node's arguments as tensors without data."""
+    import torch
+
+    found: tuple[Any, Any] = torch.fx.node.map_arg(
+        (node.args, node.kwargs), lambda each: each.meta["val"]
     )
-    return ModelCall(kind, name, known, outputs, attributes, target)
+    return found
+
+
+def _traced(node: Any) -> Any:
+    """The graph that PyTorch makes of one operation; None if that is the operation itself."""
+    import torch
+    from torch._decomp import decomposition_table
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return None
+    table = {
+        key: rule
+        for key, rule in decomposition_table.items()
+        if str(key).removesuffix(".default").removeprefix("aten.") not in ATEN
+    }
+
+    def call(*tensors: Any) -> Any:
+        by_node = dict(zip(node.all_input_nodes, tensors, strict=True))
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), by_node.__getitem__)
+        return node.target(*args, **kwargs)
+
+    try:
+        tensors = [each.meta["val"] for each in node.all_input_nodes]
+        graph = make_fx(call, decomposition_table=table)(*tensors).graph
+    except Exception:  # foreign: whatever a rule of PyTorch raises
+        return None
+    graph.eliminate_dead_code()
+    targets = [each.target for each in graph.nodes if each.op != "placeholder"]
+    return None if node.target in targets or len(targets) < 2 else graph
+
+
+def _flops(node: Any) -> int | None:
+    """Floating-point operations of a call as PyTorch counts them; None if it cannot: of loops,
+    branches and operations of other libraries."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    try:
+        args, kwargs = _examples(node)
+        with FlopCounterMode(display=False) as counted:
+            node.target(*args, **kwargs)
+    except Exception:  # foreign: a loop or a branch of the model, or an operation without a rule
+        return None
+    total = int(counted.get_total_flops())
+    return total if total or str(node.target).startswith(("aten.", "<built-in")) else None
 
 
 def _readable(node: Any) -> str:
@@ -196,24 +368,6 @@ def _readable(node: Any) -> str:
     paths = [path for path, _ in stack.values() if path]
     path = paths[-1].removeprefix("L['self'].") if paths else ""
     return path or node.name
-
-
-def _arguments(node: Any) -> Arguments:
-    """All arguments by the names of the operation's schema."""
-    import torch
-
-    values = dict(node.kwargs)
-    if isinstance(node.target, torch._ops.OpOverload):
-        schema = node.target._schema
-        names = [argument.name for argument in schema.arguments]
-        values = {argument.name: argument.default_value for argument in schema.arguments}
-        values |= {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    return Arguments(
-        values,
-        shape=lambda operand: tuple(operand.meta["val"].shape),
-        known=lambda _operand: None,
-        unit=lambda operand: STEPS[str(operand.meta["val"].dtype)],
-    )
 
 
 def _is_operand(value: Any) -> bool:

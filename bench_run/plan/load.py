@@ -368,9 +368,10 @@ def chains_of(options: Options) -> list[LoadedGraph]:
 def read_chain(path: Path) -> LoadedGraph:
     """The chain of a pipeline's file, with a note on what it lacks of the model."""
     pipeline = read_suite(path)
-    missing = sum(row.share for row in pipeline.left_out)
+    shares = [row.share for row in pipeline.left_out]
+    missing = f"{sum(filter(None, shares)):.1%}" if None not in shares else "an unknown share"
     names = ", ".join(f"{row.count} × {row.operation}" for row in pipeline.left_out)
-    note = f"without {missing:.1%} of the model's work: {names}"
+    note = f"without {missing} of the model's work: {names}"
     return _loaded(pipeline, path, (note,) if pipeline.left_out else ())
 
 

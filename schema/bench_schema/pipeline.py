@@ -88,8 +88,8 @@ class LeftOut:
 
     operation: str
     count: int
-    share: float
-    """Of the model's work (floating-point operations), between 0 and 1."""
+    share: float | None
+    """Share of the model's floating-point operations, from 0 to 1; None if it is not known."""
     reason: str = ""
 
 
@@ -261,12 +261,14 @@ def _left_out(row: Mapping[str, Any], where: str) -> LeftOut:
     count, share = row.get("count"), row.get("share")
     if type(count) is not int or count < 1:
         raise PipelineError(where, f"count={count!r}: expected a whole number from 1")
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+    number = isinstance(share, (int, float)) and not isinstance(share, bool)
+    if share is not None and not (number and 0 <= share <= 1):
         raise PipelineError(where, f"share={share!r}: expected a number from 0 to 1")
     operation = _text(row, "operation", where)
     if not operation:
         raise PipelineError(where, "expected an operation")
-    return LeftOut(operation, count, float(share), _text(row, "reason", where) or "")
+    known = None if share is None else float(share)
+    return LeftOut(operation, count, known, _text(row, "reason", where) or "")
 
 
 def _check(pipeline: Pipeline, where: str) -> None:
@@ -350,7 +352,8 @@ def pipeline_text(pipeline: Pipeline, folder: Path) -> str:
         lines += ["", "[[graph]]", *_write_layer(layer, folder)]
     for row in pipeline.left_out:
         lines += ["", "[[left_out]]", f"operation = {_quoted(row.operation)}"]
-        lines += [f"count = {row.count}", f"share = {row.share!r}"]
+        lines += [f"count = {row.count}"]
+        lines += [f"share = {row.share!r}"] if row.share is not None else []
         lines += [f"reason = {_quoted(row.reason)}"] if row.reason else []
     return "\n".join(lines) + "\n"
 

@@ -26,6 +26,26 @@ def first(x, module):
     return module(x)
 
 
+def scaled_norm(module):
+    """With values that make its scale and bias count."""
+    torch.manual_seed(1)
+    nn.init.normal_(module.weight)
+    nn.init.normal_(module.bias)
+    return module
+
+
+def rms_norm(x):
+    wide = F.relu(x).double()
+    normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return torch.arange(8).double() * normed.to(x.dtype)
+
+
+def repeated(x):
+    """Heads as transformers repeats them: (b, h, s, d) to (b, 2h, s, d)."""
+    b, h, s, d = x.shape
+    return x[:, :, None].expand(b, h, 2, s, d).reshape(b, 2 * h, s, d)
+
+
 EXPRESSED = {
     "transposed convolution": (first, (2, 3, 5, 5), nn.ConvTranspose2d(3, 4, 3, 2, 1, 1)),
     "grouped transposed convolution": (
@@ -75,29 +95,57 @@ EXPRESSED = {
     "axis moved": (lambda x: F.relu(x).movedim(0, -1) * 2, (2, 3, 4)),
     "axes swapped": (lambda x: F.relu(x).swapaxes(0, -1) * 2, (2, 3, 4)),
     "dropout in inference": (lambda x, drop: F.relu(drop(x * 2)), (2, 3, 4, 4), nn.Dropout2d()),
+    "whole powers": (lambda x: F.relu(x.pow(3) + x**5 + x**8), (3, 4)),
+    "axes added by expand": (lambda x: F.relu(x)[:, :3].expand(4, 3, 3) * 2, (3, 4)),
+    "a row repeated": (lambda x: F.relu(x[:1]).expand(3, 4) - x * 2, (3, 4)),
+    "every second element": (lambda x: (y := F.relu(x))[:, ::2] * y[:, 1::2], (3, 6)),
+    "einsum": (
+        lambda x: torch.einsum("bchw,bcij->bhwij", F.relu(x), x).reshape(2, -1),
+        (2, 3, 2, 4),
+    ),
+    "an activation of several steps": (lambda x: F.hardswish(F.hardsigmoid(x) * 4), (3, 4)),
+    "group norm": (first, (2, 6, 3, 3), scaled_norm(nn.GroupNorm(3, 6))),
+    "group norm without scale": (first, (2, 6, 4), nn.GroupNorm(2, 6, affine=False)),
+    "RMS norm spelled out": (rms_norm, (2, 3, 8)),
+    "gelu of tanh spelled out": (
+        lambda x: 0.5 * x * (1 + torch.tanh(0.7978845608028654 * (x + 0.044715 * x.pow(3)))),
+        (3, 4),
+    ),
+    "gelu of erf spelled out": (lambda x: x * 0.5 * (1.0 + torch.erf(x / 2**0.5)), (3, 4)),
+    "numbers that the model computes": (
+        lambda x: F.relu(x) + torch.arange(4).double() * (torch.arange(3)[:, None] >= 1),
+        (3, 4),
+    ),
+    "queries in groups": (
+        lambda x: F.scaled_dot_product_attention(
+            x * 2, F.relu(x[:, :2]), x[:, 2:], enable_gqa=True
+        ),
+        (2, 4, 3, 5),
+    ),
+    "heads repeated for groups of queries": (
+        lambda x: F.scaled_dot_product_attention(
+            x * 2, repeated(F.relu(x[:, :2])), repeated(x[:, 2:])
+        ),
+        (2, 4, 3, 5),
+    ),
+    "attention with a mask for each of a batch": (
+        lambda x: F.scaled_dot_product_attention(F.relu(x), x, x, F.relu(x[:, :1, :, :3])),
+        (3, 2, 3, 4),
+    ),
+    "attention with a mask for each key": (
+        lambda x: F.scaled_dot_product_attention(F.relu(x), x, x, F.relu(x[0, 0, :1, :3])),
+        (3, 2, 3, 4),
+    ),
     "bounds from one side": (lambda x: x.clamp(max=0.5) + x.clamp_min(-0.5), (3, 4)),
 }
 LISTED = {
-    "reversed scale": (lambda x: F.relu(x.pow(3)), "no operation of hipDNN does this with its "),
+    "broken power": (lambda x: F.relu(x.pow(1.5)), "no operation of hipDNN does this with its "),
     "cat": (lambda x: F.relu(torch.cat([x, x])), "no operation of hipDNN does this"),
     "integers": (lambda x: F.relu(x) + (x.long() * 2).double(), "its data are int64"),
     "dropout that drops": (lambda x: F.relu(F.dropout(x * 2, 0.5)), "no operation of hipDNN does"),
-    "axis added by expand": (
-        lambda x: F.relu(x[:, :3]).expand(3, 3, 3) * 2,
-        "no operation of hipDNN does this with",
-    ),
     "norm of one element": (lambda x: F.rms_norm(x[:, :1] * 2, (1,)), "an RMS norm of single"),
-    "pooling without a batch": (
-        lambda x: F.adaptive_avg_pool2d(F.relu(x)[None], 1),
-        "no operation of hipDNN does this",
-    ),
+    "sorting": (lambda x: F.relu(x).sort()[0], "no operation of hipDNN does this"),
     "vector as a weight": (lambda x: F.linear(F.relu(x), x[0]), "a vector as its weight"),
-    "mask for each of a batch": (
-        lambda x: F.scaled_dot_product_attention(
-            *(F.relu(x)[..., None, None],) * 3, x[..., None, None]
-        ),
-        "a mask of 3x4x1x1, expected 1x4x1x1",
-    ),
     "complex numbers": (
         lambda x: torch.view_as_real(torch.complex(F.relu(x), x) * 2j),
         "no operation of hipDNN",
@@ -169,6 +217,64 @@ def test_parts_of_an_input_that_nobody_reads_as_a_whole_are_inputs(tmp_path):
     _, made = imported(tmp_path, lambda x: x[:, :2] * x[:, 2:], (3, 4))
     assert ["inputs_0.0", "inputs_0.2"] == [each.name for each in made.pipeline.inputs]
     assert 1 == len(read_chain(made.path).graph.places)
+
+
+def layers_of(tmp_path, function, dims, *modules):
+    _, made = imported(tmp_path, function, dims, *modules)
+    return [layer.file.stem.split("_")[0] for layer in made.pipeline.layers]
+
+
+def masked(mask):
+    return lambda x: F.scaled_dot_product_attention(x * 2, x, x, mask)
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        (torch.ones(1, 1, 6, 6, dtype=torch.bool).tril().expand(2, 1, 6, 6), "causal"),
+        (torch.full((6, 6), -torch.inf).triu(1).double(), "causal"),
+        (torch.ones(6, 6, dtype=torch.bool).tril().triu(-2), "causal_window2"),
+        (torch.ones(6, 6, dtype=torch.bool), "bshd"),
+        (torch.full((6, 6), torch.finfo(torch.double).min, dtype=torch.double).triu(1), "causal"),
+    ],
+)
+def test_a_mask_that_shows_each_query_a_range_of_keys_is_no_tensor(mask, words, tmp_path):
+    _, made = imported(tmp_path, masked(mask), (2, 3, 6, 4))
+    assert made.pipeline.layers[-1].file.stem.count(f"_{words}_scale") == 1
+    assert [] == [name for name in made.pipeline.layers[-1].weights if name == "attn_mask"]
+
+
+def test_a_norm_and_a_gelu_that_are_spelled_out_are_one_layer_each(tmp_path):
+    assert ["relu", "rmsnorm"] == layers_of(tmp_path, rms_norm, (2, 3, 8))
+    bent, _ = EXPRESSED["gelu of tanh spelled out"]
+    assert ["gelu"] == layers_of(tmp_path, bent, (3, 4))
+
+
+def test_a_norm_whose_parts_are_read_elsewhere_stays_right(tmp_path):
+    def norm(x):
+        y = x * 2
+        square = y.pow(2)
+        return torch.arange(8).double() * (y * torch.rsqrt(square.mean(-1, keepdim=True) + 1)) + (
+            square
+        )
+
+    module, made = imported(tmp_path, norm, (2, 3, 8))
+    assert difference(made.path, module, (2, 3, 8)) < 1e-13
+
+
+def test_a_truth_mask_of_the_input_is_an_input_that_is_added(tmp_path):
+    module = Applies(lambda x, m: F.scaled_dot_product_attention(x * 2, x, x, m[:, None, None] > 0))
+    inputs = torch.zeros(2, 3, 6, 4).double(), torch.ones(2, 6, dtype=torch.int64)
+    made = save(model_of(torch.export.export(module, inputs), "net", "double"), tmp_path)
+    assert ["gt.added"] == [e.name for e in made.pipeline.inputs if "added" in e.name]
+
+
+def test_a_branch_is_an_unknown_share_of_the_work(tmp_path):
+    def branch(x):
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, (F.relu(x),))
+
+    _, made = imported(tmp_path, branch, (3, 4))
+    assert None in [row.share for row in made.pipeline.left_out]
 
 
 def test_a_recurrent_layer_counts_as_the_work_that_it_is(tmp_path):

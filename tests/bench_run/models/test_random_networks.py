@@ -157,12 +157,25 @@ def fill(lowering, chain, inputs, values):
         for name, view in layer.links.items():
             tensor = by_name.get(f"{layer.id}:{name}")
             if view.layer is None and tensor is not None:
-                flat = values[view.tensor].reshape(-1)
+                flat = added(values, view.tensor).reshape(-1)
                 inputs[tensor.uid][...] = flat[view.offset : view.offset + tensor.span]
+
+
+def added(values, name):
+    """A value, or the numbers that a truth mask stands for."""
+    if name in values:
+        return values[name]
+    mask = values[name.removesuffix(".added")]
+    return np.where(mask, 0.0, -np.inf)
 
 
 class Recorded(torch.fx.Interpreter):
     """Runs an exported graph and keeps what each of its nodes gives."""
+
+    def call_function(self, target, args, kwargs):
+        """Memory may lie otherwise than where the network was traced."""
+        view = target is torch.ops.aten.view.default
+        return super().call_function(torch.reshape if view else target, args, kwargs)
 
     def run_node(self, n):
         found = super().run_node(n)
@@ -178,7 +191,7 @@ class Recorded(torch.fx.Interpreter):
         return found
 
 
-def recorded(exported, x):
+def recorded(exported, inputs):
     from bench_run.models.torch_export import _without_writes
 
     whole = _without_writes(exported)
@@ -191,23 +204,28 @@ def recorded(exported, x):
     names = [node.name for node in whole.graph.nodes if node.op == "placeholder"]
     found = Recorded(whole.graph_module)
     found.values = {}
-    found.run(*(held[targets[name]] if name in targets else x for name in names))
+    given = iter(inputs)
+    found.run(*(held[targets[name]] if name in targets else next(given) for name in names))
     return found.values
 
 
 def errors(net, folder, fused):
     """By value, of all that the chain computes."""
-    exported = torch.export.export(net, (net.x,))
+    return values_apart(torch.export.export(net, (net.x,)), (net.x,), folder, fused)
+
+
+def values_apart(exported, inputs, folder, fused):
+    """Largest difference of each value from PyTorch's, by its name."""
     model = model_of(exported, "net", "double")
     lowering = ModelLowering(fuse(model) if fused else take_apart(model), LOWERINGS)
     lowering.run()
     if not lowering.layers:
         return {}
-    values = recorded(exported, net.x)
+    values = recorded(exported, inputs)
     chain = read_chain(save_model(lowering, folder, weights=True, backward=False).path).graph
-    inputs = make_chain_inputs(chain, 0, ())
-    fill(lowering, chain, inputs, values)
-    outputs, written = compute_expected(chain, inputs), {t.name: t for t in chain.outputs}
+    filled = make_chain_inputs(chain, 0, ())
+    fill(lowering, chain, filled, values)
+    outputs, written = compute_expected(chain, filled), {t.name: t for t in chain.outputs}
     found = {}
     for name, view in lowering.views.items():
         tensor = written.get(f"{view.layer}:{view.tensor}")
