@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from bench_run.models.model import Model
 
 USAGE = """Usage:
-  bench-run import MODEL -o DIR [--fuse=WHETHER] [--layout=L] [--direction=D]
-            [--weights]
+  bench-run import MODEL -o DIR [--input=SPEC]... [--fuse=WHETHER]
+            [--layout=L] [--direction=D] [--weights]
   bench-run import --torch=MAKER (--input=SPEC)... -o DIR [--fuse=WHETHER]
             [--layout=L] [--direction=D] [--weights]
 
@@ -26,10 +26,12 @@ pipeline that links them in order. What hipDNN cannot express is listed there.
   MODEL                 an ONNX file (needs the package onnx)
   --torch MAKER         FILE.py:FUNCTION, which returns a torch.nn.Module; read
                         with torch.export, in inference mode
-  --input SPEC          dims and type of an input, as in 32x3x224x224:half; give
-                        it again for more inputs; the model takes the type of
-                        the first float one, float when there is none. Token
-                        ids are int64 or int32, truth values bool
+  --input SPEC          of a PyTorch model: dims and type of an input, as in
+                        32x3x224x224:half; give it again for more inputs; the
+                        model takes the type of the first float one, float when
+                        there is none. Token ids are int64 or int32, truth
+                        values bool. Of an ONNX file: name and dims of an input
+                        that has open ones, as in x=1x3x224x224
   -o, --output DIR      folder for the pipeline and its graphs
   --fuse WHETHER        on: batch norms folded into convolutions, biases and
                         activations joined to what they follow; off: a graph for
@@ -119,11 +121,22 @@ def _nothing(refused: Sequence[RefusedCall]) -> str:
     return f"no operation can be expressed as a graph: {', '.join(list(rows)[:MOST_NAMED])}{more}"
 
 
+def _named_dims(text: str) -> tuple[str, tuple[int, ...]]:
+    """Name and dims of ``x=1x3x224x224``."""
+    from bench_run.errors import UsageError
+    from bench_run.models.model import parse_input
+
+    name, equals, dims = text.rpartition("=")
+    if not equals or not name or ":" in dims:
+        raise UsageError(f"--input {text!r}: expected NAME=DIMS, as in x=1x3x224x224")
+    return name, parse_input(dims)[0]
+
+
 def _read(arguments: Mapping[str, Any]) -> Model:
     if arguments["--torch"] is None:
         from bench_run.models.onnx_file import read_onnx
 
-        return read_onnx(arguments["MODEL"])
+        return read_onnx(arguments["MODEL"], dict(map(_named_dims, arguments["--input"])))
     from bench_run.models.model import parse_input
     from bench_run.models.torch_export import read_torch
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,41 +15,16 @@ from bench_run.models.calls import ONNX, Arguments, made
 from bench_run.models.model import Model, ModelCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from bench_run.models.calls import Made
     from bench_run.models.model import Array, Dims
 
 
-def quotient(a: Array, b: Array) -> Array | None:
-    whole = all(np.issubdtype(each.dtype, np.integer) for each in (a, b))
-    if whole and not np.all(b):
-        return None
-    return np.asarray(np.trunc(a / b).astype(a.dtype) if whole else a / b)
-
-
-def dequantized(quantized: Array, scale: Array, zero: Array | None = None) -> Array | None:
-    """Values by one scale for all; None for several scales."""
-    if scale.size != 1:
-        return None
-    shift = 0 if zero is None else zero.reshape(-1)[0].astype(np.int64)
-    return np.asarray((quantized.astype(np.int64) - shift) * scale.reshape(-1)[0])
-
-
-FOLDS: dict[str, Callable[..., Any]] = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "Div": quotient,
-    "Pow": np.power,
-    "Sqrt": np.sqrt,
-    "Neg": np.negative,
-    "Cast": lambda value: value,
-    "Identity": lambda value: value,
-    "DequantizeLinear": dequantized,
-}
-"""Operations on constants, as exporters leave them behind. A cast changes no value here."""
-
+DRAWN = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomUniform")
+"""Operations whose results differ from run to run; names of others begin with these."""
+MOST_FOLDED_BYTES = 2**28
+"""Largest result that is computed when a model is read."""
 TYPES = {"float": "float", "float16": "half", "double": "double", "bfloat16": "bfloat16"}
 """ONNX's names of data types to those of graphs."""
 CONTROL = ("Loop", "If", "Scan")
@@ -59,8 +36,11 @@ SMALL_BYTES = 4096
 """Size of shapes in files of their own, which shape inference reads."""
 
 
-def read_onnx(path: str) -> Model:
-    """Raises `UsageError` if the file is not a model, or its dims are not fixed."""
+def read_onnx(path: str, inputs: Mapping[str, Dims] | None = None) -> Model:
+    """Return the model of a file; `inputs` gives dims to inputs that have none or open ones.
+
+    Raises `UsageError` if the file is not a model, or its dims are not fixed.
+    """
     try:
         import onnx
         import onnx.inliner
@@ -80,17 +60,42 @@ def read_onnx(path: str) -> Model:
             if length.isdecimal() and int(length) <= SMALL_BYTES:
                 outside.load_external_data_for_tensor(tensor, folder)
                 tensor.data_location = onnx.TensorProto.DEFAULT
+        _fix(model.graph, inputs or {}, path)
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
         outside.load_external_data_for_model(model, folder)
         weights = {t.name: _array(onnx, t) for t in model.graph.initializer}
+    except UsageError:
+        raise
     except Exception as error:  # foreign: protobuf and onnx raise many kinds
         said = str(error).strip().splitlines() or [type(error).__name__]
         if Path(path).suffix == ".json":
             said = [f"it is JSON; a graph runs as it is: bench-run {path}"]
         raise UsageError(f"import: {path}: no ONNX model: {said[0]}") from error
     return _OnnxReader(onnx, model, weights).model(path)
+
+
+def _fix(graph: Any, inputs: Mapping[str, Dims], path: str) -> None:
+    """Write the dims of inputs into the graph, from which those of all values follow."""
+    by_name = {value.name: value.type.tensor_type for value in graph.input}
+    for name, dims in inputs.items():
+        if name not in by_name:
+            known = ", ".join(by_name)
+            raise UsageError(f"--input {name}: {path} has no such input; it has {known}")
+        shape = by_name[name].shape
+        given = [d.dim_value if d.HasField("dim_value") else None for d in shape.dim]
+        if given and (
+            len(given) != len(dims)
+            or any(a not in (None, b) for a, b in zip(given, dims, strict=True))
+        ):
+            said = "x".join("?" if d is None else str(d) for d in given)
+            raise UsageError(f"--input {name}={'x'.join(map(str, dims))}: {path} says {said}")
+        del shape.dim[:]
+        for length in dims:
+            shape.dim.add().dim_value = length
+    if inputs:  # lengths that were worked out for other dims
+        del graph.value_info[:]
 
 
 def _array(onnx: Any, tensor: Any) -> Array:
@@ -128,8 +133,9 @@ class _OnnxReader:
         inputs = tuple(value.name for value in graph.input if value.name not in self.weights)
         for name in inputs:
             if name not in self.dims:
+                example = f"--input {name}=1x3x224x224"
                 raise UsageError(
-                    f"import: {path}: the dims of {name} are not fixed; export with fixed ones"
+                    f"import: {path}: the dims of {name} are not fixed; give them: {example}"
                 )
         # A reader of two things of one name would read one of them.
         seen = {*inputs, *self.weights}
@@ -142,11 +148,12 @@ class _OnnxReader:
         for number, node in enumerate(graph.node):
             given = {attribute.name: read(attribute) for attribute in node.attribute}
             attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in given.items()}
-            value = self._value(node, attributes)
-            if value is None:
+            values = self._values(node, attributes)
+            if values is None:
                 calls.append(self._call(node, number, attributes))
             else:
-                self.weights[node.output[0]], self.dims[node.output[0]] = value, value.shape
+                self.weights.update(values)
+                self.dims.update({name: value.shape for name, value in values.items()})
         kinds = [self.types.get(name, "") for name in inputs]
         floats = [kind for kind in kinds if kind in TYPES.values()]
         return Model(
@@ -160,25 +167,51 @@ class _OnnxReader:
             types=self.types,
         )
 
-    def _value(self, node: Any, attributes: Mapping[str, Any]) -> Array | None:
-        """Value of a node that only reads known values."""
-        if node.domain not in DOMAINS or not node.output:
-            return None
-        if node.op_type == "Constant":
-            if "value" in attributes:
-                return _array(self.onnx, attributes["value"])
-            plain = [v for k, v in attributes.items() if k.startswith(("value_float", "value_int"))]
-            return np.array(plain[0]) if plain else None
+    def _values(self, node: Any, attributes: Mapping[str, Any]) -> dict[str, Array] | None:
+        """Results of a node that reads only known values, computed by ONNX's own reference."""
+        names = [name for name in node.output if name]
         if node.op_type == "Shape" and not attributes and any(n in self.dims for n in node.input):
-            return np.array(self.dims[node.input[0]], np.int64)
-        if node.op_type not in FOLDS or not all(name in self.weights for name in node.input):
+            return {names[0]: np.array(self.dims[node.input[0]], np.int64)}
+        if node.op_type == "Constant" and "value" in attributes:
+            return {names[0]: _array(self.onnx, attributes["value"])}
+        drawn = node.op_type.startswith(DRAWN) or node.op_type in CONTROL
+        read = [name for name in node.input if name]
+        if node.domain not in DOMAINS or drawn or not names:
             return None
+        if not all(name in self.weights for name in read) or not self._is_small(names, read):
+            return None
+        return self._evaluated(node, names, read)
+
+    def _is_small(self, names: Sequence[str], read: Sequence[str]) -> bool:
+        """True if the results are known to fit, or are read from little."""
+        if not all(name in self.dims for name in names):
+            return sum(self.weights[name].nbytes for name in read) <= SMALL_BYTES
+        return 8 * sum(math.prod(self.dims[name]) for name in names) <= MOST_FOLDED_BYTES
+
+    def _evaluated(
+        self, node: Any, names: Sequence[str], read: Sequence[str]
+    ) -> dict[str, Array] | None:
+        helper, unknown = self.onnx.helper, self.onnx.TypeProto()
+        graph = helper.make_graph(
+            [node],
+            "constant",
+            [helper.make_value_info(name, unknown) for name in dict.fromkeys(read)],
+            [helper.make_value_info(name, unknown) for name in names],
+        )
+        from onnx.reference import ReferenceEvaluator
+
         try:
-            with np.errstate(all="ignore"):  # an infinite value is one, as it is in the model
-                found = FOLDS[node.op_type](*(self.weights[name] for name in node.input))
-        except (ValueError, TypeError):  # NumPy's, of operands that do not go together
+            made = helper.make_model(graph, opset_imports=self.file.opset_import)
+            whole = all(self.weights[name].dtype.kind in "iu" for name in read)
+            by_zero: Literal["raise", "ignore"] = "raise" if whole else "ignore"
+            with np.errstate(all="ignore", divide=by_zero), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an infinite value is one, as it is in the model
+                found = ReferenceEvaluator(made).run(
+                    None, {name: self.weights[name] for name in read}
+                )
+        except Exception:  # foreign: whatever the reference raises for operands that do not fit
             return None
-        return None if found is None else np.asarray(found)
+        return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
 
     def _call(self, node: Any, number: int, attributes: dict[str, Any]) -> ModelCall:
         inputs = tuple(name or None for name in node.input)

@@ -318,3 +318,58 @@ def test_names_of_inputs_that_mean_something_in_a_link_are_changed(tmp_path):
         sorted(found, key=["x_0", "x_0_2", "x_0_3", "t_0"].index),
         len(read_chain(made.path).graph.places),
     )
+
+
+def open_model(tmp_path):
+    path = write(tmp_path, [node("Relu", "x")], (2, 3))
+    model = onnx.load(path)
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    for value in model.graph.input:
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    onnx.save(model, path)
+    return str(path)
+
+
+def test_open_dims_are_given_by_name(tmp_path, capsys):
+    assert 0 == main(
+        ["import", open_model(tmp_path), "--input", "x=5x3", "-o", str(tmp_path / "o")]
+    )
+    (made,) = (file.stem for file in (tmp_path / "o").glob("*.json"))
+    assert "relu_5x3" in made
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "the dims of x are not fixed; give them: --input x=1x3x224x224"),
+        (["--input", "z=5x3"], "has no such input; it has x"),
+        (["--input", "x=5x4"], "says ?x3"),
+        (["--input", "5x3"], "expected NAME=DIMS, as in x=1x3x224x224"),
+    ],
+)
+def test_dims_that_do_not_fit_are_one_line(words, message, tmp_path, capsys):
+    assert 1 == main(["import", open_model(tmp_path), *words, "-o", str(tmp_path / "o")])
+    said = capsys.readouterr().err
+    assert (1, True) == (said.count("\n"), message in said)
+
+
+def test_a_constant_that_would_be_huge_is_not_computed(tmp_path):
+    nodes = [
+        node("ConstantOfShape", "s", "big"),
+        node("ReduceSum", "big", "sum"),
+        node("Add", "x sum", "d"),
+        node("Relu", "d"),
+    ]
+    made = saved(write(tmp_path, nodes, (2,), {"s": np.array([1 << 20, 1 << 20])}))
+    assert ["ConstantOfShape"] == [row.operation for row in made.pipeline.left_out][:1]
+
+
+def test_casts_of_constants_change_their_values(tmp_path):
+    nodes = [
+        helper.make_node("Cast", ["a"], ["b"], to=TensorProto.INT64),
+        helper.make_node("Cast", ["b"], ["c"], to=TensorProto.DOUBLE),
+        node("Mul", "x c"),
+    ]
+    made = saved(write(tmp_path, nodes, (2,), {"a": np.array([1.7, -2.5])}))
+    (values,) = (np.load(file) for file in (made.path.parent / "weights").glob("*.npy"))
+    assert [1.0, -2.0] == values.tolist()
