@@ -10,6 +10,7 @@ import numpy as np
 from bench_schema.pipeline import pipeline_text
 
 from bench_compare.compose.against import checks, model_term
+from bench_compare.compose.forms import FormConversion, as_variant
 from bench_compare.compose.given import (
     blocked,
     by_engine,
@@ -19,9 +20,9 @@ from bench_compare.compose.given import (
     unusable,
     without_answer,
 )
-from bench_compare.compose.model import FrontPoint, LayerChoice, OptionRow
+from bench_compare.compose.model import FrontPoint, LayerChoice, LayerConversion, OptionRow
 from bench_compare.compose.optimum import corners, least
-from bench_compare.compose.pieces import weight_conversions
+from bench_compare.compose.pieces import cheapest, forms, weight_conversions
 from bench_compare.compose.prediction import (
     beside,
     describe,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
         Missing,
         ModelTerm,
     )
-    from bench_compare.compose.network import Network
+    from bench_compare.compose.network import Network, Station
     from bench_compare.compose.optimum import Best
     from bench_compare.compose.prediction import PredictionRounds
     from bench_compare.compose.rows import TableRow
@@ -107,9 +108,53 @@ def layer_choices(
                 baseline=base.text,
                 reason=reason,
                 options=options[key],
+                conversions=_conversions(found, station, here.rows),
             )
         )
     return tuple(made)
+
+
+def _conversions(
+    found: PredictionRounds, station: Station, rows: Sequence[TableRow]
+) -> tuple[LayerConversion, ...]:
+    """Into each form that a row of the layer wants, and out of it."""
+    times, energies = found.prices.times, found.prices.energies
+    forms_of: dict[str, list[FormConversion]] = {}
+    for edge in found.network.edges:
+        sides = forms(edge, found.network)
+        if sides is None or station.number not in (edge.reader, edge.writer):
+            continue
+        into = edge.reader == station.number
+        own = sides[1] if into else sides[0]
+        for variant in {tuple(sorted(row.variant.items())) for row in rows}:
+            other = as_variant(own, dict(variant))
+            if other != own:
+                need = FormConversion(own, other) if into else FormConversion(other, own)
+                known = forms_of.setdefault(_conversion_name(need), [])
+                known.extend([need] if need not in known else [])
+    made = []
+    for name, needs in sorted(forms_of.items()):
+        measured = [
+            cheapest(found.table.conversions.get((need, rows[0].cache), ()), times.tolist())
+            for need in needs
+        ]
+        numbers = [row.number for row in measured if row is not None]
+        whole = len(numbers) == len(needs)
+        joules = float(energies[numbers].sum())
+        made.append(
+            LayerConversion(
+                name,
+                float(times[numbers].sum()) if whole else None,
+                joules if whole and math.isfinite(joules) else None,
+            )
+        )
+    return tuple(made)
+
+
+def _conversion_name(need: FormConversion) -> str:
+    if need.source.dtype != need.target.dtype:
+        return f"{need.source.dtype}_to_{need.target.dtype}"
+    return f"{need.source.layout}_to_{need.target.layout}"
 
 
 INTERVALS: dict[IntervalKind, str] = {

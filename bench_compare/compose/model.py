@@ -133,6 +133,17 @@ class OptionRow:
 
 
 @dataclass(frozen=True)
+class LayerConversion:
+    """What the activations of a layer take on their way into another form, or back."""
+
+    name: str
+    """``float_to_half``, ``nchw_to_nhwc``: before the layer into the form, after it out of it."""
+    time_ns: float | None
+    """Of one execution, all activations together; None if one was not measured."""
+    energy_j: float | None
+
+
+@dataclass(frozen=True)
 class LayerChoice:
     layer: str
     name: str
@@ -143,7 +154,8 @@ class LayerChoice:
     reason: str
     """``asked for``, ``the only one``, ``fastest here``, ``chosen for its neighbours`` …"""
     options: tuple[OptionRow, ...]
-    """By time."""
+    """Sorted by time."""
+    conversions: tuple[LayerConversion, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
     from bench_compare.report.model import Page
 
 KIND, VERSION = "bench-compare compose", 1
-MOST_PARTS, MOST_REMARKS = 40, 12
+MOST_PARTS, MOST_REMARKS = 20, 12
+MOST_KNOBS, MOST_KNOB_ROWS = 12, 20
 SERIES = {"device_ns": "device time", "e2e_ns": "end-to-end time"}
 
 
@@ -175,52 +177,45 @@ def report_of(composition: Composition, conclusion: Conclusion) -> Report:
     )
 
 
-CSV_HEAD = (
-    "layer",
-    "repeat",
-    "configuration",
-    "time_ns",
-    "time_low_ns",
-    "time_high_ns",
-    "energy_j",
-    "error",
-    "workspace_bytes",
-    "chosen",
-    "baseline",
-    "excluded",
-)
-
-
 def records_of(made: Composition) -> Records:
-    """Every measured way to run each layer, one row each; times are those of one execution."""
+    """One row a layer, and a column for time and energy of each way to run it; times are those of
+    one execution. Conversions stand before: into the form of a way and out of it."""
+    conversions = list(dict.fromkeys(c.name for each in made.layers for c in each.conversions))
+    names = configurations(made)
+    columns = [
+        f"{name}_{unit}" for name in (*conversions, *names) for unit in ("time_ns", "energy_j")
+    ]
 
     def groups(part: range) -> Iterator[tuple[Sequence[Any], Iterator[Sequence[Any]]]]:
         for layer in made.layers[part.start : part.stop]:
+            known = {one.name: (one.time_ns, one.energy_j) for one in layer.conversions}
+            known |= {o.configuration: (o.time.value, o.energy_j) for o in layer.options}
+            cells = [known.get(name, (None, None)) for name in (*conversions, *names)]
             yield (
-                (layer.layer, layer.repeat),
-                (
-                    (
-                        one.configuration,
-                        one.time.value,
-                        one.time.low,
-                        one.time.high,
-                        one.energy_j,
-                        one.error,
-                        one.workspace_bytes,
-                        int(one.is_chosen),
-                        int(one.is_baseline),
-                        one.excluded,
-                    )
-                    for one in layer.options
-                ),
+                (layer.layer, layer.repeat, layer.chosen, layer.baseline),
+                iter([[number for pair in cells for number in pair]]),
             )
 
-    return Records(CSV_HEAD, len(made.layers), groups)
+    head = ("layer", "repeat", "chosen", "baseline", *columns)
+    return Records(head, len(made.layers), groups)
+
+
+def configurations(made: Composition) -> list[str]:
+    """Every way to run some layer, the baseline's first."""
+    baseline = [layer.baseline for layer in made.layers if layer.baseline is not None]
+    others = (option.configuration for layer in made.layers for option in layer.options)
+    return list(dict.fromkeys((*baseline, *others)))
 
 
 def body_of(made: Composition) -> Body:
     need = {True: "needed", False: "would make the answer better"}
-    tables = (totals_table(made), parts_table(made), front_table(made), checks_table(made))
+    tables = (
+        totals_table(made),
+        parts_table(made),
+        knobs_table(made),
+        front_table(made),
+        checks_table(made),
+    )
     return Body(
         headline=headline(made),
         problems=tuple(made.problems),
@@ -262,6 +257,7 @@ def totals_table(made: Composition) -> Table:
 
 
 def parts_table(made: Composition) -> Table:
+    """Which layers are slow: the largest share first, alike ones in one row, seams in the last."""
     columns = (
         Column("", optional=True),
         Column("part", least=12),
@@ -272,30 +268,79 @@ def parts_table(made: Composition) -> Table:
         Column("energy", "right", optional=True),
         Column("note", least=12, optional=True, spare=2),
     )
-    rows = []
+    groups: dict[object, list[PassPart]] = {}
     for part in () if made.chosen is None else made.chosen.parts:
-        name = part.layer if part.kind == "layer" else part.name
-        if part.kind == "conversion":
-            name = f"{part.writer or 'input'} → {part.layer}: {part.name}"
-        cells = (
-            "" if part.kind == "layer" else part.kind,
-            name,
-            part.configuration,
-            str(part.count),
-            Amount(part.time_ns, "ns"),
-            f"{100 * part.share:.1f}%",
-            Amount(part.energy_j, "joules"),
-            part.note or "",
-        )
-        rows.append(ReportRow(cells))
+        alike = (part.kind, part.name, part.configuration, part.note)
+        groups.setdefault("seam" if part.kind == "seam" else alike, []).append(part)
+    seams = groups.pop("seam", [])
+    ordered = sorted(groups.values(), key=lambda parts: -sum(part.time_ns for part in parts))
+    rows = [_part_row(parts) for parts in [*ordered, *([seams] if seams else [])]]
     return Table(
         columns,
         tuple(rows),
         title="Parts",
         most=MOST_PARTS,
-        size=lambda row: abs(row.cells[4].value or 0) if isinstance(row.cells[4], Amount) else 0,
         more="smaller parts: --json, --markdown",
     )
+
+
+def _part_row(parts: Sequence[PassPart]) -> ReportRow:
+    first, more = parts[0], len(parts) - 1
+    name = first.layer
+    if first.kind == "conversion":
+        name = f"{first.writer or 'input'} → {first.layer}: {first.name}"
+    name += f" and {more} alike" if more else ""
+    notes = Counter(part.note for part in parts if part.note)
+    note = "; ".join(notes)
+    if first.kind == "seam":
+        name = f"{len(parts)} seams" if more else first.name
+        note = "; ".join(f"{count} {text}" for text, count in notes.items())
+    joules = [part.energy_j for part in parts]
+    return ReportRow(
+        (
+            "" if first.kind == "layer" else first.kind,
+            name,
+            first.configuration if first.kind != "seam" or not more else "",
+            str(sum(part.count for part in parts)),
+            Amount(sum(part.time_ns for part in parts), "ns"),
+            f"{100 * sum(part.share for part in parts):.1f}%",
+            Amount(None if None in joules else sum(filter(None, joules)), "joules"),
+            note,
+        )
+    )
+
+
+def knobs_table(made: Composition) -> Table:
+    """A row a layer and a column for each way to run it, with the conversions into its form."""
+    names = configurations(made)
+    converted = list(dict.fromkeys(c.name for each in made.layers for c in each.conversions))
+    if not 1 < len(names) <= MOST_KNOBS:
+        return Table((), ())
+    rows = []
+    for layer in made.layers:
+        known = {one.name: _cost(one.time_ns, one.energy_j) for one in layer.conversions}
+        known |= {o.configuration: _cost(o.time.value, o.energy_j) for o in layer.options}
+        cells = [known.get(name, "-") for name in (*converted, *names)]
+        rows.append(ReportRow((layer.layer, str(layer.repeat), *cells)))
+    ways = [*converted, *names]
+    columns = (
+        Column("layer", least=12),
+        Column("times", "right"),
+        *(Column(name, "right", spare=len(ways) - place) for place, name in enumerate(ways)),
+    )
+    return Table(
+        columns,
+        tuple(rows),
+        title="Layers by configuration",
+        lead="each layer in each way that was measured:",
+        most=MOST_KNOB_ROWS,
+        more="more layers: --csv, --markdown",
+    )
+
+
+def _cost(time_ns: float | None, energy_j: float | None) -> str:
+    joules = "" if energy_j is None else f", {energy_text(energy_j)}"
+    return "-" if time_ns is None else f"{time_text(time_ns)}{joules}"
 
 
 def front_table(made: Composition) -> Table:

@@ -86,14 +86,27 @@ def test_where_nothing_was_measured_in_joules_none_are_shown(folder, capsys):
     assert {None} == {part["energy_j"] for part in parts}
 
 
-def test_the_table_of_each_layer_and_way_to_run_it_is_csv(folder, capsys):
+def test_csv_has_a_row_a_layer_and_time_and_energy_of_each_way_to_run_it(folder, capsys):
     worlds.save(folder, "alone.json", worlds.parts(TWO))
     code, out, _ = told(capsys, "net.toml", "alone.json", "--csv", "-")
     rows = list(csv.DictReader(out.splitlines()))
     assert code == 0
-    assert {row["layer"] for row in rows} == {"a", "b", "c"}
-    assert all(float(row["time_ns"]) > 0 for row in rows)
-    assert {"0", "1"} == {row["chosen"] for row in rows}
+    assert ["a", "b", "c"] == [row["layer"] for row in rows]
+    for way in ("e", "f"):
+        assert all(float(row[f"{way}_time_ns"]) > 0 for row in rows)
+        assert f"{way}_energy_j" in rows[0]
+
+
+def test_csv_has_the_conversions_into_the_form_of_a_way_and_out_of_it(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    worlds.write_pipeline(LAYOUTS, tmp_path)
+    worlds.save(tmp_path, "parts.json", worlds.parts(LAYOUTS))
+    _, out, _ = told(capsys, "net.toml", "parts.json", "--csv", "-")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert {"nchw_to_nhwc_time_ns", "nhwc_to_nchw_time_ns"} <= set(rows[0])
+    assert any(row["nchw_to_nhwc_time_ns"] for row in rows)
 
 
 @pytest.mark.parametrize(
