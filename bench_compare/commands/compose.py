@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from bench_compare.commands.outcome import CommandResult
     from bench_compare.compose.analysis import Composed
+    from bench_compare.compose.given import Inputs
     from bench_compare.compose.select import ComposeSettings
 
 USAGE = """bench-compare compose: what a whole pipeline would take, from its layers.
@@ -66,6 +67,16 @@ Where to write ('-' is stdout, in place of the text):
   --html FILE           one page that opens offline: each step of a pass, the
                         choices of each layer, time against energy
   --save FILE           the chosen plans as a pipeline for bench-run --chain
+
+Many at once:
+  --configurations FILE
+                        a file of blocks '+++++', 'NAME SPEED-UP ENERGY ...', a
+                        line a layer ('1 gpu conv fp16 12' or 'conv*=cudnn'),
+                        '-----'; the first one is the baseline
+  --space FILE          the table of knobs that its ids stand for: a line
+                        'samp,31 1,1,2,0' each
+  -o, --output FILE     a copy of the file with real speed-ups and reductions of
+                        energy
   -q, --quiet           only the last line
   -h, --help            this text
   --version             the version
@@ -101,6 +112,11 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     from bench_compare.report.compose import conclude, report_of
 
     options = parse(arguments)
+    if arguments["--configurations"] is not None:
+        return _configurations(options, arguments, width)
+    for flag in ("--space", "--output"):
+        if arguments[flag] is not None:
+            raise UsageError(f"{flag} goes with --configurations FILE")
     files = pipeline_files(options.pipeline)
     saved = {} if options.save is None else {"save": str(options.save)}
     documents = {"DOC": options.documents, "--against": options.against}
@@ -125,6 +141,54 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
         quiet=options.quiet,
         problems=composition.problems,
     )
+
+
+def _configurations(
+    options: ComposeOptions, arguments: Mapping[str, Any], width: int
+) -> CommandResult:
+    """A copy of a file of configurations, with what each of them takes."""
+    from bench_schema.knobs import KnobError, read_knobs
+
+    from bench_compare.compose.configurations import read_blocks, rewritten, simulate
+    from bench_compare.model import View
+    from bench_compare.report.compose import configurations_report
+
+    where, target = arguments["--configurations"], arguments["--output"]
+    documents = [(flag, d) for flag, d in (("DOC", d) for d in options.documents)]
+    given = [("PIPELINE", str(options.pipeline)), ("--configurations", where), *documents]
+    check_reports({**options.outputs, **({} if target is None else {"output": target})}, given, [])
+    text = _text_of(where, "--configurations")
+    try:
+        table = arguments["--space"]
+        knobs = () if table is None else read_knobs(_text_of(table, "--space"))
+    except KnobError as error:
+        raise InputError(f"--space {table}: {error}") from error
+    inputs, remarks = read_inputs(options)
+    blocks = read_blocks(text, where)
+    found = simulate(inputs, blocks, knobs, where)
+    if target is not None and target != "-":
+        write(Path(target), rewritten(text, blocks, found))
+    if target == "-":
+        from bench_compare.commands.outcome import CommandResult as Result
+
+        report = configurations_report(options.pipeline.stem, found)
+        whole = rewritten(text, blocks, found).rstrip("\n")
+        return Result(whole, report.conclusion, remarks=tuple(remarks), is_document=True)
+    return write_reports(
+        options.outputs,
+        configurations_report(options.pipeline.stem, found),
+        View(width=width),
+        remarks,
+        quiet=options.quiet,
+    )
+
+
+def _text_of(path: str, flag: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise InputError(f"{flag} {path}: {reason}") from error
 
 
 def parse(arguments: Mapping[str, Any]) -> ComposeOptions:
@@ -189,8 +253,15 @@ def parse_fix(text: str) -> tuple[str, str]:
 
 
 def read_composed(options: ComposeOptions) -> tuple[Composed, list[str]]:
-    """With remarks on files that were passed over."""
+    """Return the composition, with remarks on files that were passed over."""
     from bench_compare.compose.analysis import compose
+
+    inputs, remarks = read_inputs(options)
+    return compose(inputs), remarks
+
+
+def read_inputs(options: ComposeOptions) -> tuple[Inputs, list[str]]:
+    """Return the documents, with remarks on files that were passed over."""
     from bench_compare.compose.given import Inputs
     from bench_compare.input.load import load
     from bench_compare.input.sides import refuse_twice
@@ -204,4 +275,4 @@ def read_composed(options: ComposeOptions) -> tuple[Composed, list[str]]:
     inputs = Inputs(
         tuple(sources), tuple(against), options.pipeline, options.settings, options.engines
     )
-    return compose(inputs), [*remarks, *more]
+    return inputs, [*remarks, *more]

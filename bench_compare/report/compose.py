@@ -41,6 +41,7 @@ from bench_compare.report.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bench_compare.compose.configurations import Simulated
     from bench_compare.compose.model import (
         Composition,
         Configuration,
@@ -205,6 +206,61 @@ def configurations(made: Composition) -> list[str]:
     baseline = [layer.baseline for layer in made.layers if layer.baseline is not None]
     others = (option.configuration for layer in made.layers for option in layer.options)
     return list(dict.fromkeys((*baseline, *others)))
+
+
+CONFIGURATIONS_HEAD = (
+    *("configuration", "time_ns", "time_low_ns", "time_high_ns"),
+    *("speedup_ratio", "energy_j", "energy_reduction_ratio"),
+)
+
+
+def configurations_report(pipeline: str, found: Sequence[Simulated]) -> Report:
+    """Each configuration of a file against the first one."""
+    first, *others = found
+    best = max(found, key=lambda one: 0.0 if one.ratios is None else one.ratios.time.value)
+    words = f"{pipeline}: {len(found)} configurations, {first.name} is the baseline"
+    if others and best.ratios is not None:
+        words += f"; the fastest is {best.name}, {speed_text(best.ratios.time)}"
+    columns = (
+        Column("configuration", least=12),
+        Column("time", "right"),
+        Column("speed-up", "right"),
+        Column("energy", "right", optional=True),
+        Column("energy reduction", "right", optional=True),
+        Column("error", "right", optional=True, spare=1),
+    )
+    rows = []
+    for one in found:
+        energy, error = one.made.energy, one.made.error
+        reduction = None if one.ratios is None else one.ratios.energy
+        cells = (
+            one.name,
+            Amount(one.made.time.value, "ns"),
+            "-" if one.ratios is None else ratio_text(one.ratios.time),
+            Amount(None if energy is None else energy.value, "joules"),
+            "" if reduction is None else ratio_text(reduction),
+            "" if error is None else f"{error.root_of_squares:.1e}",
+        )
+        rows.append(ReportRow(cells))
+    notes = () if first.made.energy else ("energy was not measured: bench-run --energy",)
+    body = Body(headline=words, tables=(Table(columns, tuple(rows)),), notes=notes)
+    tree = {"kind": f"{KIND} --configurations", "version": VERSION}
+
+    def groups(part: range) -> Iterator[tuple[Sequence[Any], Iterator[Sequence[Any]]]]:
+        for one in found[part.start : part.stop]:
+            time, better = one.made.time, one.ratios
+            energy = None if one.made.energy is None else one.made.energy.value
+            gain = None if better is None or better.energy is None else better.energy.value
+            speed = None if better is None else better.time.value
+            yield (one.name,), iter([(time.value, time.low, time.high, speed, energy, gain)])
+
+    return Report(
+        conclusion=Conclusion("PASS", words),
+        body=lambda: body,
+        payload=lambda: Payload({**tree, "configurations": [asdict(one) for one in found]}),
+        page=lambda: tables_page(words, body, body.tables, (), {}),
+        records=lambda: Records(CONFIGURATIONS_HEAD, len(found), groups),
+    )
 
 
 def body_of(made: Composition) -> Body:
