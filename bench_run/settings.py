@@ -531,8 +531,9 @@ class TuneOptions:
         (),
         flag="--space AXIS",
         help="AXIS=VALUE,VALUE...; give it again for more axes: engine=SPEC,...; "
-        "dtype=half,bfloat16,...; layout=nchw,nhwc; math=fp32,tf32,fast; fusion=on,off; plan=all; "
-        "knob:NAME=all (as the engine lists them)",
+        "dtype=half,int8,...|all; layout=nchw,nhwc|all; math=fp32,tf32,fast; fusion=on,off; "
+        "approx=perf:1/2:row:0,samp:1/4:1; plan=all; knob:NAME=all (as the engine lists them); "
+        "or a FILE of them",
     )
     scope: Literal["layer", "global"] = setting(
         "layer",

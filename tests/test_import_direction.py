@@ -155,6 +155,7 @@ BELOW = {
         "summary": ("document", "estimate"),
         "checks": ("errors",),
         "pipeline": ("errors",),
+        "knobs": (),
         "packing": ("errors",),
         "upgrade": ("errors", "document"),
         "merge": ("document", "summary"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bench_run.errors import GraphError
 from bench_run.graph.chain import Alias, ChainGraph, Place
 from bench_run.graph.check import check
 from bench_run.graph.layouts import channels_last, packed
@@ -25,6 +26,8 @@ LAYOUTS: dict[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     "nhwc": channels_last,
 }
 """By the name of two spatial dims; of one and of three alike."""
+BLOCKED = "nchwc"
+"""Before the number of channels of a block: ``nchwc4``."""
 _DATA = ("x", "y", "w", "dx", "dy", "dw")
 _OPERANDS = ("a", "b", "c", "q", "k", "v", "o", "do", "dq", "dk", "dv")
 _POINTWISE = ("in_0", "in_1", "in_2", "out_0")
@@ -52,14 +55,21 @@ def with_data_type(graph: Graph, data_type: str) -> Graph | None:
 
 
 def with_layout(graph: Graph, layout: str) -> Graph | None:
-    """The graph with its images and filters in this layout; None where it has none. Raises
-    `GraphError` where no such graph is valid."""
+    """The graph with its images and filters in this layout; None if it has none. Raises
+    `GraphError` if no such graph is valid, and for channels in blocks (``nchwc4``) unless a block
+    holds all of them, which is ``nhwc``."""
     if not all(node.type.startswith(_IMAGE_NODES) for node in graph.nodes):
         return None
     images = set(_at_ports(graph, (*_DATA, *_POINTWISE)))
     chosen = {t.uid for t in graph.tensors if t.uid in images and 3 <= len(t.dims) <= 5}
     if not chosen:
         return None
+    if layout not in LAYOUTS:
+        block = int(layout.removeprefix(BLOCKED))
+        if {t.dims[1] for t in graph.tensors if t.uid in chosen} != {block}:
+            what = "a tensor has one stride an axis, and channels in blocks need two"
+            raise GraphError(graph.name, what)
+        layout = "nhwc"
     tensors = tuple(
         replace(tensor, strides=LAYOUTS[layout](tensor.dims)) if tensor.uid in chosen else tensor
         for tensor in graph.tensors

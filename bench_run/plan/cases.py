@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bench_run.engines.base import EngineSpec
+    from bench_run.graph.model import Graph
     from bench_run.graph.sources.load import LoadedGraph
 
 
@@ -36,6 +37,8 @@ class PlannedGraph:
     """Which of the graphs of one name in the run, all shards counted; ids of cases follow it."""
     turns_with: str | None = None
     """Path of the graph with which it is measured in turn, where that is not its own."""
+    exact: Graph | None = None
+    """The graph that this one approximates, with the same inputs and outputs."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from bench_schema.identity import TUNED_NOTE
 
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import GraphError, UsageError
+from bench_run.graph.approximate import NONE, with_approximation, with_int8
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.variants import with_data_type, with_fusion, with_layout
@@ -42,12 +43,19 @@ if TYPE_CHECKING:
 # What a variant of a tuning means for a run: which graph, which engine, and what is left for the
 # engine itself.
 
+INT8 = "int8"
 GRAPH_AXES: Mapping[str, Callable[[Graph, str], Graph | None]] = {
-    "dtype": with_data_type,
+    "dtype": lambda graph, kind: with_int8(graph) if kind == INT8 else with_data_type(graph, kind),
     "layout": with_layout,
+    "approx": with_approximation,
     "fusion": with_fusion,
 }
 """Axes that change the graph, in the order in which they do."""
+
+
+def is_approximate(variant: Mapping[str, str]) -> bool:
+    """True if the graph of the variant computes something else than the graph as it is given."""
+    return variant.get("approx", NONE) != NONE or variant.get("dtype") == INT8
 
 
 def rewritten(graph: PlannedGraph, variant: Mapping[str, str]) -> PlannedGraph | str:
@@ -78,7 +86,10 @@ def rewritten(graph: PlannedGraph, variant: Mapping[str, str]) -> PlannedGraph |
     if planned.id.fingerprint == graph.id.fingerprint:
         return graph
     named = replace(planned.id, name=graph.id.name)
-    return replace(planned, id=named, namesake=graph.namesake, turns_with=graph.id.path)
+    exact = graph.loaded.graph if is_approximate(variant) else None
+    return replace(
+        planned, id=named, namesake=graph.namesake, turns_with=graph.id.path, exact=exact
+    )
 
 
 def in_math(engine: PlannedEngine, math: str) -> PlannedEngine:

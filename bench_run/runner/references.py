@@ -34,6 +34,7 @@ from bench_run.plan.engines import PlannedEngine, of_spec
 from bench_run.runner.memory import reference_need
 from bench_run.runner.parallel.sharing import Room
 from bench_run.tensors.data import Data
+from bench_run.tensors.seeded.roles import spelled_out
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.main import NICE, REFERENCE_THREADS
 from bench_run.worker.messages import Evaluate, Evaluated, Judge, Judged
@@ -306,9 +307,12 @@ class ReferenceStore:
     def data(self, graph: PlannedGraph) -> Data:
         """Source of the inputs of a graph."""
         golden = self._golden(graph)
+        init: tuple[str, ...] = (*graph.loaded.init, *self._chosen.init)
+        if graph.exact is not None:  # an approximation reads what the graph itself would
+            init = (*init, *spelled_out(graph.exact, init))
         return Data(
             seed=self._chosen.seed,
-            init=(*graph.loaded.init, *self._chosen.init),
+            init=init,
             golden=golden,
             graph_path=graph.loaded.path,
             cache=None if golden is not None else self._cache_file(graph),
@@ -510,6 +514,7 @@ class ReferenceStore:
             kept=self._kept,
             write_golden=self._chosen.write_golden,
             stem=Path(graph.id.path).stem,
+            exact=graph.exact,
         )
         problem: BenchRunError | None = None
         answer = Evaluated()

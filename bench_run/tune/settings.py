@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from bench_schema.knobs import KnobError, read_space
 from bench_schema.settings import MATHS
 from bench_schema.tuning import Limits
 
@@ -14,10 +15,12 @@ from bench_run.engines import KERNEL, PROCESSOR_ENGINES, availability, choose_au
 from bench_run.engines.base import KNOB_VARIANT
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
+from bench_run.graph.approximate import parse_approximation
 from bench_run.graph.dtypes import ALIASES
-from bench_run.graph.variants import DATA_TYPES, LAYOUTS
+from bench_run.graph.variants import BLOCKED, DATA_TYPES, LAYOUTS
 from bench_run.options import STDOUT, TuneOptions, read_tune_options
 from bench_run.options.read import given_values, read_number
+from bench_run.plan.tuned import INT8
 from bench_run.tune.choosing import FEWEST, ROUNDS_AT_MOST
 
 if TYPE_CHECKING:
@@ -33,12 +36,13 @@ if TYPE_CHECKING:
 
 ALL = "all"
 CHOICES: Mapping[str, Sequence[str]] = {
-    "dtype": DATA_TYPES,
+    "dtype": (*DATA_TYPES, INT8),
     "layout": tuple(LAYOUTS),
     "math": MATHS,
     "fusion": ("on", "off"),
 }
 """Axes with a fixed set of values."""
+APPROXIMATION = "approx"
 FREE = ("engine", "plan")
 """Axes whose values the engines know."""
 
@@ -70,10 +74,24 @@ class Space:
         return (*engines, *(f"{axis}={','.join(v)}" for axis, v in self.axes.items()))
 
 
+def _axes_of(text: str) -> tuple[str, ...]:
+    """The axes of a file, or the one that the text is."""
+    if "=" in text:
+        return (text,)
+    try:
+        return read_space(Path(text).read_text(encoding="utf-8"), text)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        what = f"expected AXIS=VALUE,... or a file; {text}: {reason}"
+        raise UsageError(f"--space: {what}") from None
+    except KnobError as error:
+        raise UsageError(f"--space {text}: {error}") from None
+
+
 def parse_space(texts: Sequence[str], engines: Sequence[str]) -> Space:
     """Raises `UsageError` that names the axis. `engines` are those of ``--engine``."""
     axes: dict[str, tuple[str, ...]] = {}
-    for text in texts:
+    for text in (axis for given in texts for axis in _axes_of(given)):
         axis, values = _axis(text)
         if axis in axes:
             raise UsageError(f"--space {axis}: given twice; list its values after one '='")
@@ -97,15 +115,27 @@ def _axis(text: str) -> tuple[str, tuple[str, ...]]:
     if axis in CHOICES:
         if axis == "dtype":
             values = tuple(ALIASES.get(value, value) for value in values)
-        for value in values:
-            if value not in CHOICES[axis]:
-                choices = ", ".join(CHOICES[axis])
-                raise UsageError(f"--space {axis}: no value {value!r}; choose from {choices}")
-        return axis, values
+        known = CHOICES[axis] if values == (ALL,) else values
+        return axis, tuple(_known(axis, value) for value in known)
+    if axis == APPROXIMATION:
+        try:
+            return axis, tuple(map(parse_approximation, values))
+        except ValueError as error:
+            raise UsageError(f"--space {axis}={listed}: {error}") from None
     if axis in FREE or (axis.startswith(KNOB_VARIANT) and axis != KNOB_VARIANT):
         return axis, values
-    known = ", ".join((*FREE, *CHOICES, "knob:NAME"))
+    known = ", ".join((*FREE, *CHOICES, APPROXIMATION, "knob:NAME"))
     raise UsageError(f"--space: no axis {axis!r}; choose from {known}")
+
+
+def _known(axis: str, value: str) -> str:
+    blocks = value.removeprefix(BLOCKED) if axis == "layout" else value
+    if value in CHOICES[axis] or (blocks != value and blocks.isdecimal() and int(blocks)):
+        return value
+    if axis == "dtype" and value in ("int4", "uint4"):
+        raise UsageError(f"--space {axis}: no engine here has {value}")
+    choices = ", ".join((*CHOICES[axis], ALL))
+    raise UsageError(f"--space {axis}: no value {value!r}; choose from {choices}")
 
 
 ACCELERATOR_ITERATIONS = 300
@@ -155,11 +185,13 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     space = parse_space(given.space, options.engine)
     if not space.axes and len(space.engines) < 2:
         raise UsageError("nothing to choose from: name an axis, such as --space plan=all")
+    limits = read_limits(given.limit)
+    space = _within(space, limits, given.space)
     tuning = Tuning(
         space=space,
         scope=given.scope,
         objective=given.objective,
-        limits=read_limits(given.limit),
+        limits=limits,
         budget_s=given.budget_s,
         margin_ratio=given.margin_ratio,
         record=record,
@@ -174,6 +206,19 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     if Path(tuning.document) == Path(record):
         raise UsageError("--document and -o name the same file")
     return tuning
+
+
+def _within(space: Space, limits: Limits, texts: Sequence[str]) -> Space:
+    """Approximations need a limit: the fastest is taken, whatever its error. Of all types int8 is
+    left out without one."""
+    if limits.error is not None:
+        return space
+    dtypes = tuple(value for value in space.values("dtype") if value != INT8)
+    asked = "dtype=all" not in texts
+    if space.values(APPROXIMATION) or (asked and INT8 in space.values("dtype")):
+        axis = APPROXIMATION if space.values(APPROXIMATION) else f"dtype={INT8}"
+        raise UsageError(f"--space {axis}: approximations need --limit error=X, as in error=0.05")
+    return replace(space, axes={**space.axes, "dtype": dtypes}) if dtypes else space
 
 
 def usual_cache(engines: Sequence[str]) -> str:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 NOISE = "reference.noise"
 """File with the noise of a reference that a user wrote (`reference/noise.py`), as JSON by uid."""
 
+APPROXIMATION = "approximation.json"
+"""File with the relative L2 error of each output of a graph that approximates another one."""
+
 
 @dataclass
 class Remembered:
@@ -84,8 +87,10 @@ def make_checker(
     expected = load_expected(folder)
     if known.tolerances is None:
         known.tolerances = _tolerances(graph, inputs(), settings, expected, _read_noise(folder))
-    mismatches = settings.mismatches
-    return OutputChecker(graph, expected, known.tolerances, mismatches, known.results), known
+    mismatches, errors = settings.mismatches, _approximation(settings.expected)
+    return OutputChecker(
+        graph, expected, known.tolerances, mismatches, known.results, errors
+    ), known
 
 
 def _tolerances(
@@ -131,6 +136,14 @@ def _read_noise(folder: str) -> Mapping[int, Noise] | None:
     except (OSError, ValueError):
         return None
     return {int(uid): (float(a), float(b), float(c)) for uid, (a, b, c) in found.items()}
+
+
+def _approximation(folder: str) -> Mapping[int, float]:
+    try:
+        found = json.loads((Path(folder) / APPROXIMATION).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {int(uid): float(error) for uid, error in found.items()}
 
 
 def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:

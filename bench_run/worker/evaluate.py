@@ -116,6 +116,10 @@ def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
                 _store(graph, _compute(engine, graph, others), folder / str(place))
     if expected is not None and request.write_golden is not None:
         _write_golden(request, inputs, expected)
+    if request.exact is not None:
+        from bench_run.worker.approximation import store_errors
+
+        store_errors(request.exact, graph, inputs, folder, compute_expected)
     return answer
 
 

@@ -333,7 +333,8 @@ class Evaluate(Request[Evaluated]):
     """Compute the outputs once and store them as expected values in `folder`.
 
     With ``engine`` false the float64 reference computes; else the worker's engine does. `kept`: the
-    folder in which references are kept across runs.
+    folder in which references are kept across runs. `exact`: the graph that `graph` approximates;
+    how far its outputs are off is stored, too.
     """
 
     activity = "reference"
@@ -345,6 +346,7 @@ class Evaluate(Request[Evaluated]):
     kept: str | None = None
     write_golden: str | None = None
     stem: str = ""
+    exact: AnyGraph | None = None
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def read_space(text: str, name: str) -> tuple[str, ...]:
         axes: dict[str, list[str]] = {}
         for knob in read_knobs(text):
             for axis, value in knob.variant.items():
-                axes.setdefault(axis, []).append(value)
+                axes.setdefault(axis, ["none"] if axis == "approx" else []).append(value)
         return tuple(f"{axis}={','.join(dict.fromkeys(values))}" for axis, values in axes.items())
     try:
         table = tomllib.loads(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -134,6 +135,19 @@ def spread(x: T, dims: tuple[int, ...]) -> T:
 
 def sum_to(x: T, like: T) -> T:
     return x.sum_to_size(like.shape)
+
+
+@cache
+def _kept(length: int, first: int, step: int, device: torch.device) -> T:
+    return torch.tensor([i for i in range(length) if i % step != first], device=device)
+
+
+def delete(x: T, skipped: slice, axis: int) -> T:
+    """Return x without some elements of an axis."""
+    first, step, length = skipped.start, skipped.step, x.shape[axis]
+    if step == 2 and length % 2 == 0:
+        return x.narrow(axis, 1 - first, length - 1).unfold(axis, 1, 2).squeeze(-1)
+    return x.index_select(axis, _kept(length, first, step, x.device))
 
 
 def scatter_rows(dy: T, i: T, n: int) -> T:

@@ -29,6 +29,14 @@ class Init:
     high: float = 0.0
     path: str | None = None
 
+    @property
+    def text(self) -> str:
+        """The distribution as ``--init`` spells it."""
+        if self.path is not None:
+            return f"{self.kind}:{self.path}"
+        numbers = (self.low,) if self.kind == "constant" else (self.low, self.high)
+        return ":".join((self.kind, *map(repr, map(float, numbers))))
+
 
 @dataclass(frozen=True)
 class InitPlan:

@@ -11,7 +11,7 @@ from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
 from bench_run.tensors.seeded.init_plan import Init, parse_init
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from bench_run.graph.model import Graph, Node, Tensor
 
@@ -92,6 +92,22 @@ def own_init(role: Role) -> Init | None:
         return None
     text = custom.init.get(custom.inputs[int(role.port.removeprefix("input_"))])
     return None if text is None else parse_init((text,)).default
+
+
+def spelled_out(graph: Graph, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return a rule by uid for each input of the graph, as `texts` or its role give it; none for
+    inputs that are computed from others."""
+    plan, by_uid = parse_init(texts), roles(graph)
+    rules = []
+    for tensor in graph.inputs:
+        role = by_uid[tensor.uid]
+        open_to = plan.default if leaves_choice(tensor, role) else None
+        init = plan.named(tensor) or own_init(role) or open_to
+        if init is None and (role.hint in FIXED or role.hint == FACTOR):
+            init = default_init(graph, tensor, role)
+        if init is not None:
+            rules.append(f"{tensor.uid}={init.text}")
+    return tuple(rules)
 
 
 def leaves_choice(tensor: Tensor, role: Role) -> bool:

@@ -35,10 +35,14 @@ def test_a_space_can_be_given_again_as_it_is_kept():
         ("colour=red", "no axis 'colour'"),
         ("layout=chwn", "no value 'chwn'"),
         ("layout=", "expected AXIS=VALUE"),
-        ("layout", "expected AXIS=VALUE"),
+        ("layout", "expected AXIS=VALUE,... or a file; layout: No such file"),
         ("dtype=half,,float", "an empty value"),
         ("knob:=all", "no axis"),
         ("engine=nosuch", "no engine 'nosuch'"),
+        ("dtype=int4", "no engine here has int4"),
+        ("approx=perf:1/2", "expected none, perf:1/2:row:0"),
+        ("approx=samp:1/2:2", "expected none, perf:1/2:row:0"),
+        ("no_such_file.toml", "no_such_file.toml: No such file"),
     ],
 )
 def test_an_axis_that_means_nothing_is_refused_by_name(text, said):
@@ -49,6 +53,70 @@ def test_an_axis_that_means_nothing_is_refused_by_name(text, said):
 def test_an_axis_given_twice_is_refused():
     with pytest.raises(UsageError, match="given twice"):
         parse_space(["layout=nchw", "layout=nhwc"], [])
+
+
+def test_all_stands_for_every_value():
+    space = parse_space(["dtype=all", "layout=all"], [])
+    assert ("double", "float", "half", "bfloat16", "int8") == space.values("dtype")
+    assert ("nchw", "nhwc") == space.values("layout")
+
+
+def test_a_space_may_be_a_file(tmp_path):
+    (tmp_path / "space.toml").write_text('dtype = ["float", "half"]\napprox = "samp:1/4:1"\n')
+    space = parse_space([str(tmp_path / "space.toml"), "layout=nhwc"], [])
+    axes = {"dtype": ("float", "half"), "approx": ("samp:1/4:1",), "layout": ("nhwc",)}
+    assert axes == space.axes
+
+
+def test_a_space_may_be_a_table_of_knobs(tmp_path):
+    text = "fp32,11\nfp16,12\nperf,21 2,1,1,0\nsamp,31 1,1,2,0 1.88 tensorHalfConvolution new\n"
+    (tmp_path / "knobs.txt").write_text(text)
+    space = parse_space([str(tmp_path / "knobs.txt")], [])
+    assert ("float", "half") == space.values("dtype")
+    assert ("none", "perf:1/2:row:0", "samp:1/2:0") == space.values("approx")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fp16 12", "line 1: 'fp16 12': expected TYPE,ID"),
+        ("fp16,12\nbf16,12", "line 2: id 12 is there twice"),
+        ("promise,1", "line 1: no type 'promise'"),
+        ("samp,31 1,1,2", "line 1: samp has 4 parameters"),
+        ("perf,21 1,1,1,0", "line 1: perf 1,1,1,0: expected one step above 1"),
+    ],
+)
+def test_a_table_of_knobs_is_refused_by_line(text, said, tmp_path):
+    (tmp_path / "knobs.txt").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        parse_space([str(tmp_path / "knobs.txt")], [])
+
+
+@pytest.mark.parametrize("space", ["approx=perf:1/2:row:0", "dtype=float,int8"])
+def test_approximations_need_a_limit_of_the_error(space):
+    words = {"--space": [space], "--engine": ["numpy"], "--output": "t.json"}
+    options = read_options(words)
+    with pytest.raises(UsageError, match="approximations need --limit error=X"):
+        read_tuning(words, options)
+    limited = {**words, "--limit": ["error=0.1"]}
+    assert space in read_tuning(limited, options).space.texts
+
+
+def test_all_types_are_the_exact_ones_without_a_limit():
+    words = {"--space": ["dtype=all"], "--engine": ["numpy"], "--output": "t.json"}
+    tuning = read_tuning(words, read_options(words))
+    assert ("double", "float", "half", "bfloat16") == tuning.space.values("dtype")
+
+
+def test_channels_in_blocks_need_more_strides_than_a_tensor_has():
+    said = rewritten(planned(CONV), {"layout": "nchwc8"})
+    assert said.endswith("a tensor has one stride an axis, and channels in blocks need two")
+
+
+def test_one_block_of_all_channels_is_channels_last():
+    graph = planned(CONV)
+    block, last = (rewritten(graph, {"layout": each}) for each in ("nchwc4", "nhwc"))
+    assert block.id.fingerprint == last.id.fingerprint
 
 
 def test_plans_and_knobs_do_not_go_together():
