@@ -568,6 +568,11 @@ class TuneOptions:
         "so, and a record that took longer says by how much",
         kind="span",
     )
+    exhaustive: bool = setting(
+        False,
+        flag="--exhaustive",
+        help="measure every candidate as a finalist: the document then has the times of all",
+    )
     document: str | None = setting(
         None,
         flag="--document FILE",

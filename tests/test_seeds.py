@@ -94,6 +94,26 @@ QUICK = ("--rounds", "1", "--iters", "4", "--warmup", "1")
 """For commands that ask for no effort of their own."""
 
 
+KNOBS = """\
+fp32,11
+samp,31 1,1,2,0 1.88 tensorHalfConvolution tensorConvApproxHalf
+"""
+CONFIGURATIONS = """\
++++++
+conf1 1 1 83.2 0.0
+1 gpu batchnorm fp32 11
+2 gpu conv fp32 11
+3 gpu relu fp32 11
+-----
++++++
+conf2 1.84 2.01 82.9 0.3
+1 gpu batchnorm fp32 11
+2 gpu conv samp 31
+3 gpu relu fp32 11
+-----
+"""
+
+
 @pytest.fixture(scope="module")
 def typed(warm_commands):
     """Types a command in a folder, with hipDNN's double on the path."""
@@ -136,6 +156,11 @@ def folder(tmp_path_factory, typed):
     assert typed(folder, f"bench-run {graph} -q --write-golden golden").returncode == 0
     for name in ("a.json", "b.json"):
         assert typed(folder, f"bench-run {graph} -q -e numpy -o {name}").returncode == 0
+    files = sorted(path.name for path in (folder / "graphs").glob("*.json"))
+    layers = (f'[[graph]]\nid = "{name[:4]}"\nfile = "graphs/{name}"\n' for name in files)
+    (folder / "net.toml").write_text("\n".join(layers))
+    (folder / "knobs.txt").write_text(KNOBS)
+    (folder / "confs.txt").write_text(CONFIGURATIONS)
     return folder
 
 

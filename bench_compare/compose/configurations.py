@@ -25,7 +25,7 @@ from bench_schema.knobs import TYPES
 from bench_compare.compose.analysis import Composer
 from bench_compare.compose.given import blocked, idle_power_w, read_given, unusable
 from bench_compare.compose.prediction import describe, evidence, ratios
-from bench_compare.compose.select import allowed, fixes_of
+from bench_compare.compose.select import allowed, fixes_of, rows_of
 from bench_compare.errors import InputError
 
 if TYPE_CHECKING:
@@ -142,16 +142,20 @@ def _fixes(given: Given, line: str, knobs: Sequence[Knob], where: str) -> Iterat
 
 
 def _configuration(given: Given, station: Station, variant: Mapping[str, str]) -> str:
-    """The row's name; a layer that has the type already runs as it is."""
-    engine = (
-        given.baseline.split(":")[0]
-        if given.baseline not in given.table.engines
-        else given.baseline
-    )
+    """The row that runs as the variant says; a type that the layer has already says nothing."""
+    engine = given.baseline if given.baseline in given.table.engines else given.table.engines[0]
     tensors = station.tensors
     own = {tensors.by_name[name].dtype for name in tensors.outputs} if tensors else set()
-    words = [f"{k}={v}" for k, v in sorted(variant.items()) if not (k == "dtype" and own == {v})]
-    return f"{engine}:{','.join(words)}" if words else engine
+
+    def meaning(words: Mapping[str, str]) -> dict[str, str]:
+        silent = {"dtype": own, "approx": {"none"}}
+        return {key: value for key, value in words.items() if value not in silent.get(key, ())}
+
+    for row in rows_of(given.table, station, given.cache):
+        if row.engine == engine and meaning(row.variant) == meaning(variant):
+            return row.text
+    words = [f"{key}={value}" for key, value in sorted(variant.items())]
+    return f"{engine}:{','.join(words)}"
 
 
 def rewritten(text: str, blocks: Sequence[Block], found: Sequence[Simulated]) -> str:

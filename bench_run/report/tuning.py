@@ -92,7 +92,7 @@ def _whole(record: TunedRecord) -> Iterator[str]:
     if whole.default_ns is not None and whole.tuned_ns is not None:
         times = f"{time_text(whole.default_ns)} by default, {time_text(whole.tuned_ns)} tuned"
         yield f"the whole, each graph as often as it occurs: {times}, {gain_text(whole.gain)}"
-    if whole.totals:
+    if whole.totals and record.settings.scope == "global":
         rows = [
             (
                 " ".join(f"{a}={v}" for a, v in total.variant.items()) or "the default",

@@ -11,7 +11,7 @@ from bench_schema.estimate import two_sided
 from bench_schema.tuning import Ratio, Total
 
 from bench_run.text import percent_text
-from bench_run.tune.racing import intervals, preferred
+from bench_run.tune.racing import intervals, preferred, raced_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -534,18 +534,28 @@ def _broken(raced: Sequence[Raced], key: str) -> str | None:
 
 
 def totals(suite: Suite, decisions: Sequence[Decision]) -> tuple[Total, ...]:
-    """Of every combination: confirmed where all graphs were, else as the race estimates it."""
+    """Return the time of every combination: confirmed if all graphs were, otherwise as the race
+    estimates it, also for options that left it early."""
     chosen = {each.options[d.winner].key for each, d in zip(suite.raced, decisions, strict=True)}
     made = []
     for one in combinations(suite.raced):
-        parts: list[float | None] = []
+        parts, confirmed, missing = [], True, []
         for each in suite.raced:
             index = original_of(each, one.key)
             logs = None if index is None else suite.logs.get(each.options[index].case.id)
-            parts.append(None if logs is None else each.graph.loaded.repeat * _mean_ns(logs))
-        known = [part for part in parts if part is not None]
-        confirmed_ns = math.fsum(known) if len(known) == len(parts) else None
-        time_ns = one.total_ns if confirmed_ns is None else confirmed_ns
-        total = Total(dict(one.variant), time_ns, confirmed_ns is not None, one.missing)
+            time_ns = _raced_ns(each, index) if logs is None else _mean_ns(logs)
+            confirmed &= logs is not None
+            if time_ns is None:
+                missing.append(each.graph.id.name)
+            else:
+                parts.append(each.graph.loaded.repeat * time_ns)
+        total_ns = None if missing else math.fsum(parts)
+        total = Total(dict(one.variant), total_ns, confirmed, tuple(missing))
         made.append(replace(total, chosen=chosen == {one.key}))
     return tuple(made)
+
+
+def _raced_ns(each: Raced, index: int | None) -> float | None:
+    if index is None or each.state is None:
+        return None
+    return raced_time(each.state, each.entered.index(index))

@@ -120,7 +120,9 @@ class Races:
                 benches.stop()
         benches.close()
         if self.tuning.scope == "global":
-            return global_finalists(raced, MOST_FINALISTS)
+            every = sum(len(each.options) for each in raced)
+            most = every if self.tuning.exhaustive else MOST_FINALISTS
+            return global_finalists(raced, most)
         return raced
 
     def _furnish(self, pool: WorkerPool) -> BenchTools:
@@ -216,6 +218,9 @@ class Races:
             best = leaders(state, [options[i].case.engine.key for i in entered])
             fine = [row for row in best if entered[row] not in session.failed]
             finalists = list(dict.fromkeys([*finalists, *fine]))
+        if self.tuning.exhaustive:
+            others = (row for row, i in enumerate(entered) if i not in session.failed)
+            finalists = list(dict.fromkeys([*finalists, *others]))
         names = [options[entered[row]].key or "the default" for row in finalists]
         self.talk.say(
             f"  {len(options)} candidates, {len(entered)} raced ({state.blocks} blocks, stopped "

@@ -308,7 +308,9 @@ def with_confirmed_times(raced: Candidate, confirmed: Confirmed) -> Candidate:
 def _whole(suite: Suite, decisions: Sequence[Decision], tuned: TuneResult) -> TunedWhole:
     winners = {number: decision.winner for number, decision in enumerate(decisions)}
     gain = total_gain(suite, winners, look_count(tuned.document.run.settings))
-    combined = totals(suite, decisions) if tuned.tuning.scope == "global" else ()
+    combined = totals(suite, decisions) if tuned.tuning.objective == "time" else ()
+    if tuned.tuning.scope == "layer":  # plans are of one graph each, and no whole has them
+        combined = tuple(each for each in combined if not each.missing)
     if gain is None:
         return TunedWhole(None, None, None, combined)
     return TunedWhole(gain.default_ns, gain.tuned_ns, gain.ratio, combined)

@@ -151,6 +151,7 @@ class Tuning:
     limits: Limits = field(default_factory=Limits)
     budget_s: float | None = None
     margin_ratio: float = TuneOptions.margin_ratio
+    exhaustive: bool = TuneOptions.exhaustive
     record: str = "tuned.json"
     document: str = "tuned.document.json.gz"
     cache: str = "hot"
@@ -194,6 +195,7 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
         limits=limits,
         budget_s=given.budget_s,
         margin_ratio=given.margin_ratio,
+        exhaustive=given.exhaustive,
         record=record,
         document=given.document or default_document(record),
         cache=options.cache if "cache" in of_run else usual_cache(space.engines),
