@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.document import Telemetry
 
 from bench_run.machine import amd as telemetry_amd
+from bench_run.machine.rapl import counter
 
 if TYPE_CHECKING:
     from bench_run.streams.base import Stream
@@ -176,5 +177,5 @@ def energy_mj(device: str) -> float | None:
     """Millijoules that the device counted so far; None where there is no counter."""
     handle = _handle(device)
     if handle is None:
-        return None if device == "cpu" else telemetry_amd.energy_mj(device)
+        return counter().energy_mj() if device == "cpu" else telemetry_amd.energy_mj(device)
     return nvml_number("nvmlDeviceGetTotalEnergyConsumption", handle)

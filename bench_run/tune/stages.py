@@ -17,6 +17,7 @@ from bench_schema.places import Place, check_places, journaled, refuse_replacing
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.files import writing
+from bench_run.machine.rapl import counter
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.options import Validation, grouped
 from bench_run.progress import Progress
@@ -112,10 +113,11 @@ class Stages:
         for engine in {e.key: e for e in (default, *engines)}.values():
             self._pool.facts(engine)
         here = [key for key, opened in self._pool.opened.items() if opened.facts.device == "cpu"]
-        if self._tuning.objective != "time" and here:
+        problem = counter().problem() if self._tuning.objective != "time" and here else None
+        if problem is not None:
             raise UsageError(
                 f"--objective {self._tuning.objective}: {here[0]} runs on the processor, whose "
-                "energy is not counted"
+                f"energy is not counted: {problem}"
             )
         known = {engine.key: engine for engine in (default, *engines)}
         references = ReferenceStore(grouped(Validation, self._options), known, self._pool.breakdown)
