@@ -28,10 +28,10 @@ pipeline that links them in order. What hipDNN cannot express is listed there.
                         with torch.export, in inference mode
   --input SPEC          of a PyTorch model: dims and type of an input, as in
                         32x3x224x224:half; give it again for more inputs; the
-                        model takes the type of the first float one, float when
-                        there is none. Token ids are int64 or int32, truth
-                        values bool. Of an ONNX file: name and dims of an input
-                        that has open ones, as in x=1x3x224x224
+                        model takes the type of the first float one, if there is
+                        one. Token ids are int64 or int32, truth values bool. Of
+                        an ONNX file: name and dims of an input that has open
+                        ones, as in x=1x3x224x224
   -o, --output DIR      folder for the pipeline and its graphs
   --fuse WHETHER        on: batch norms folded into convolutions, biases and
                         activations joined to what they follow; off: a graph for

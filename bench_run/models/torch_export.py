@@ -42,7 +42,7 @@ def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> M
     module, name = _make_model(where)
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"--torch {where}: returned {type(module).__name__}, no torch.nn.Module")
-    data_type = next((of for _, of in inputs if of in TYPES), "float")
+    data_type = next((of for _, of in inputs if of in TYPES), _own_type(module))
     module = module.eval().to(getattr(torch, TYPES[data_type]))
     arguments = []
     for dims, of in inputs:  # zeros of a type that counts or says yes or no: tables have such a row
@@ -61,6 +61,14 @@ def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> M
     finally:
         logger.setLevel(before)
     return model_of(exported, name, data_type)
+
+
+def _own_type(module: Any) -> str:
+    """The type of the model's parameters, as graphs spell it; float if it has none."""
+    names = {f"torch.{own}": ours for ours, own in TYPES.items()}
+    return next(
+        (names[k] for k in map(str, (p.dtype for p in module.parameters())) if k in names), "float"
+    )
 
 
 def _make_model(where: str) -> tuple[Any, str]:

@@ -295,6 +295,8 @@ class OutputKeeper:
         self._due = {0, *self._draw.sample(among, min(len(among), more))}
         """Samples after which another set comes up."""
         self._block: tuple[Mapping[int, Storage | int], int] | None = None
+        self._takes_turns = False
+        """True if copies of the buffers take turns: a run moves on to the next one."""
         self._has_block = False
         """True once outputs of a block were kept; of one in each round they are."""
         if self.wanted:
@@ -379,6 +381,7 @@ class OutputKeeper:
         self._block = places, target = self._rotation.find(), self._next()
         self._rotation.write(places, target)
         self.plan.run()
+        self._takes_turns = not _are_same(places, self._rotation.find())
 
     def after_block(self) -> None:
         """Keep the outputs of the block, but not where copies of the buffers take turns: there
@@ -387,7 +390,7 @@ class OutputKeeper:
             return
         places, target = self._block
         self._block = None
-        if places == self._rotation.find() and not self._has_block and self._reader.room:
+        if not self._takes_turns and not self._has_block and self._reader.room:
             self._has_block = True
             self._rotation.write(places, self._other(target))
             self._keep(-1, target)
@@ -445,6 +448,12 @@ class OutputKeeper:
 
 def _nothing() -> None:
     return None
+
+
+def _are_same(places: Mapping[int, Storage | int], others: Mapping[int, Storage | int]) -> bool:
+    """True if both are the same memory: addresses of a device, or arrays of the host."""
+    pairs = ((place, others[uid]) for uid, place in places.items())
+    return all(a is b or (isinstance(a, int) and a == b) for a, b in pairs)
 
 
 # The outputs of one round, the first run's and those that were kept, held against what is expected

@@ -189,6 +189,17 @@ def test_what_cannot_be_imported_is_one_line(words, message, tmp_path, capsys):
     assert (True, 1) == (message in said, said.count("\n"))
 
 
+def test_a_model_that_reads_only_token_ids_keeps_its_type(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "import torch\n"
+        "def make_net():\n"
+        "    parts = torch.nn.Embedding(9, 8), torch.nn.Linear(8, 4)\n"
+        "    return torch.nn.Sequential(*parts).half()\n"
+    )
+    model = read_torch(f"{tmp_path}/net.py:make_net", (parse_input("2x3:int64"),))
+    assert "half" == model.data_type
+
+
 def test_an_input_without_a_type_is_float():
     assert ((2, 3), "float") == parse_input("2x3")
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bench_run.engines.arrange import RotatingPlan
 from bench_run.engines.base import PlanAbilities
 from bench_run.graph.make import make_graphs
 from bench_run.measure.rotation import rotate_inputs
@@ -94,6 +95,31 @@ def judged(folder, then, *, expected=True, **options):
     settings = ValidationSettings("numpy", str(folder) if expected else None)
     left = left_by(then, wanted=expected, **options)
     return OutputValidator(left, settings, Data(0), lambda: INPUTS)
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+@pytest.mark.parametrize("runs", range(1, 7))
+def test_a_block_on_copies_of_the_buffers_is_never_held_against_the_set_of_another_copy(
+    copies, runs, folder
+):
+    """As many runs as bring the first copy back: the one before it left the outputs."""
+    plans = [Plan(honest) for _ in range(copies)]
+    plan = plans[0] if copies == 1 else RotatingPlan(plans)
+    subject = Subject("case", GRAPH, ValidationSettings("numpy", str(folder)), 0, 8)
+    stream = HostStream()
+    reader = OutputReader(plan, stream, GRAPH)
+    plan.run()
+    keeper = OutputKeeper(
+        plan, subject, reader.read(), CANARIES, reader, rotate_inputs(plan, stream, SETS)
+    )
+    keeper.before_block()
+    for _ in range(runs):
+        plan.run()
+    keeper.after_block()
+    keeper.finish(INPUTS)
+    settings = ValidationSettings("numpy", str(folder))
+    found = OutputValidator(keeper.left(), settings, Data(0), lambda: INPUTS).validation()
+    assert "passed" == found.status
 
 
 def test_every_set_comes_up_and_the_usual_one_comes_last():
