@@ -64,7 +64,7 @@ Where to write ('-' is stdout, in place of the text):
   --markdown FILE       for a pull request
   --csv FILE            one row a layer and way to run it: time, energy, error
   --json FILE           everything
-  --html FILE           one page that opens offline: each step of a pass, the
+  --html FILE           one page that opens offline: the slowest layers, the
                         choices of each layer, time against energy
   --save FILE           the chosen plans as a pipeline for bench-run --chain
 

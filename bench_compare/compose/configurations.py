@@ -48,7 +48,7 @@ class Block:
     line: int
     """Number of its first line, from 0."""
     fixes: tuple[tuple[str, int], ...]
-    """What each layer runs as, with the number of its line."""
+    """Layers with what they run as, as in ``--fix``, and the number of the line."""
 
 
 @dataclass(frozen=True)

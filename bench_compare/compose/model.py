@@ -134,12 +134,12 @@ class OptionRow:
 
 @dataclass(frozen=True)
 class LayerConversion:
-    """What the activations of a layer take on their way into another form, or back."""
+    """Time and energy of the activations of a layer into another form, or back."""
 
     name: str
     """``float_to_half``, ``nchw_to_nhwc``: before the layer into the form, after it out of it."""
     time_ns: float | None
-    """Of one execution, all activations together; None if one was not measured."""
+    """Time of one execution, all activations together; None if one was not measured."""
     energy_j: float | None
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.names import cut, safe
+from bench_schema.names import safe
 from bench_schema.units import (
     change_text,
     share_text,
@@ -313,7 +313,7 @@ def totals_table(made: Composition) -> Table:
 
 
 def parts_table(made: Composition) -> Table:
-    """Which layers are slow: the largest share first, alike ones in one row, seams in the last."""
+    """List the slow layers first, alike ones in one row, seams in the last."""
     columns = (
         Column("", optional=True),
         Column("part", least=12),
@@ -324,13 +324,7 @@ def parts_table(made: Composition) -> Table:
         Column("energy", "right", optional=True),
         Column("note", least=12, optional=True, spare=2),
     )
-    groups: dict[object, list[PassPart]] = {}
-    for part in () if made.chosen is None else made.chosen.parts:
-        alike = (part.kind, part.name, part.configuration, part.note)
-        groups.setdefault("seam" if part.kind == "seam" else alike, []).append(part)
-    seams = groups.pop("seam", [])
-    ordered = sorted(groups.values(), key=lambda parts: -sum(part.time_ns for part in parts))
-    rows = [_part_row(parts) for parts in [*ordered, *([seams] if seams else [])]]
+    rows = [_part_row(parts) for parts in grouped(() if made.chosen is None else made.chosen.parts)]
     return Table(
         columns,
         tuple(rows),
@@ -340,25 +334,45 @@ def parts_table(made: Composition) -> Table:
     )
 
 
-def _part_row(parts: Sequence[PassPart]) -> ReportRow:
+def grouped(parts: Sequence[PassPart]) -> list[list[PassPart]]:
+    """Parts that are alike together, the largest first; all seams as the last group."""
+    groups: dict[object, list[PassPart]] = {}
+    for part in parts:
+        alike = (part.kind, part.name, part.configuration, part.note)
+        groups.setdefault("seam" if part.kind == "seam" else alike, []).append(part)
+    seams = groups.pop("seam", [])
+    ordered = sorted(groups.values(), key=lambda group: -_time_ns(group))
+    return [*ordered, *([seams] if seams else [])]
+
+
+def _time_ns(parts: Sequence[PassPart]) -> float:
+    return sum(part.time_ns for part in parts)
+
+
+def _name_of(parts: Sequence[PassPart]) -> str:
     first, more = parts[0], len(parts) - 1
+    if first.kind == "seam":
+        return f"{len(parts)} seams" if more else first.name
     name = first.layer
     if first.kind == "conversion":
         name = f"{first.writer or 'input'} → {first.layer}: {first.name}"
-    name += f" and {more} alike" if more else ""
+    return name + (f" and {more} alike" if more else "")
+
+
+def _part_row(parts: Sequence[PassPart]) -> ReportRow:
+    first = parts[0]
     notes = Counter(part.note for part in parts if part.note)
     note = "; ".join(notes)
     if first.kind == "seam":
-        name = f"{len(parts)} seams" if more else first.name
         note = "; ".join(f"{count} {text}" for text, count in notes.items())
     joules = [part.energy_j for part in parts]
     return ReportRow(
         (
             "" if first.kind == "layer" else first.kind,
-            name,
-            first.configuration if first.kind != "seam" or not more else "",
+            _name_of(parts),
+            first.configuration if first.kind != "seam" or len(parts) == 1 else "",
             str(sum(part.count for part in parts)),
-            Amount(sum(part.time_ns for part in parts), "ns"),
+            Amount(_time_ns(parts), "ns"),
             f"{100 * sum(part.share for part in parts):.1f}%",
             Amount(None if None in joules else sum(filter(None, joules)), "joules"),
             note,
@@ -452,20 +466,20 @@ def checks_table(made: Composition) -> Table:
 SAME = 5e-4
 """A ratio that is shown as no change."""
 BAR = 26
-"""Pixels of a step."""
+"""Pixels of a bar."""
 KINDS = {
     "layer": ("layers", "--side-base"),
-    "seam": ("seams: what two neighbours take together, less both alone", "--tone-bad"),
-    "gain": ("seams that save time", "--tone-good"),
     "conversion": ("conversions of activations", "--tone-odd"),
+    "seam": ("seams", "--tone-bad"),
 }
+MOST_BARS = 25
 
 
 def page_of(made: Composition) -> Page:
-    """The report with a table of all choices, and charts of the steps and of time and energy."""
+    """The report with a table of all choices, and charts of the layers and of time and energy."""
     body = body_of(made)
     sides = [one for one in (made.chosen, made.baseline) if one is not None and one.parts]
-    charts = [*(_steps(one, place == 0) for place, one in enumerate(sides)), *_front(made)]
+    charts = [*(_shares(one, place == 0) for place, one in enumerate(sides)), *_front(made)]
     tables = (*body.tables, choices_table(made))
     model = model_sentence(made.model)
     notes = (*body.notes, *([model] if model else []), *(() if made.front else (NO_ENERGY,)))
@@ -475,59 +489,49 @@ def page_of(made: Composition) -> Page:
 NO_ENERGY = "Time against energy needs energies: measure with --energy."
 
 
-def _steps(one: Configuration, is_first: bool) -> Chart:
-    """A waterfall: each part begins where the one before ends."""
-    at, bars = 0.0, []
-    for part in one.parts:
-        kind = "gain" if part.kind == "seam" and part.time_ns < 0 else part.kind
-        bars.append((kind, at / 1e3, part.time_ns / 1e3, part))
-        at += part.time_ns
-    labels = [f"{place + 1}. {_part_name(part)}" for place, (*_, part) in enumerate(bars)]
+def _shares(one: Configuration, is_first: bool) -> Chart:
+    """A bar for each group of alike parts, the slowest first; smaller ones together."""
+    groups = grouped(one.parts)
+    shown, rest = groups[:MOST_BARS], groups[MOST_BARS:]
+    bars = [(group[0].kind, _name_of(group), _time_ns(group)) for group in shown]
+    if rest:
+        bars.append(("layer", f"{len(rest)} smaller ones", sum(map(_time_ns, rest))))
+    labels = [f"{place + 1}. {label_text(name)}" for place, (_, name, _) in enumerate(bars)]
     traces = [
         {
             "type": "bar",
             "orientation": "h",
             "name": title,
             "marker": {"color": color},
-            "y": [label_text(labels[n]) for n, bar in enumerate(bars) if bar[0] == kind],
-            "base": [bar[1] for bar in bars if bar[0] == kind],
-            "x": [bar[2] for bar in bars if bar[0] == kind],
-            "hovertext": [label_text(bar[3].configuration) for bar in bars if bar[0] == kind],
+            "y": [labels[n] for n, bar in enumerate(bars) if bar[0] == kind],
+            "x": [bar[2] / 1e3 for bar in bars if bar[0] == kind],
         }
         for kind, (title, color) in KINDS.items()
         if any(bar[0] == kind for bar in bars)
     ]
     layout = {
         "height": 90 + BAR * len(bars),
-        "barmode": "overlay",
         "showlegend": True,
         "xaxis": {"title": {"text": "µs"}, "rangemode": "tozero"},
         "yaxis": {
             "autorange": "reversed",
             "type": "category",
             "categoryorder": "array",
-            "categoryarray": [label_text(one) for one in labels],
+            "categoryarray": labels,
         },
     }
-    title = f"Steps of one pass: {one.name}, {time_text(one.time.value)}"
-    return Chart(title, traces, layout, id=f"steps-{one.name}", first=is_first)
-
-
-def _part_name(part: PassPart) -> str:
-    if part.kind == "seam":
-        return f"{part.writer} → {part.layer}"
-    if part.kind == "conversion":
-        return f"{part.name}, {part.writer or 'input'} → {part.layer}"
-    times = f" × {part.count}" if part.count > 1 else ""
-    return part.layer + times
+    title = f"Slowest layers: {one.name}, {time_text(one.time.value)}"
+    return Chart(title, traces, layout, id=f"layers-{one.name}", first=is_first)
 
 
 def label_text(text: str) -> str:
-    """Cut and escape a label: plotly reads a little HTML in it."""
-    return html.escape(cut(safe(text), LONGEST_LABEL), quote=False)
+    """The end of a label, escaped: plotly reads a little HTML in it."""
+    plain = safe(text)
+    end = plain if len(plain) <= LONGEST_LABEL else f"…{plain[1 - LONGEST_LABEL :]}"
+    return html.escape(end, quote=False)
 
 
-LONGEST_LABEL = 44
+LONGEST_LABEL = 36
 
 
 def _front(made: Composition) -> Iterator[Chart]:

@@ -54,7 +54,7 @@ def parse_approximation(text: str) -> str:
 
 
 def with_approximation(graph: Graph, text: str) -> Graph | None:
-    """The graph with its convolution approximated; None if it has none, or several. Raises
+    """The graph with its convolution approximated; None unless it has exactly one. Raises
     `GraphError` if the convolution cannot be approximated so."""
     parse_approximation(text)
     found = [node for node in graph.nodes if node.type == CONVOLUTION]
@@ -68,7 +68,7 @@ def with_approximation(graph: Graph, text: str) -> Graph | None:
 
 
 def with_int8(graph: Graph) -> Graph | None:
-    """The graph with its convolution or matrix product in int8; None if it has none, or several.
+    """The graph with its convolution or matrix product in int8; None unless it has one.
     Raises `GraphError` for operands of other types."""
     found = [node for node in graph.nodes if node.type in (CONVOLUTION, PRODUCT)]
     return None if len(found) != 1 else _quantised(graph, found[0])

@@ -55,7 +55,7 @@ def with_data_type(graph: Graph, data_type: str) -> Graph | None:
 
 
 def with_layout(graph: Graph, layout: str) -> Graph | None:
-    """The graph with its images and filters in this layout; None if it has none. Raises
+    """The graph with its images and filters in this layout; None without images. Raises
     `GraphError` if no such graph is valid, and for channels in blocks (``nchwc4``) unless a block
     holds all of them, which is ``nhwc``."""
     if not all(node.type.startswith(_IMAGE_NODES) for node in graph.nodes):

@@ -43,7 +43,7 @@ class RaplCounter:
         return self.total_uj / 1000 if packages else None
 
     def problem(self) -> str | None:
-        """Why there is no energy, as the end of a sentence; None if there is."""
+        """Return the reason why energy cannot be read; None if it can."""
         packages = self.packages()
         if not packages:
             return f"{self.root} has no package of RAPL"

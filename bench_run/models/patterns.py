@@ -76,7 +76,7 @@ class _Reader:
         return scale, factors
 
     def inverse_root(self, value: Operand) -> Operand:
-        """What ``rsqrt(…)``, ``1 / sqrt(…)`` and ``sqrt(…) ** -1`` read."""
+        """Return the operand of ``rsqrt(…)``, ``1 / sqrt(…)`` or ``sqrt(…) ** -1``."""
         maker = self.made.get(str(value))
         if maker is not None and maker.kind == "rsqrt":
             return self.call(value, "rsqrt").inputs[0]
@@ -89,7 +89,7 @@ class _Reader:
         return self.call(root, "sqrt").inputs[0]
 
     def either(self, value: Operand, kind: str, read: Callable[[Operand, Operand], T]) -> T:
-        """What `read` makes of both operands, in one order or the other."""
+        """Return the result of `read` for both operands, in one order or the other."""
         a, b = self.call(value, kind).inputs[:2]
         before = len(self.taken)
         try:

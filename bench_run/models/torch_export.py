@@ -64,7 +64,7 @@ def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> M
 
 
 def _own_type(module: Any) -> str:
-    """The type of the model's parameters, as graphs spell it; float if it has none."""
+    """Return the type of the model's parameters, as graphs spell it; float without parameters."""
     names = {f"torch.{own}": ours for ours, own in TYPES.items()}
     return next(
         (names[k] for k in map(str, (p.dtype for p in module.parameters())) if k in names), "float"

@@ -52,30 +52,34 @@ def texts(browser):
     return lambda selector: [n.text for n in browser.find_elements("css selector", selector)]
 
 
-def steps(composition):
-    """Kind, begin and length of each bar of the first chart, in its order."""
+def bars(composition):
+    """Kind, label and length of each bar of the first chart, in its order."""
     [chart, *_] = compose.page_of(composition).data["charts"]
     order = chart["layout"]["yaxis"]["categoryarray"]
-    bars = {
-        label: (trace["name"].split(":")[0], base, length)
+    found = {
+        label: (trace["name"], label, length)
         for trace in chart["traces"]
-        for label, base, length in zip(trace["y"], trace["base"], trace["x"], strict=True)
+        for label, length in zip(trace["y"], trace["x"], strict=True)
     }
-    return [bars[label] for label in order]
+    return [found[label] for label in order]
 
 
-def test_bars_begin_where_the_one_before_ends():
-    assert [
-        ("layers", 0.0, 20.0),
-        ("conversions of activations", 20.0, 3.0),
-        ("layers", 23.0, 5.0),
-    ] == steps(composition())[:3]
-    kind, begin, length = steps(composition())[3]
-    assert ("seams that save time", 28.0) == (kind, begin)
-    assert length == pytest.approx(-0.6)
+def test_the_slowest_layer_comes_first_and_the_seams_come_last():
+    kinds, _, lengths = zip(*bars(composition()), strict=True)
+    assert ("layers", "layers", "conversions of activations", "seams") == kinds
+    assert (20.0, 5.0, 3.0) == lengths[:3]
+    assert lengths[3] == pytest.approx(-0.6)
 
 
-def test_every_step_of_a_pass_is_drawn_and_listed(show, browser, texts):
+def test_layers_that_are_alike_are_one_bar():
+    made = composition()
+    first, *others = made.chosen.parts
+    parts = (first, replace(first, layer="again"), *others)
+    made = replace(made, chosen=replace(made.chosen, parts=parts))
+    assert ("layers", "1. conv1 and 1 alike", 40.0) == bars(made)[0]
+
+
+def test_every_part_of_a_pass_is_drawn_and_listed(show, browser, texts):
     show(composition())
     browser.implicitly_wait(5)
     browser.find_element("css selector", "#report > figure .main-svg")
@@ -85,9 +89,9 @@ def test_every_step_of_a_pass_is_drawn_and_listed(show, browser, texts):
         assert share in said
 
 
-def test_the_baseline_has_its_own_steps():
+def test_the_baseline_has_a_chart_of_its_own():
     charts = compose.page_of(composition()).data["charts"]
-    assert ["steps-chosen", "steps-cudnn", "front"] == [one["id"] for one in charts]
+    assert ["layers-chosen", "layers-cudnn", "front"] == [one["id"] for one in charts]
 
 
 def test_a_layer_opens_to_all_that_was_measured(show, browser, texts):
