@@ -42,8 +42,8 @@ What is composed:
   --baseline NAME       what the answer is held against: an engine, whose own
                         choice counts, or a configuration as in --fix (default:
                         the first engine that has all layers)
-  --choose WHAT         the best rows by time, energy or edp (energy x delay);
-                        without it each layer runs as the baseline does
+  --choose WHAT         the best rows by time or energy; without it each layer
+                        runs as the baseline does
   --limit LIMIT         error=1e-3: root of the squares of the layers' relative
                         L2 errors; worst-error=1e-3: their sum
   --fix FIX             LAYER=CONFIGURATION, both may be globs:
@@ -57,15 +57,14 @@ What is composed:
 Whether it holds:
   --against DOC         documents of 'bench-run PIPELINE --chain': prediction and
                         measurement side by side; with '--chain --seams' DOC has
-                        both from the same rounds. Eight other pipelines that are
-                        measured and in the table teach the model's own error
+                        both from the same rounds
 
 Where to write ('-' is stdout, in place of the text):
   --markdown FILE       for a pull request
   --csv FILE            one row a layer and way to run it: time, energy, error
   --json FILE           everything
   --html FILE           one page that opens offline: the slowest layers, the
-                        choices of each layer, time against energy
+                        choices of each layer
   --save FILE           the chosen plans as a pipeline for bench-run --chain
 
 Many at once:
@@ -86,7 +85,7 @@ its prediction's interval) or UNDECIDED (1: rows are missing, documents are not
 of one device or one way of measuring, a file was passed over).
 """
 OUTPUTS = ("markdown", "csv", "json", "html")
-CHOICES = ("time", "energy", "edp")
+CHOICES = ("time", "energy")
 LIMITS = ("error", "worst-error")
 METRICS = ("device_ns", "e2e_ns")
 CACHES = ("hot", "cold", "rotate", "weights-cold", "pass")

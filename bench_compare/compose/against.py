@@ -1,21 +1,19 @@
-"""Predictions beside pipelines that were measured for real, and what these teach.
+"""Predictions next to pipelines that were measured for real.
 
-A chain of this pipeline is held against the prediction of its engine's rows. Chains of other
-pipelines, whose graphs are in the table too, say how far predictions are off: the model term.
+A chain of this pipeline is held against the prediction of its engine's rows.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.estimate import case_time, round_logs
 
-from bench_compare.compose.model import Check, IntervalEstimate, ModelTerm
+from bench_compare.compose.model import Check, IntervalEstimate
 from bench_compare.compose.prediction import PredictionRounds, describe, interval, unsettled, within
 from bench_compare.compose.rows import MOST_JOULES
 from bench_compare.compose.select import default_row, rows_of, states_of
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-9
 """Share below which a difference is rounding."""
-NEEDED = 8
-"""Pipelines from which on the model's own error is known well enough to be part of an interval."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +117,7 @@ def own_rows(network: Network, table: LayerTable, engine: str, cache: str) -> li
 
 
 def checks(
-    found: PredictionRounds, chains: Sequence[MeasuredChain], half_width_log: float | None
+    found: PredictionRounds, chains: Sequence[MeasuredChain]
 ) -> tuple[list[Check], list[str]]:
     """Of this pipeline's chains; and sentences on those that cannot be predicted."""
     made, remarks = [], []
@@ -139,7 +135,7 @@ def checks(
             )
             continue
         whole = describe(engine, found, rows)
-        predicted, _ = interval(whole.time, whole.ends, half_width_log)
+        predicted, _ = interval(whole.time, whole.ends)
         joules = None if whole.energy is None else whole.energy.value
         made.append(_check(one, predicted, joules))
     return made, remarks
@@ -171,53 +167,3 @@ def _check(one: MeasuredChain, predicted: IntervalEstimate, joules: float | None
         energy_measured_j=one.energy_j,
         energy_predicted_j=joules,
     )
-
-
-def model_term(found: PredictionRounds, chains: Sequence[MeasuredChain]) -> ModelTerm:
-    """From all pipelines but the one that is predicted."""
-    points = []
-    errors: dict[str, list[float]] = defaultdict(list)
-    for one in chains:
-        weights = None if is_of(found.network, one) else _by_graphs(found.table, one)
-        predicted = None if weights is None else found.total(weights).estimate
-        if predicted is not None and predicted.value > 0:
-            check = _check(one, predicted, None)
-            points.append(check)
-            errors[one.case.graph.fingerprint].append(check.log_error)
-    each = np.array([np.mean(one) for one in errors.values()])
-    half = None
-    if each.size >= NEEDED:
-        # Of a 95 % prediction interval for one more pipeline, around a prediction that is not
-        # corrected: so errors count from zero.
-        spread = math.sqrt(float(np.mean(each**2)) * (1 + 1 / each.size))
-        half = float(t_quantile(0.975, np.array([float(each.size)]))[0]) * spread
-    return ModelTerm(
-        pipelines=len(each),
-        needed=NEEDED,
-        median_log_error=float(np.median(np.abs(each))) if each.size else None,
-        half_width_log=half,
-        points=tuple(points),
-    )
-
-
-def _by_graphs(table: LayerTable, one: MeasuredChain) -> dict[int, float] | None:
-    """Rows of a chain of which only the order of its graphs is known: what a layer reads is taken
-    to be the nearest before it with which it was measured as a pair."""
-    engine, prints = one.case.engine.split("@", 1)[0], one.case.graph.layers
-    for cache in states_of(table, one.cache):
-        alone = [table.defaults.get((fingerprint, engine, cache)) for fingerprint in prints]
-        rows = [row for row in alone if row is not None]
-        if len(rows) < len(alone):
-            continue
-        weights: dict[int, float] = defaultdict(float)
-        for number, row in enumerate(rows):
-            weights[row.number] += 1.0
-            for before in reversed(range(number)):
-                pairs = table.pairs.get(((prints[before], prints[number]), engine, cache))
-                if pairs:
-                    weights[pairs[0].number] += 1.0
-                    weights[rows[before].number] -= 1.0
-                    weights[row.number] -= 1.0
-                    break
-        return weights
-    return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.pipeline import pipeline_text
 
-from bench_compare.compose.against import checks, model_term
+from bench_compare.compose.against import checks
 from bench_compare.compose.forms import FormConversion, as_variant
 from bench_compare.compose.given import (
     blocked,
@@ -20,8 +20,8 @@ from bench_compare.compose.given import (
     unusable,
     without_answer,
 )
-from bench_compare.compose.model import FrontPoint, LayerChoice, LayerConversion, OptionRow
-from bench_compare.compose.optimum import corners, least
+from bench_compare.compose.model import LayerChoice, LayerConversion, OptionRow
+from bench_compare.compose.optimum import least
 from bench_compare.compose.pieces import cheapest, forms, weight_conversions
 from bench_compare.compose.prediction import (
     beside,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         Configuration,
         IntervalKind,
         Missing,
-        ModelTerm,
     )
     from bench_compare.compose.network import Network, Station
     from bench_compare.compose.optimum import Best
@@ -162,7 +161,6 @@ INTERVALS: dict[IntervalKind, str] = {
     "documents": "the interval is that of documents and clock: how far the model is off is not "
     "known",
     "bracket": "the interval is the bracket between hot and colder caches",
-    "model": "the interval is that of the rounds and of the model, from {count} other pipelines",
     "none": "there is no interval: a single round, or too few for how far apart they are",
 }
 
@@ -212,7 +210,7 @@ class Composer:
                 reasons = "; ".join(list(dict.fromkeys(allowed_rows.excluded.values()))[:3])
                 why = f"layer {station.layer.id}: no row can be taken: {reasons}"
                 return without_answer(given, (), [why]), []
-        frugal = self._settings.choose in ("energy", "edp")
+        frugal = self._settings.choose == "energy"
         space = self.space(frugal)
         best = least(space.problem, self._settings.choose or "time")
         if not best.choice:
@@ -225,14 +223,12 @@ class Composer:
             return without_answer(given, missing, [self._impossible(best)]), []
         chosen = self._rows_of(space, best)
         choose = self._settings.choose
-        term = model_term(self._whole, given.chains) if given.inputs.against else None
-        half = None if term is None else term.half_width_log
-        found, remarks = checks(self._whole, given.chains, half)
+        found, remarks = checks(self._whole, given.chains)
         name = f"chosen by {choose}" if choose else "asked for"
         is_baseline = all(a is b for a, b in zip(chosen, self._baseline, strict=True))
         predicts = self._whole if is_baseline else self._predicts
-        made, kind = self._widened(name, predicts, chosen, half)
-        baseline, _ = self._widened(given.baseline, self._whole, self._baseline, half)
+        made, kind = self._widened(name, predicts, chosen)
+        baseline, _ = self._widened(given.baseline, self._whole, self._baseline)
         # Each engine's own choice throughout.
         others = []
         for engine in given.table.engines:
@@ -248,16 +244,14 @@ class Composer:
         composition = replace(
             plain,
             optimal=best.optimal if choose else None,
-            method=self._method(space, best, kind, term),
+            method=self._method(space, best, kind),
             interval=kind,
             baseline=baseline,
             chosen=made,
             others=tuple(others),
             ratios=ratios(self._predicts, self._baseline, chosen),
             layers=layer_choices(self._predicts, self._rows, chosen, self._baseline, self._chooses),
-            front=self._front(space, best),
             checks=tuple(found),
-            model=term,
             remarks=(*given.remarks, *remarks, *self._remarks(space, chosen, made)),
         )
         return composition, chosen
@@ -279,7 +273,7 @@ class Composer:
             limits = limits_text(self._settings.limits)
             sure = "is there" if best.optimal else "was found"
             return f"no choice of these rows that keeps {limits} {sure}"
-        if self._settings.choose in ("energy", "edp"):
+        if self._settings.choose == "energy":
             energies = self._chooses.prices.energies
             for station, rows in zip(self._given.network.stations, self._candidates, strict=True):
                 if not np.isfinite(energies[[row.number for row in rows]]).any():
@@ -294,30 +288,12 @@ class Composer:
         return [rows[option] for rows, option in zip(space.options, best.choice, strict=False)]
 
     def _widened(
-        self, name: str, found: PredictionRounds, rows: Sequence[TableRow], half: float | None
+        self, name: str, found: PredictionRounds, rows: Sequence[TableRow]
     ) -> tuple[Configuration, IntervalKind]:
-        made, kind = widened(describe(name, found, rows), half)
+        made, kind = widened(describe(name, found, rows))
         if kind == "rounds" and time_of(found, rows).unit == "documents":
             kind = "documents"
         return made, kind
-
-    def _front(self, space: ChoiceSpace, best: Best) -> tuple[FrontPoint, ...]:
-        """Corners of time and energy among what could be chosen, by the rounds that predict."""
-        known = np.isfinite(self._chooses.prices.energies)
-        rows = [[row.number for row in rows] for rows in self._candidates]
-        if self._settings.choose is None or not all(known[numbers].any() for numbers in rows):
-            return ()
-        if self._settings.choose == "time":
-            space = self.space(frugal=True)
-        points = []
-        for one in corners(space.problem)[0]:
-            made = describe("", self._predicts, self._rows_of(space, one))
-            if made.energy is not None:
-                is_chosen = (one.time, one.energy) == (best.time, best.energy)
-                points.append(
-                    FrontPoint(made.time.value, made.energy.value, made.choices, is_chosen)
-                )
-        return tuple(sorted(points, key=lambda point: point.time_ns))
 
     def _missing(self, space: ChoiceSpace, chosen: Sequence[TableRow]) -> list[Missing]:
         given = self._given
@@ -349,20 +325,18 @@ class Composer:
             found.append(given.lines.cache("pass", given.baseline))
         return found
 
-    def _method(
-        self, space: ChoiceSpace, best: Best, kind: IntervalKind, term: ModelTerm | None
-    ) -> str:
+    def _method(self, space: ChoiceSpace, best: Best, kind: IntervalKind) -> str:
         words = []
         if self._settings.choose is not None:
             words.append(
                 f"{self._settings.choose} over {space.merged} rows of {len(space.options)} layers "
                 f"({sum(map(len, space.options))} after those that another one beats everywhere)"
             )
-        if not best.optimal and best.gap and self._settings.choose != "edp":
+        if not best.optimal and best.gap:
             words.append(f"no choice is better by more than {100 * best.gap:.2g} %")
         if self._is_choice:
             words.append("odd rounds chose and even rounds predict")
-        words.append(INTERVALS[kind].format(count=0 if term is None else term.pipelines))
+        words.append(INTERVALS[kind])
         return "; ".join(words)
 
     def _remarks(

@@ -357,7 +357,7 @@ def without_answer(
     given: Given, missing: Sequence[Missing], problems: Sequence[str]
 ) -> Composition:
     settings, sources = given.inputs.settings, given.inputs.sources
-    names: dict[str | None, Objective] = {"time": "time", "energy": "energy", "edp": "edp"}
+    names: dict[str | None, Objective] = {"time": "time", "energy": "energy"}
     return Composition(
         pipeline=given.network.pipeline.name,
         path=str(given.network.path),
@@ -377,10 +377,8 @@ def without_answer(
         others=(),
         ratios=None,
         layers=(),
-        front=(),
         missing=tuple(missing),
         checks=(),
-        model=None,
         remarks=given.remarks,
         problems=tuple(problems),
     )

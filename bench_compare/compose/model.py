@@ -13,11 +13,10 @@ from typing import Literal
 
 PartKind = Literal["layer", "seam", "conversion"]
 MissingKind = Literal["layer", "conversion", "seam", "energy", "cache"]
-Objective = Literal["time", "energy", "edp"]
-IntervalKind = Literal["rounds", "documents", "bracket", "model", "none"]
-"""What an interval covers: rounds (or documents) of the rows and what another document is apart,
-nothing of the model; the bracket between hot and colder caches; rounds and the model's own error,
-learned from pipelines that were measured; nothing, because no spread is known."""
+Objective = Literal["time", "energy"]
+IntervalKind = Literal["rounds", "documents", "bracket", "none"]
+"""Cover of an interval: rounds (or documents) of the rows and what another document is apart, not
+how far a sum is off; the bracket between hot and colder caches; nothing, as no spread is known."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,6 @@ class Configuration:
     """Layer id to engine and variant."""
     time: IntervalEstimate
     energy: IntervalEstimate | None
-    edp: float | None
-    """Energy × delay: joule seconds."""
     error: ErrorBound | None
     workspace_bytes: int | None
     """Of the layer that needs most."""
@@ -159,17 +156,6 @@ class LayerChoice:
 
 
 @dataclass(frozen=True)
-class FrontPoint:
-    """A configuration than which none takes less of every weighted sum of time and energy: the
-    corners of the convex hull."""
-
-    time_ns: float
-    energy_j: float
-    choices: Mapping[str, str]
-    is_chosen: bool
-
-
-@dataclass(frozen=True)
 class Missing:
     """What was not measured, and the command line that measures it."""
 
@@ -186,7 +172,6 @@ class Ratios:
 
     time: IntervalEstimate
     energy: IntervalEstimate | None
-    edp: float | None
 
 
 @dataclass(frozen=True)
@@ -206,21 +191,6 @@ class Check:
     none."""
     energy_measured_j: float | None = None
     energy_predicted_j: float | None = None
-
-
-@dataclass(frozen=True)
-class ModelTerm:
-    """How far predictions were off where whole pipelines were measured."""
-
-    pipelines: int
-    """Different pipelines that were measured and could be predicted from the same documents."""
-    needed: int
-    """From so many on it is part of the interval."""
-    median_log_error: float | None
-    """Median of |log(measured / predicted)|."""
-    half_width_log: float | None
-    """Of a 95 % interval for another pipeline; None below `needed`."""
-    points: tuple[Check, ...]
 
 
 @dataclass(frozen=True)
@@ -249,11 +219,8 @@ class Composition:
     """Each engine's default variant throughout, for comparison; without parts."""
     ratios: Ratios | None
     layers: tuple[LayerChoice, ...]
-    front: tuple[FrontPoint, ...]
-    """By time; empty without energy."""
     missing: tuple[Missing, ...]
     checks: tuple[Check, ...]
-    model: ModelTerm | None
     remarks: tuple[str, ...]
     problems: tuple[str, ...]
     """Why there is no answer."""

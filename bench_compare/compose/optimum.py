@@ -1,4 +1,4 @@
-"""The best choice: the least time, energy or product of both, under limits of the error.
+"""The best choice: the least time or energy, under limits of the error.
 
 Time and energy are sums over nodes and pairs of nodes, so the least weighted sum of the two is a
 mixed integer linear program, which HiGHS solves (`scipy.optimize.milp`). Each option of a node is a
@@ -6,14 +6,6 @@ variable of 0 or 1. A pair of nodes has a variable for each two options that may
 of one option add up to that option's own (the linearisation that is exact on trees of links: there
 the linear program has whole numbers by itself). Options with the same costs to a neighbour share
 these variables. A limit is a row.
-
-Their product (EDP) is no sum. It is found as a sequence of such programs along the trade-off curve
-(Aneja and Nair 1979: each weighted sum is orthogonal to the line between two known corners), which
-is exact: where time and energy are above zero, time × energy is quasi-concave, as its logarithm is
-concave, so over the convex hull of all choices it is least at a corner of the hull; and as it grows
-with both, at a corner of the lower left side, which are the very points that some weighted sum
-prefers to all others. Between two neighbouring corners no choice lies below their line, which is
-known when the program for that line finds nothing below.
 
 Before a program is solved, options that another one of their node beats are left out: one that
 costs no more whatever the neighbours take, and no more of any limit. Where one is left of each node
@@ -43,7 +35,6 @@ if TYPE_CHECKING:
 
 MOST_NODES = 2000
 """Of the tree in which HiGHS branches, for one program."""
-MOST_CORNERS = 200
 CLOSE = 1e-9
 """Differences below this share are none."""
 INFEASIBLE = 2
@@ -314,51 +305,6 @@ def minimise(
     return _Program(problem).least(time_weight, energy_weight, nodes)
 
 
-def corners(problem: Problem, edp_only: bool = False) -> tuple[list[Best], bool]:
-    """Corners of the lower convex hull of (time, energy), by time, and whether these are all.
-    `edp_only`: only where they could have the smallest product."""
-    terms = [replace(t, time=np.where(np.isnan(t.energy), np.inf, t.time)) for t in problem.terms]
-    program = _Program(replace(problem, terms=tuple(terms)))
-    a, b = program.least(1.0, 0.0, MOST_NODES), program.least(0.0, 1.0, MOST_NODES)
-    if not (a.choice and b.choice):
-        return [], a.optimal and b.optimal
-    found, left, solves = [a, b], [(a, b, a.time * b.energy)], 0
-    complete = a.optimal and b.optimal
-    while left:
-        a, b, floor = left.pop()
-        below = min(one.time * one.energy for one in found) if edp_only else math.inf
-        if b.time <= a.time or a.energy <= b.energy or floor >= below or solves > MOST_CORNERS:
-            continue
-        solves += 1
-        time, energy = a.energy - b.energy, b.time - a.time
-        one = program.least(time, energy, MOST_NODES)
-        line, here = (time * p.time + energy * p.energy for p in (a, one))
-        complete &= one.optimal
-        if here >= line - CLOSE * abs(line):
-            continue
-        found.append(one)
-        # Nothing lies below this line between a and the next corner: along it a product is
-        # concave, so it is least at an end.
-        floor = 0.0
-        for first, second in ((a, one), (one, b)):
-            at_first = max(second.energy, (here - time * first.time) / energy)
-            at_second = max(first.time, (here - energy * second.energy) / time)
-            floor = min(first.time * at_first, at_second * second.energy)
-            left.append((first, second, floor))
-    ordered = sorted(found, key=lambda one: (one.time, one.energy))
-    hull = [one for n, one in enumerate(ordered) if all(one.energy < p.energy for p in ordered[:n])]
-    return hull, complete and solves <= MOST_CORNERS
-
-
 def least(problem: Problem, objective: str) -> Best:
-    """The best choice by ``time``, ``energy`` or ``edp``."""
-    if objective == "time":
-        return minimise(problem, 1.0, 0.0)
-    if objective == "energy":
-        return minimise(problem, 0.0, 1.0)
-    found, complete = corners(problem, edp_only=True)
-    if not found:
-        return replace(NOTHING, optimal=complete)
-    # Of sums below zero, which seams may lead to, the least product need not be a corner.
-    complete &= found[0].time >= 0 and found[-1].energy >= 0
-    return replace(min(found, key=lambda one: one.time * one.energy), optimal=complete)
+    """Return the choice of the least ``time`` or ``energy``."""
+    return minimise(problem, 1.0, 0.0) if objective == "time" else minimise(problem, 0.0, 1.0)

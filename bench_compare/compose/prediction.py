@@ -312,8 +312,7 @@ def time_of(found: PredictionRounds, rows: Sequence[TableRow]) -> WeightedSum:
 
 
 def describe(name: str, found: PredictionRounds, rows: Sequence[TableRow]) -> Configuration:
-    """The interval of the time is that of the rounds: `widened` puts in what is known of the
-    model."""
+    """Return the configuration with the interval of the rounds, to which `widened` adds caches."""
     made = pieces(found, rows).found
     time = found.total(weights_of(made))
     parts = tuple(_part(piece, found, time.value) for piece in made)
@@ -338,7 +337,6 @@ def describe(name: str, found: PredictionRounds, rows: Sequence[TableRow]) -> Co
         choices={station.layer.id: row.text for station, row in stations},
         time=time.elsewhere,
         energy=energy,
-        edp=None if energy is None else energy.value * time.value * NANOSECONDS,
         error=ErrorBound(worst, root) if len(errors) == len(layers) else None,
         workspace_bytes=max(sizes) if len(sizes) == len(rows) else None,
         ends=tuple(ends),
@@ -425,23 +423,14 @@ def _once(found: PredictionRounds, rows: Sequence[TableRow]) -> Iterator[PassPar
         yield replace(_part(piece, found, math.inf), share=0.0)
 
 
-def widened(
-    made: Configuration, half_width_log: float | None
-) -> tuple[Configuration, IntervalKind]:
-    """With the model's own error where that is known, else with the bracket of cache states."""
-    time, kind = interval(made.time, made.ends, half_width_log)
+def widened(made: Configuration) -> tuple[Configuration, IntervalKind]:
+    """Return the configuration with the bracket of cache states, if several were measured."""
+    time, kind = interval(made.time, made.ends)
     return replace(made, time=time), kind
 
 
-def interval(
-    time: IntervalEstimate, ends: Sequence[Ends], half_width_log: float | None
-) -> tuple[IntervalEstimate, IntervalKind]:
+def interval(time: IntervalEstimate, ends: Sequence[Ends]) -> tuple[IntervalEstimate, IntervalKind]:
     known = time.low is not None and time.high is not None and time.value > 0
-    if half_width_log is not None:
-        own = (time.high - time.value) / time.value if known and time.high is not None else 0.0
-        half = math.hypot(own, half_width_log)
-        value = time.value
-        return IntervalEstimate(value, value * math.exp(-half), value * math.exp(half)), "model"
     by_cache = {end.cache: end.estimate for end in ends}
     colder = next((by_cache[cache] for cache in COLDER if cache in by_cache), None)
     if "hot" in by_cache and colder is not None:
@@ -465,6 +454,6 @@ def ratios(
         return None
     joules = [_energy(found, made) for made in (over, under)]
     if joules[0] is None or joules[1] is None or min(j.value for j in joules if j) <= 0:
-        return Ratios(time, None, None)
+        return Ratios(time, None)
     energy = IntervalEstimate(joules[0].value / joules[1].value)
-    return Ratios(time, energy, time.value * energy.value)
+    return Ratios(time, energy)

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.names import safe
 from bench_schema.units import (
     change_text,
-    share_text,
     significant,
     span_text,
     time_text,
     value_text,
 )
 
-from bench_compare.compose.model import IntervalEstimate
 from bench_compare.model import Conclusion
 from bench_compare.report.html.tables import page_of as tables_page
 from bench_compare.report.model import (
@@ -45,13 +43,13 @@ if TYPE_CHECKING:
     from bench_compare.compose.model import (
         Composition,
         Configuration,
-        ModelTerm,
+        IntervalEstimate,
         OptionRow,
         PassPart,
     )
     from bench_compare.report.model import Page
 
-KIND, VERSION = "bench-compare compose", 1
+KIND, VERSION = "bench-compare compose", 2
 MOST_PARTS, MOST_REMARKS = 20, 12
 MOST_KNOBS, MOST_KNOB_ROWS = 12, 20
 SERIES = {"device_ns": "device time", "e2e_ns": "end-to-end time"}
@@ -103,13 +101,10 @@ def facts(made: Composition) -> Iterator[tuple[str, str]]:
     for engine, libraries in around.libraries.items():
         yield "engine", f"{engine} ({libraries})" if libraries else engine
     yield "baseline", made.baseline_name
-    if made.chosen is not None and made.chosen.energy is not None and made.ratios is not None:
-        if made.ratios.energy is not None:
-            beside = _beside(made.ratios.energy, made.baseline_name)
-            yield "energy", f"{energy_text(made.chosen.energy.value)}, {beside}"
-        if made.choose == "edp" and made.chosen.edp is not None and made.ratios.edp is not None:
-            beside = _beside(IntervalEstimate(made.ratios.edp), made.baseline_name)
-            yield "edp", f"{significant(made.chosen.edp, 3)} J·s, {beside}"
+    energy = None if made.chosen is None else made.chosen.energy
+    if energy is not None and made.ratios is not None and made.ratios.energy is not None:
+        beside = _beside(made.ratios.energy, made.baseline_name)
+        yield "energy", f"{energy_text(energy.value)}, {beside}"
     if made.choose is not None:
         kept = "".join(f", {name} at most {bound:g}" for name, bound in made.limits.items())
         sure = {True: ": optimal", False: ": perhaps not optimal", None: ""}[made.optimal]
@@ -133,22 +128,6 @@ def totals(made: Composition) -> Iterator[tuple[str, Configuration]]:
     for one in made.others:
         if one.name != made.baseline_name:
             yield one.name, one
-
-
-def model_text(made: Composition) -> str:
-    """What measured pipelines say of the model."""
-    term = made.model
-    if term is None:
-        return ""
-    if not term.pipelines:
-        return (
-            f"no other pipeline was measured: {term.needed} of them, in the same documents, teach "
-            "how far the model is off"
-        )
-    assert term.median_log_error is not None
-    median = share_text(term.median_log_error, 2)
-    more = "" if term.half_width_log is not None else f"; {term.needed} are needed for an interval"
-    return f"{term.pipelines} other pipelines: predictions were off by {median} (median){more}"
 
 
 def conclude(made: Composition, passed_over: Sequence[str] = ()) -> Conclusion:
@@ -269,7 +248,6 @@ def body_of(made: Composition) -> Body:
         totals_table(made),
         parts_table(made),
         knobs_table(made),
-        front_table(made),
         checks_table(made),
     )
     return Body(
@@ -280,7 +258,6 @@ def body_of(made: Composition) -> Body:
         also=(),
         notes=tuple(made.remarks),
         most_notes=MOST_REMARKS,
-        statements=() if made.model is None else (model_text(made),),
         commands_title="Not measured",
         commands=tuple(
             Command(f"{one.what} ({need[one.blocks]})", one.command) for one in made.missing
@@ -413,25 +390,6 @@ def _cost(time_ns: float | None, energy_j: float | None) -> str:
     return "-" if time_ns is None else f"{time_text(time_ns)}{joules}"
 
 
-def front_table(made: Composition) -> Table:
-    points = made.front if len(made.front) > 1 else ()
-    return Table(
-        (Column("chosen"), Column("time", "right"), Column("energy", "right")),
-        tuple(
-            ReportRow(
-                (
-                    "yes" if p.is_chosen else "",
-                    Amount(p.time_ns, "ns"),
-                    Amount(p.energy_j, "joules"),
-                )
-            )
-            for p in points
-        ),
-        title="Time and energy",
-        lead="time and energy, corners of what can be had:",
-    )
-
-
 def checks_table(made: Composition) -> Table:
     holds = {True: "yes", False: "no", None: "no interval"}
     columns = (
@@ -476,17 +434,17 @@ MOST_BARS = 25
 
 
 def page_of(made: Composition) -> Page:
-    """The report with a table of all choices, and charts of the layers and of time and energy."""
+    """The report with a table of all choices, and a chart of its layers."""
     body = body_of(made)
     sides = [one for one in (made.chosen, made.baseline) if one is not None and one.parts]
-    charts = [*(_shares(one, place == 0) for place, one in enumerate(sides)), *_front(made)]
+    charts = [_shares(one, place == 0) for place, one in enumerate(sides)]
     tables = (*body.tables, choices_table(made))
-    model = model_sentence(made.model)
-    notes = (*body.notes, *([model] if model else []), *(() if made.front else (NO_ENERGY,)))
+    known = made.chosen is None or made.chosen.energy is not None
+    notes = (*body.notes, *(() if known else (NO_ENERGY,)))
     return tables_page(page_title(made), replace(body, notes=notes), tables, charts, {})
 
 
-NO_ENERGY = "Time against energy needs energies: measure with --energy."
+NO_ENERGY = "Energies need a measurement with --energy."
 
 
 def _shares(one: Configuration, is_first: bool) -> Chart:
@@ -532,31 +490,6 @@ def label_text(text: str) -> str:
 
 
 LONGEST_LABEL = 36
-
-
-def _front(made: Composition) -> Iterator[Chart]:
-    """Corners of what can be had: time against energy."""
-    if len(made.front) < 2:
-        return
-    chosen = [point.is_chosen for point in made.front]
-    trace = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": [point.time_ns / 1e3 for point in made.front],
-        "y": [point.energy_j for point in made.front],
-        "hovertemplate": "%{x:.4g} µs, %{y:.4g} J<extra></extra>",
-        "line": {"color": "--soft", "width": 1},
-        "marker": {
-            "size": [13 if one else 8 for one in chosen],
-            "color": ["--side-other" if one else "--side-base" for one in chosen],
-        },
-    }
-    layout = {
-        "height": 300,
-        "xaxis": {"title": {"text": "time, µs"}},
-        "yaxis": {"title": {"text": "energy, J"}},
-    }
-    yield Chart("Time and energy", [trace], layout, "the chosen one is larger", id="front")
 
 
 def choices_table(made: Composition) -> Table:
@@ -612,15 +545,3 @@ def page_title(composition: Composition) -> str:
     word = "faster" if ratio >= 1 else "slower"
     change = change_text(max(ratio, 1 / ratio)).removeprefix("+")
     return f"{text}, {change} {word} than {composition.baseline_name}"
-
-
-def model_sentence(model: ModelTerm | None) -> str:
-    """How far predictions were off so far, in a sentence."""
-    if model is None or model.median_log_error is None:
-        return ""
-    off = share_text(model.median_log_error, 2)
-    of = f"{model.pipelines} pipeline" + ("s" if model.pipelines != 1 else "")
-    if model.half_width_log is None:
-        return f"Off by {off} in the median of {of}; {model.needed} are needed for an interval."
-    width = share_text(model.half_width_log, 2)
-    return f"Off by {off} in the median of {of}; another one lies within {width} (95 %)."

@@ -29,7 +29,6 @@ WORLD = worlds.World(
 WORDS = (
     ("--choose", "time"),
     ("--choose", "energy"),
-    ("--choose", "edp"),
     (),
     ("--choose", "time", "--limit", "error=1e-6"),
     ("--fix", "a=f", "--baseline", "f"),

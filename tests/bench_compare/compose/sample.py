@@ -8,11 +8,9 @@ from bench_compare.compose.model import (
     Configuration,
     Ends,
     ErrorBound,
-    FrontPoint,
     IntervalEstimate,
     LayerChoice,
     Missing,
-    ModelTerm,
     OptionRow,
     PassPart,
     Ratios,
@@ -49,7 +47,6 @@ def configuration(name, choices, parts, once=()):
         choices=choices,
         time=IntervalEstimate(total, 0.98 * total, 1.02 * total),
         energy=IntervalEstimate(joules, 0.97 * joules, 1.03 * joules),
-        edp=joules * total * 1e-9,
         error=ErrorBound(4e-4, 2.9e-4),
         workspace_bytes=4096,
         ends=(
@@ -170,12 +167,8 @@ def composition():
         baseline=baseline,
         chosen=chosen,
         others=(),
-        ratios=Ratios(IntervalEstimate(1.25, 1.22, 1.29), IntervalEstimate(1.3, 1.2, 1.4), 1.63),
+        ratios=Ratios(IntervalEstimate(1.25, 1.22, 1.29), IntervalEstimate(1.3, 1.2, 1.4)),
         layers=choices(),
-        front=(
-            FrontPoint(27_400.0, 0.00535, {"conv1": FAST, "relu": PLAIN}, is_chosen=True),
-            FrontPoint(34_400.0, 0.0052, {"conv1": PLAIN, "relu": PLAIN}, is_chosen=False),
-        ),
         missing=(
             Missing(
                 "cache",
@@ -185,7 +178,6 @@ def composition():
             ),
         ),
         checks=(check,),
-        model=ModelTerm(1, 8, 0.0117, None, (check,)),
         remarks=("one conversion was not measured",),
         problems=(),
     )

@@ -100,9 +100,7 @@ FRUGAL = World(
 )
 
 
-@pytest.mark.parametrize(
-    ("goal", "plan"), [("time", "e"), ("energy", "e plan=slow"), ("edp", "e plan=even")]
-)
+@pytest.mark.parametrize(("goal", "plan"), [("time", "e"), ("energy", "e plan=slow")])
 def test_time_energy_and_their_product_choose_differently(goal, plan, tmp_path):
     assert composed(FRUGAL, tmp_path, choose=goal).chosen.choices["a"] == plan
 
@@ -111,12 +109,6 @@ def test_energy_is_joules_and_idle_power_over_the_gaps(tmp_path):
     """Idle at 50 W in a seam of 200 ns: 10 µJ."""
     found = composed(FRUGAL, tmp_path).chosen
     assert found.energy.value == pytest.approx(9e-3 + 1e-3 + 50 * 200e-9)
-
-
-def test_the_corners_of_time_and_energy_are_all_there(tmp_path):
-    found = composed(FRUGAL, tmp_path, choose="edp")
-    assert [point.choices["a"] for point in found.front] == ["e", "e plan=even", "e plan=slow"]
-    assert [point.is_chosen for point in found.front] == [False, True, False]
 
 
 def test_an_energy_that_was_not_resolved_is_said(tmp_path):
@@ -259,35 +251,6 @@ def test_a_measurement_of_something_else_is_no_answer(tmp_path):
     assert found.problems == (
         "--against: no chain of this pipeline that can be predicted was found",
     )
-
-
-def pipelines(factors):
-    """One table of many small pipelines, each with its measured chain, off by a known factor."""
-    documents, chains = [worlds.parts(CHAIN)], [worlds.chain(CHAIN, "e")]
-    for number, factor in enumerate(factors):
-        world = World({f"{n}{number}": {"e": 1000 + 10 * number} for n in "pqr"})
-        documents.append(worlds.parts(world))
-        made = worlds.chain(world, "e", factor)
-        case = replace(
-            made.cases[0], graph=replace(made.cases[0].graph, fingerprint=f"{number:064d}")
-        )
-        chains.append(replace(made, cases=(case,)))
-    return documents, chains
-
-
-def test_eight_other_pipelines_teach_the_models_own_error(tmp_path):
-    documents, chains = pipelines((1.02, 0.98) * 4)
-    found = composed(CHAIN, tmp_path, *documents, against=chains)
-    assert (found.interval, found.model.pipelines) == ("model", 8)
-    assert found.chosen.time.high / found.chosen.time.value == pytest.approx(
-        math.exp(2.306 * 0.02 * math.sqrt(9 / 8)), rel=1e-3
-    )
-
-
-def test_seven_do_not(tmp_path):
-    documents, chains = pipelines((1.02,) * 7)
-    found = composed(CHAIN, tmp_path, *documents, against=chains)
-    assert (found.interval, found.model.half_width_log) == ("rounds", None)
 
 
 @pytest.mark.parametrize("states", [(1.0,), (1.0, 2.0)])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
 from bench_schema import files
 
 from bench_compare.cli import main
-from bench_compare.compose.model import IntervalEstimate, ModelTerm
+from bench_compare.compose.model import IntervalEstimate
 from bench_compare.report import compose
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.sample import composition
@@ -91,7 +90,7 @@ def test_every_part_of_a_pass_is_drawn_and_listed(show, browser, texts):
 
 def test_the_baseline_has_a_chart_of_its_own():
     charts = compose.page_of(composition()).data["charts"]
-    assert ["layers-chosen", "layers-cudnn", "front"] == [one["id"] for one in charts]
+    assert ["layers-chosen", "layers-cudnn"] == [one["id"] for one in charts]
 
 
 def test_a_layer_opens_to_all_that_was_measured(show, browser, texts):
@@ -110,14 +109,10 @@ def test_what_is_missing_is_a_command(show, texts):
     )
 
 
-def test_the_front_has_a_point_for_each_configuration():
-    *_, front = compose.page_of(composition()).data["charts"]
-    assert [13, 8] == front["traces"][0]["marker"]["size"]
-
-
 def test_without_energy_the_page_says_what_to_measure(show, texts):
-    show(replace(composition(), front=()))
-    assert any("measure with --energy" in text for text in texts("#report li"))
+    made = composition()
+    show(replace(made, chosen=replace(made.chosen, energy=None)))
+    assert any("a measurement with --energy" in text for text in texts("#report li"))
 
 
 def test_without_an_answer_the_reason_is_told(show, texts):
@@ -164,30 +159,3 @@ def test_what_takes_the_same_time_is_not_called_faster():
     made = composition()
     equal = replace(made, ratios=replace(made.ratios, time=IntervalEstimate(1.0, 0.9, 1.1)))
     assert "net: 27.40 µs, as fast as cudnn" == compose.page_title(equal)
-
-
-@pytest.mark.parametrize("off", [0.00234, 0.0117, 0.117])
-def test_the_terminal_and_the_page_say_the_same_of_the_model(off):
-    model = ModelTerm(9, 8, off, 0.03, ())
-    text = compose.model_text(replace(composition(), model=model))
-    said = [re.search(r"[\d.]+ %", one).group() for one in (text, compose.model_sentence(model))]
-    assert said[0] == said[1]
-
-
-@pytest.mark.parametrize(
-    ("model", "text"),
-    [
-        (None, ""),
-        (ModelTerm(0, 8, None, None, ()), ""),
-        (
-            ModelTerm(1, 8, 0.0117, None, ()),
-            "Off by 1.2 % in the median of 1 pipeline; 8 are needed for an interval.",
-        ),
-        (
-            ModelTerm(9, 8, 0.0117, 0.031, ()),
-            "Off by 1.2 % in the median of 9 pipelines; another one lies within 3.1 % (95 %).",
-        ),
-    ],
-)
-def test_the_models_own_error_is_a_sentence(model, text):
-    assert text == compose.model_sentence(model)

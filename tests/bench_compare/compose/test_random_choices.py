@@ -21,7 +21,6 @@ ENGINES = ("e", "f")
 VALUES = {
     "time": lambda time, joules: time,
     "energy": lambda time, joules: joules,
-    "edp": lambda time, joules: time * joules * 1e-9,
 }
 
 

@@ -39,11 +39,9 @@ def test_seconds_are_written_with_one_blank():
     assert "net: 20.80 s (19.00 s to 22.00 s), " in render("text", made, View(width=100))
 
 
-def test_energy_and_its_product_with_the_time_are_held_against_the_baseline():
-    made = replace(composition(), choose="edp")
-    text = render("text", made, View(width=100))
+def test_energy_is_held_against_the_baseline():
+    text = render("text", composition(), View(width=100))
     assert "energy:    5.350 mJ, cudnn takes 1.300× (1.200 to 1.400) as much\n" in text
-    assert "edp:       1.47e-07 J·s, cudnn takes 1.630× as much\n" in text
 
 
 def test_what_nobody_measured_has_no_column():
@@ -54,7 +52,6 @@ def test_what_nobody_measured_has_no_column():
         made,
         chosen=replace(bare[0], parts=parts),
         baseline=bare[1],
-        front=(),
         ratios=replace(made.ratios, energy=None),
     )
     assert "energy" in render("text", composition())
