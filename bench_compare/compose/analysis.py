@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.identity import REWRITES
 from bench_schema.pipeline import pipeline_text
 
 from bench_compare.compose.against import checks
@@ -32,7 +33,7 @@ from bench_compare.compose.prediction import (
     time_of,
     widened,
 )
-from bench_compare.compose.rows import REWRITES, SERIES
+from bench_compare.compose.rows import SERIES
 from bench_compare.compose.select import allowed, baseline_rows, defaults, rows_of
 from bench_compare.compose.space import make_space
 from bench_compare.errors import UsageError

@@ -142,8 +142,10 @@ def _layout(dims: tuple[int, ...], strides: tuple[int, ...]) -> str:
 
 
 def as_variant(form: Form, variant: Mapping[str, str]) -> Form:
-    """A tensor of data in a graph that was rewritten in this way."""
-    dtype = variant.get("dtype", form.dtype) if form.dtype in EXCHANGED else form.dtype
+    """A tensor of data in a graph that was rewritten in this way. Of int8 only what is inside of
+    the graph changes."""
+    wanted = variant.get("dtype", form.dtype)
+    dtype = wanted if form.dtype in EXCHANGED and wanted in EXCHANGED else form.dtype
     layout = form.layout
     alike = len(form.dims) < 3 or form.dims[1] == 1 or math.prod(form.dims[2:]) == 1
     if "layout" in variant and len(form.dims) in PLAIN and not alike:

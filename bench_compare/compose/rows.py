@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.identity import CaseIdentity, engine_names, graphs_given, original
+from bench_schema.identity import REWRITES, CaseIdentity, engine_names, graphs_given, original
 
 from bench_compare.compose.forms import FormConversion, conversion_of
 from bench_compare.errors import InputError
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 SERIES = ("device_ns", "e2e_ns")
-REWRITES = ("layout", "dtype", "fusion")
-"""Axes of a variant that make another graph of the layer's."""
 REWRITING = frozenset(REWRITES)
 CONVERSIONS = "identity"
 """Family of graphs that only convert."""

@@ -104,7 +104,7 @@ def _kept(pipeline: Pipeline) -> str:
     """The share of the model's work that the layers do."""
     shares = [row.share for row in pipeline.left_out]
     if None in shares:
-        return "an unknown share of the model's work: the first operations left out have none"
+        return "share of the model's work: not known, because of the first operations left out"
     return f"{1 - sum(filter(None, shares)):.2%} of the model's floating-point operations"
 
 

@@ -25,6 +25,8 @@ DRAWN = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomUniform")
 """Operations whose results differ from run to run; names of others begin with these."""
 MOST_FOLDED_BYTES = 2**28
 """Largest result that is computed when a model is read."""
+GROWING = ("ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Upsample", "OneHot", "Pad")
+"""Operations that make much of little; they are computed only if the size is known."""
 TYPES = {"float": "float", "float16": "half", "double": "double", "bfloat16": "bfloat16"}
 """ONNX's names of data types to those of graphs."""
 CONTROL = ("Loop", "If", "Scan")
@@ -178,14 +180,15 @@ class _OnnxReader:
         read = [name for name in node.input if name]
         if node.domain not in DOMAINS or drawn or not names:
             return None
-        if not all(name in self.weights for name in read) or not self._is_small(names, read):
+        if not all(name in self.weights for name in read) or not self._is_small(node, names, read):
             return None
         return self._evaluated(node, names, read)
 
-    def _is_small(self, names: Sequence[str], read: Sequence[str]) -> bool:
+    def _is_small(self, node: Any, names: Sequence[str], read: Sequence[str]) -> bool:
         """True if the results are known to fit, or are read from little."""
         if not all(name in self.dims for name in names):
-            return sum(self.weights[name].nbytes for name in read) <= SMALL_BYTES
+            size = sum(self.weights[name].nbytes for name in read)
+            return size <= SMALL_BYTES and node.op_type not in GROWING
         return 8 * sum(math.prod(self.dims[name]) for name in names) <= MOST_FOLDED_BYTES
 
     def _evaluated(

@@ -355,9 +355,9 @@ def sdpa(to: ModelLowering, call: ModelCall) -> None:
 
 def _heads_once(view: LinkedView) -> LinkedView:
     """Keys or values whose heads are repeated for groups of queries, without the repetition."""
-    heads = view.axes[1]
-    if len(heads) == 2 and heads[1][1] == 0 and view.array is None:
-        return replace(view, axes=(view.axes[0], heads[:1], *view.axes[2:]))
+    *heads, last = view.axes[1]
+    if last[1] == 0 and len(heads) < 2 and view.array is None:
+        return replace(view, axes=(view.axes[0], tuple(heads) or ((1, 1),), *view.axes[2:]))
     return view
 
 

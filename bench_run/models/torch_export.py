@@ -212,7 +212,8 @@ class _ExportReader:
         name = str(node.target).removesuffix(".default").removeprefix("aten.")
         known = all(each.name in self.known for each in node.all_input_nodes)
         tags = getattr(node.target, "tags", ())
-        if torch.Tag.nondeterministic_seeded in tags or not _is_small(node):
+        drawn = torch.Tag.nondeterministic_seeded in tags or "empty" in name
+        if drawn or not _is_small(node):
             return False
         if not known and name not in FILLED:
             return False

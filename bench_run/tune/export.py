@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.identity import REWRITES
+
 from bench_run.engines.base import KNOB_VARIANT
 from bench_run.errors import UsageError
 
@@ -88,7 +90,7 @@ def _rule(graph: Graph, winner: Candidate) -> dict[str, Any] | str:
     """An entry of the file; why there is none, as a sentence."""
     if winner.engine.partition(":")[0] != "hipdnn":
         return f"its winner runs on {winner.engine}, not on hipdnn"
-    axes = [a for a in winner.variant if a in ("dtype", "layout", "fusion", "math")]
+    axes = [a for a in winner.variant if a in (*REWRITES, "math")]
     if axes:
         return f"its winner is another graph ({', '.join(axes)} was varied)"
     cores = [node for node in graph.nodes if node.type in CORES]

@@ -43,7 +43,8 @@ def store_errors(
         (folder / APPROXIMATION).write_text(json.dumps(errors), encoding="utf-8")
         if any(tensor.data_type == "int8" for tensor in graph.tensors):
             noise = _noise(graph, inputs, expected, compute)
-            (folder / NOISE).write_text(json.dumps(noise), encoding="utf-8")
+            for place in (folder, *(each for each in folder.iterdir() if each.is_dir())):
+                (place / NOISE).write_text(json.dumps(noise), encoding="utf-8")
 
 
 def relative_l2(found: Array, wanted: Array) -> float:

@@ -30,7 +30,9 @@ REPEATS = "repeats"
 
 DEVICE, THREADS = "+device=", "+threads="
 _OPTION = re.compile(r"\+(device|threads)=(\d+)(?=\+|$)")
-_REWRITTEN = re.compile(r"#(?:dtype|layout|fusion)=[^#]*$")
+REWRITES = ("dtype", "layout", "approx", "fusion")
+"""Axes of a variant that make another graph of the one in the file."""
+_REWRITTEN = re.compile(rf"#(?:{'|'.join(REWRITES)})=[^#]*$")
 """How the path of a graph goes on that was made from the one in the file."""
 _SUFFIX = re.compile(r" (?:math=(?P<math>\w+)|#(?P<number>\d+))$")
 

@@ -149,3 +149,19 @@ def test_layouts_are_named_by_number_too(tmp_path, monkeypatch, capsys):
     worlds.save(tmp_path, "parts.json", worlds.parts(LAYOUTS))
     (tmp_path / "confs.txt").write_text(FILE.replace("a=f", "a=e:layout=nhwc"))
     assert 0 == said(capsys, "confs.txt", "-o", "real.txt")[0]
+
+
+def test_approximations_and_int8_are_ways_to_run_a_layer_without_conversions(
+    tmp_path, monkeypatch, capsys
+):
+    """Their graphs keep the inputs and outputs of the layer."""
+    monkeypatch.chdir(tmp_path)
+    ways = {"e approx=samp:1/2:0": 500, "e dtype=int8": 600}
+    world = World({"a": {"e": 1000, **ways}, "b": {"e": 1000}})
+    worlds.write_pipeline(world, tmp_path)
+    worlds.save(tmp_path, "parts.json", worlds.parts(world))
+    for way in ways:
+        words = ["--fix", f"a={way}", "--json", "-"]
+        assert main(["compose", "net.toml", "parts.json", *words]) == 0
+        parts = json.loads(capsys.readouterr().out)["chosen"]["parts"]
+        assert ["layer", "layer"] == [part["kind"] for part in parts if part["kind"] != "seam"]

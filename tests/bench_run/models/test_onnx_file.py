@@ -364,6 +364,19 @@ def test_a_constant_that_would_be_huge_is_not_computed(tmp_path):
     assert ["ConstantOfShape"] == [row.operation for row in made.pipeline.left_out][:1]
 
 
+def test_a_huge_constant_whose_size_is_computed_is_not_made(tmp_path):
+    nodes = [
+        node("Pow", "a b", "s"),
+        node("ConstantOfShape", "s", "big"),
+        node("ReduceSum", "big", "sum"),
+        node("Add", "x sum", "d"),
+        node("Relu", "d"),
+    ]
+    known = {"a": np.array([1024, 1024]), "b": np.array([2, 2])}
+    made = saved(write(tmp_path, nodes, (2,), known))
+    assert "ConstantOfShape" in {row.operation for row in made.pipeline.left_out}
+
+
 def test_casts_of_constants_change_their_values(tmp_path):
     nodes = [
         helper.make_node("Cast", ["a"], ["b"], to=TensorProto.INT64),

@@ -244,6 +244,23 @@ def test_a_mask_that_shows_each_query_a_range_of_keys_is_no_tensor(mask, words, 
     assert [] == [name for name in made.pipeline.layers[-1].weights if name == "attn_mask"]
 
 
+def test_heads_that_repeat_a_single_one_are_read_once(tmp_path):
+    def attention(x):
+        one = F.relu(x[:, :1])
+        b, _, s, d = one.shape
+        keys = one[:, :, None].expand(b, 1, 4, s, d).reshape(b, 4, s, d)
+        return F.scaled_dot_product_attention(x * 2, keys, keys)
+
+    module, made = imported(tmp_path, attention, (2, 4, 3, 5))
+    assert "_b2h4g1s3d5_" in made.pipeline.layers[-1].file.stem
+    assert difference(made.path, module, (2, 4, 3, 5)) < 1e-13
+
+
+def test_memory_without_values_is_no_constant(tmp_path):
+    _, made = imported(tmp_path, lambda x: F.relu(x) + torch.empty(3, 4).double(), (3, 4))
+    assert ["aten.empty.memory_format"] == [row.operation for row in made.pipeline.left_out][:1]
+
+
 def test_a_norm_and_a_gelu_that_are_spelled_out_are_one_layer_each(tmp_path):
     assert ["relu", "rmsnorm"] == layers_of(tmp_path, rms_norm, (2, 3, 8))
     bent, _ = EXPRESSED["gelu of tanh spelled out"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from bench_schema.identity import REWRITES, CaseIdentity, original
 
 from bench_run.errors import UsageError
 from bench_run.graph.chain import ChainGraph
@@ -10,7 +11,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.options.read import read_options, read_span
 from bench_run.plan.cases import plan_graph
 from bench_run.plan.load import make_graph
-from bench_run.plan.tuned import rewritten
+from bench_run.plan.tuned import GRAPH_AXES, rewritten
 from bench_run.tune.settings import parse_space, read_limits, read_size, read_tuning
 
 CONV = "conv_fwd+bias+relu: n=2 c=4 h=8 w=8 k=4 r=3 s=3 pad=1"
@@ -106,6 +107,20 @@ def test_all_types_are_the_exact_ones_without_a_limit():
     words = {"--space": ["dtype=all"], "--engine": ["numpy"], "--output": "t.json"}
     tuning = read_tuning(words, read_options(words))
     assert ("double", "float", "half", "bfloat16") == tuning.space.values("dtype")
+
+
+def test_documents_know_every_axis_that_makes_another_graph():
+    assert set(REWRITES) == set(GRAPH_AXES)
+
+
+@pytest.mark.parametrize("variant", [{"approx": "samp:1/2:0"}, {"dtype": "int8"}])
+def test_an_approximation_is_a_variant_of_the_graph_that_it_approximates(variant):
+    graph = planned(CONV)
+    made = rewritten(graph, variant).id
+    case = CaseIdentity(made.fingerprint, made.name, made.path, "numpy")
+    assert graph.id.fingerprint == original(
+        case, {(made.name, graph.id.path): graph.id.fingerprint}
+    )
 
 
 def test_channels_in_blocks_need_more_strides_than_a_tensor_has():
