@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from bench_run.commands.coverage import cover, coverage_text, rows_of_operations
-from bench_run.engines.cudnn.library import load, refusals
+from bench_run.engines.cudnn.library import load, new_graph, refusals
 from bench_run.engines.cudnn.lowering import Lowering
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
@@ -59,13 +59,18 @@ def lowered(cudnn, graph):
     """The numbers of a graph's tensors, once cuDNN's frontend has checked it as for compute
     capability 9.0. Raises `UnsupportedGraphError`."""
     canonical, kinds = rewrite(graph), cudnn.data_type
-    made = cudnn.pygraph(
+    made = new_graph(
+        cudnn,
+        None,
+        canonical,
         name="g",
         io_data_type=kinds.NOT_SET,
         intermediate_data_type=kinds.FLOAT,
         compute_data_type=kinds.FLOAT,
         sm_version=90,
     )
+    if hasattr(made, "plans"):  # asks for a handle, which needs a device, for its graph below
+        made._backend_handle_for_lowering = lambda _settings: None
     lowering = Lowering(cudnn, made, canonical, views(canonical))
     with refusals("graph"):
         lowering.lower()

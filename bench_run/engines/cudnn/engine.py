@@ -14,7 +14,7 @@ from bench_run.engines.base import (
     knobs_of_variant,
 )
 from bench_run.engines.chain import ChainPlan
-from bench_run.engines.cudnn.library import load, refusals, versions
+from bench_run.engines.cudnn.library import load, new_graph, refusals, versions
 from bench_run.engines.cudnn.lowering import Lowering, host_scalars
 from bench_run.engines.cudnn.plan import CudnnPlan, Workspace
 from bench_run.engines.cudnn.plans import (
@@ -175,9 +175,11 @@ class CudnnEngine:
         described = views(canonical)
         what = ", ".join(dict.fromkeys(node.label for node in graph.nodes))
         kinds = self._cudnn.data_type
-        pygraph = self._cudnn.pygraph(
+        pygraph = new_graph(
+            self._cudnn,
+            self._handle,
+            canonical,
             name=graph.name or "graph",
-            handle=self._handle,
             io_data_type=kinds.NOT_SET,
             intermediate_data_type=kinds.FLOAT,
             compute_data_type=kinds.FLOAT,

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from bench_run.graph.model import Graph
 
-LOWEST, BELOW = (1, 23), (1, 27)
-"""Versions of the frontend whose `pygraph` is the one used here; later ones have another."""
+LOWEST = (1, 23)
+"""The oldest release of the frontend whose `pygraph` is the one used here."""
 FAULTS = ("ALLOC_FAILED", "INTERNAL_ERROR", "EXECUTION_FAILED", "cudaError", "CUDA_ERROR")
 """Words of a message that tell a failure from a refusal."""
 MOST_REASON = 300
@@ -48,10 +49,10 @@ def load() -> Any:
 
 def check_version(text: str) -> None:
     found = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
-    if not LOWEST <= found < BELOW:
-        wanted = f">={LOWEST[0]}.{LOWEST[1]},<{BELOW[0]}.{BELOW[1]}"
+    if found < LOWEST:
         raise EngineUnavailableError(
-            f"cuDNN frontend {text} has another interface; install nvidia-cudnn-frontend{wanted}"
+            f"cuDNN frontend {text} is too old; pip install "
+            f"'nvidia-cudnn-frontend>={LOWEST[0]}.{LOWEST[1]}'"
         )
 
 
@@ -83,12 +84,16 @@ def backend_text(number: int) -> str:
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
+BUGS = (TypeError, AttributeError, LookupError, AssertionError, ImportError)
+"""Exceptions of the frontend's Python that tell nothing about the graph."""
+
+
 def foreign() -> tuple[type[Exception], ...]:
     """What the frontend raises: its own class is no `RuntimeError`."""
     own = getattr(sys.modules.get("cudnn"), "cudnnGraphNotSupportedError", None)
     compiled = getattr(sys.modules.get("cudnn"), "_compiled_module", None)
     own = getattr(compiled, "cudnnGraphNotSupportedError", own)
-    common = (RuntimeError, ValueError, TypeError)
+    common = (RuntimeError, ValueError, *BUGS)
     return common if own is None else (*common, own)
 
 
@@ -99,7 +104,7 @@ def refusals(what: str) -> Iterator[None]:
         yield
     except foreign() as error:
         text = str(error)
-        if isinstance(error, TypeError) or any(word in text for word in FAULTS):
+        if isinstance(error, BUGS) or any(word in text for word in FAULTS):
             raise EngineError(f"cudnn: {what}: {reason(text)}", detail=text) from error
         raise UnsupportedGraphError(f"cudnn: {what}: {reason(text)}") from error
 
@@ -120,6 +125,53 @@ def reason(text: str) -> str:
     chosen = next((part for part in found if not any(w in part for w in OTHER_CHIPS)), None)
     line = chosen or next((part for part in text.splitlines() if part.strip()), "no reason given")
     return " ".join(line.split())[:MOST_REASON]
+
+
+# Two generations of the frontend.
+#
+#                       to 1.26                 from 1.27
+# handle                a number                `Handle`, from 1.28 on
+# `pygraph`             the library's graph     written in Python; hands most graphs down to the
+#                                               library's (`backend_graph`)
+# plans                 the library's           also of engines written in Python, ranked among them
+# one execution         `_execute_plan_at_index` the same of the graph below; of an engine in Python
+#                                               `execute_plan_at_index`
+# optional operands     None                    left out, which batch norm without running
+#                                               statistics does not take: `backend_graph` does
+
+
+def new_graph(cudnn: Any, handle: Any, graph: Graph, **settings: Any) -> Any:
+    """An empty `pygraph` for a graph; `handle` None: one that is only checked."""
+    compiled = cudnn._compiled_module
+    lower = getattr(compiled, "backend_graph", None)
+    needs_none = any(
+        node.type == "BatchnormAttributes" and "prev_running_mean" not in node.inputs
+        for node in graph.nodes
+    )
+    if lower is None or not needs_none:
+        return cudnn.pygraph(handle=handle, **settings)
+    return lower(handle=number_of(handle), **settings)
+
+
+def number_of(handle: Any) -> Any:
+    """The library's own handle."""
+    return getattr(handle, "backend_handle", handle)
+
+
+def executor(pygraph: Any, index: int, handle: Any) -> Callable[[dict[int, int], int], None]:
+    """The cheapest call that runs the plan at `index`: of addresses by uid, and of the address of
+    the workspace."""
+    plans = getattr(pygraph, "plans", None)
+    if plans is None:
+        graph, place = pygraph, index
+    elif (place := plans[index].cpp_index) is not None:
+        graph = pygraph._lowered_graph
+    else:
+        return lambda pack, workspace: pygraph.execute_plan_at_index(
+            pack, workspace, index=index, handle=handle
+        )
+    execute, number = graph._execute_plan_at_index, number_of(handle)
+    return lambda pack, workspace: execute(pack, workspace, place, number)
 
 
 # What cuDNN's frontend calls things: literal tables, no library.
@@ -246,5 +298,5 @@ KNOBS: Mapping[int, str] = {
 }
 """The backend's number of a knob, as in a plan's name (``k2=0``) → member of `cudnn.knob_type`."""
 
-UNNUMBERED_KNOBS = ("INPUT_TMA_ENABLE", "OUTPUT_TMA_ENABLE")
-"""Members of frontend 1.26 whose number no plan's name has shown yet."""
+UNNUMBERED_KNOBS = ("INPUT_TMA_ENABLE", "OUTPUT_TMA_ENABLE", "TILE_CGA")
+"""Members of frontend 1.32 whose number no plan's name has shown yet."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench_run.engines.base import PlanAbilities, PlanFacts
-from bench_run.engines.cudnn.library import failures, foreign
+from bench_run.engines.cudnn.library import executor, failures, foreign
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.tensors.host_memory import holds_same_bytes
@@ -34,7 +34,7 @@ class CudnnPlan:
     """`workspace` is the device memory that executions scribble in: plans that take turns share
     it."""
 
-    def __init__(self, built: Built, handle: int, stream: CudaStream, workspace: Workspace) -> None:
+    def __init__(self, built: Built, handle: Any, stream: CudaStream, workspace: Workspace) -> None:
         self._built, self._handle, self._stream = built, handle, stream
         self._workspace, self._borrowed = workspace, set[int]()
         graph = built.graph
@@ -66,12 +66,12 @@ class CudnnPlan:
         return pack
 
     def _call(self, pack: dict[int, int], workspace: Workspace) -> Callable[[], None]:
-        execute = self._built.pygraph._execute_plan_at_index
-        index, handle, errors = self._built.chosen.index, self._handle, foreign()
+        execute = executor(self._built.pygraph, self._built.chosen.index, self._handle)
+        errors = foreign()
 
         def run() -> None:
             try:
-                execute(pack, workspace.address, index, handle)
+                execute(pack, workspace.address)
             except errors:
                 with failures("run"):
                     raise

@@ -53,8 +53,11 @@ def named(key: str) -> str:
 
 
 def knobs_of(plan: str) -> dict[str, int]:
-    """``{"TILE_SIZE": 2, "k5": 3}`` of a plan's name ``eng62_k2=2_k5=3``."""
-    pairs = (part.partition("=") for part in plan.split("_")[1:])
+    """``{"TILE_SIZE": 2, "k5": 3}`` of a plan's name ``eng62_k2=2_k5=3``, ``{"TILE_M": 128}`` of
+    ``sdpa_fwd_prefill_sm90[TILE_M=128]``, an engine that is written in Python."""
+    _, is_python, inside = plan.removesuffix("]").partition("[")
+    parts = inside.split(", ") if is_python else plan.split("_")[1:]
+    pairs = (part.partition("=") for part in parts)
     return {named(key): int(value) for key, equals, value in pairs if equals}
 
 
@@ -189,6 +192,7 @@ def prepare(cudnn: Any, pygraph: Any, choice: Choice, what: str, *, explicit: bo
     if explicit:
         asked = f"{what}: engine {choice.engine}"
         with refusals(asked):
+            pygraph.key()  # hands a graph of the frontend's Python down to the library
             offered = pygraph.get_knobs_for_engine(choice.engine)
         checked(choice.knobs, offered, asked)
         text = " ".join(f"{name}={value}" for name, value in choice.knobs.items())
@@ -320,7 +324,9 @@ def choices(pygraph: Any, listed: Sequence[str], places: Sequence[int]) -> Itera
     begun = time.monotonic()
     for place in places:
         name = listed[place]
-        row = {"index": str(place), "plan": name, "engine": str(engine_of(name))}
+        engine = engine_of(name)
+        own = name.partition("[")[0] if engine is None else str(engine)
+        row = {"index": str(place), "plan": name, "engine": own}
         row["knobs"] = knob_text(name)
         notes = pygraph.get_behavior_notes_for_plan_at_index(place)
         row["notes"] = " ".join(str(note).rpartition(".")[2] for note in notes) or "none"

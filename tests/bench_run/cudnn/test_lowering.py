@@ -83,7 +83,8 @@ def test_the_graphs_that_come_along_are_mostly_valid(validated, root):
 
 
 def test_the_frontend_has_every_knob_that_has_a_name(cudnn):
-    members = set(cudnn.knob_type.__members__)
+    own = getattr(cudnn, "is_frontend_knob_type", lambda _knob: False)  # of engines in Python
+    members = {name for name, knob in cudnn.knob_type.__members__.items() if not own(knob)}
     assert set(KNOBS.values()) - members <= {"SWAP_AB"}  # which came with 1.26
     assert members - {*KNOBS.values(), *UNNUMBERED_KNOBS} == {"NOT_SET"}
 

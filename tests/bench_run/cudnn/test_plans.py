@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from bench_run.engines import cudnn
 from bench_run.engines.base import EngineOptions, EngineSpec
-from bench_run.engines.cudnn.library import backend_text, check_version, reason, refusals
+from bench_run.engines.cudnn.library import (
+    backend_text,
+    check_version,
+    executor,
+    reason,
+    refusals,
+)
 from bench_run.engines.cudnn.plans import (
     Choice,
     build,
@@ -14,6 +22,7 @@ from bench_run.engines.cudnn.plans import (
     choices,
     described_by,
     engine_of,
+    knobs_of,
     read_choice,
 )
 from bench_run.errors import (
@@ -143,15 +152,69 @@ def test_what_can_be_chosen_is_one_row_a_plan_with_its_workspace():
     assert [("0", "62"), ("1", "6")] == [(row["index"], row["engine"]) for row in rows]
 
 
-@pytest.mark.parametrize("version", ["1.23.0", "1.26.0"])
+@pytest.mark.parametrize("version", ["1.23.0", "1.26.0", "1.27.0", "1.32.0", "2.0"])
 def test_versions_with_the_known_interface_are_taken(version):
     assert check_version(version) is None
 
 
-@pytest.mark.parametrize("version", ["1.22.1", "1.27.0", "1.32.0", "2.0"])
-def test_other_versions_are_refused_with_what_to_install(version):
-    with pytest.raises(EngineUnavailableError, match=r">=1.23,<1.27"):
-        check_version(version)
+def test_an_older_version_is_refused_with_what_to_install():
+    with pytest.raises(EngineUnavailableError, match=r"pip install 'nvidia-cudnn-frontend>=1.23'"):
+        check_version("1.22.1")
+
+
+class Handle:
+    backend_handle = 7
+
+
+class Below:
+    """The library's own graph."""
+
+    def __init__(self):
+        self.executed = []
+
+    def _execute_plan_at_index(self, pack, workspace, place, handle):
+        self.executed.append((pack, workspace, place, handle))
+
+
+class Above:
+    """A graph of the frontend's Python, with an engine in Python before one of the library."""
+
+    def __init__(self):
+        self._lowered_graph, self.executed = Below(), []
+        self.plans = [SimpleNamespace(cpp_index=None), SimpleNamespace(cpp_index=0)]
+
+    def execute_plan_at_index(self, pack, workspace, *, index, handle):
+        self.executed.append((pack, workspace, index, handle))
+
+
+def test_a_plan_of_the_library_runs_without_the_frontends_python():
+    graph, handle = Above(), Handle()
+    executor(graph, 1, handle)({1: 2}, 3)
+    assert [({1: 2}, 3, 0, 7)] == graph._lowered_graph.executed
+    assert [] == graph.executed
+
+
+def test_a_plan_in_python_runs_through_the_frontend():
+    graph, handle = Above(), Handle()
+    executor(graph, 0, handle)({1: 2}, 3)
+    assert [({1: 2}, 3, 0, handle)] == graph.executed
+
+
+def test_a_plan_of_an_old_frontend_runs_as_it_is():
+    graph = Below()
+    executor(graph, 4, 9)({1: 2}, 3)
+    assert [({1: 2}, 3, 4, 9)] == graph.executed
+
+
+def test_knobs_of_an_engine_in_python_are_read_from_its_plans_name():
+    assert {"TILE_M": 128, "TILE_N": 64} == knobs_of("sdpa_fwd_prefill_sm90[TILE_M=128, TILE_N=64]")
+    assert {} == knobs_of("sdpa_fwd_prefill_sm90")
+
+
+def test_a_plan_in_python_has_the_engines_name_in_the_list_of_choices():
+    name = "sdpa_fwd_prefill_sm90[TILE_M=128]"
+    (row,) = choices(Plans({}), [name], [0])
+    assert ("sdpa_fwd_prefill_sm90", "TILE_M=128") == (row["engine"], row["knobs"])
 
 
 def test_a_version_number_is_written_with_points():
