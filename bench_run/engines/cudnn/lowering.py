@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.cudnn.library import ACTIVATION, DATA_TYPES, FIXED, POINTWISE, REDUCTIONS
-from bench_run.engines.cudnn.rewrite import refuse
+from bench_run.engines.cudnn.rewrite import FACTORS, refuse
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.operations.sdpa import band
 
@@ -131,25 +131,20 @@ REFUSED = (
     "dropout_scale",
     "dropout_scale_inv",
     "block_mask",
-    "descale_q",
-    "descale_k",
-    "descale_v",
-    "descale_s",
-    "scale_s",
-    "scale_o",
     "rng_dump",
-    "amax_s",
-    "amax_o",
     "max",
     "sum_exp",
     "dbias",
-    "sink_token",
 )
-"""Ports that are not lowered: dropout, 8-bit scaling, sparse blocks and what goes with them."""
+"""Ports that are not lowered: dropout, sparse blocks and what goes with them."""
+OF_FP8 = {"diagonal_band_left_bound": "left_bound", "diagonal_band_right_bound": "right_bound"}
+"""Arguments of `sdpa` → the same of `sdpa_fp8`."""
 
 
 def forward(call: Call) -> dict[str, Any]:
     arguments = _shared(call)
+    if call.has("sink_token"):
+        arguments["sink_token"] = call.operand("sink_token")
     for port, name in (("page_table_k", "k"), ("page_table_v", "v")):
         if call.has(port):
             arguments[f"paged_attention_{name}_table"] = call.operand(port)
@@ -157,15 +152,27 @@ def forward(call: Call) -> dict[str, Any]:
             # mask.
             pages, page = call.tensor_of("page_table_k").dims[1], call.tensor_of("k").dims[2]
             stated = call.attribute("max_seq_len_kv")
+            sequences = call.tensor_of("page_table_k").dims[0]
+            if sequences != call.tensor_of("q").dims[0]:
+                why = f"{sequences} sequences packed into a batch of {call.tensor_of('q').dims[0]}"
+                raise refuse(call.node, f"{why}: cuDNN wants a batch for each")
             if stated is not None and -(-stated // page) != pages:
                 why = f"{pages} pages of {page} keys contradict a max_seq_len_kv of {stated}"
                 raise refuse(call.node, why)
             arguments["paged_attention_max_seq_len_kv"] = int(pages * page)
-    made = call.make("sdpa", generate_stats=call.has("stats"), **arguments)
-    return dict(zip(("o", "stats"), made, strict=True))
+    arguments["generate_stats"] = call.has("stats")
+    if not call.has(FACTORS[0]):
+        made = call.make("sdpa", **arguments)
+        return dict(zip(("o", "stats"), made, strict=True))
+    arguments = {OF_FP8.get(name, name): value for name, value in arguments.items()}
+    made = call.make("sdpa_fp8", **{port: call.operand(port) for port in FACTORS}, **arguments)
+    return dict(zip(("o", "stats", "amax_s", "amax_o"), made, strict=True))
 
 
 def backward(call: Call) -> dict[str, Any]:
+    used = [port for port in (*FACTORS, "sink_token") if call.has(port)]
+    if used:
+        raise refuse(call.node, f"{', '.join(used)}: not lowered to cuDNN here")
     made = call.make(
         "sdpa_backward",
         o=call.operand("o"),

@@ -168,8 +168,30 @@ def reduction(draft: Draft, node: Node) -> None:
     draft.nodes.append(replace(node, inputs={"in": before}, attributes=attributes))
 
 
+FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
+"""Ports of the factors of 8-bit attention."""
+WEIGHTS = 256.0
+"""Weights of attention, which are at most 1, times this use the range of an 8-bit type."""
+
+
+def attention(draft: Draft, node: Node) -> None:
+    """cuDNN wants every factor of 8-bit attention: those that the graph leaves out change nothing.
+
+    cuDNN holds the weights in 8 bits between its products, where the graph says nothing of it.
+    """
+    if not any(port in node.inputs for port in FACTORS):
+        _keep(draft, node)
+        return
+    weights = {"descale_s", "scale_s"}
+    own = {"scale_s": WEIGHTS, "descale_s": 1 / WEIGHTS}
+    values = dict.fromkeys(FACTORS, 1.0) | (own if not weights & node.inputs.keys() else {})
+    added = {port: draft.constant(values[port]) for port in FACTORS if port not in node.inputs}
+    draft.nodes.append(replace(node, inputs={**node.inputs, **added}))
+
+
 RULES: Mapping[str, Callable[[Draft, Node], None]] = {
     "BatchnormInferenceAttributes": batchnorm_inference,
     "BatchnormInferenceAttributesVarianceExt": batchnorm_inference_variance,
     REDUCTION: reduction,
+    "SdpaAttributes": attention,
 }

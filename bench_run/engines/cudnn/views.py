@@ -81,7 +81,11 @@ def _natural(graph: Graph) -> Iterator[tuple[Tensor, TensorView]]:
         for port, uid in node.inputs.items()
         if port.startswith("page_table")
     }
+    sinks = {node.inputs["sink_token"] for node in graph.nodes if "sink_token" in node.inputs}
     for tensor in graph.tensors:
+        if tensor.uid in sinks:
+            yield tensor, TensorView((1, tensor.elements, 1, 1), (tensor.elements, 1, 1, 1))
+            continue
         if tensor.uid in tables:
             # [sequences, pages] as cuDNN has it: [sequences, 1, pages, 1].
             (sequences, pages), (row, step) = tensor.dims, tensor.strides
