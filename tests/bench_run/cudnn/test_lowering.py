@@ -107,7 +107,7 @@ def attention(dtype, *ports):
         tensors.append(Tensor(uid, port, "float", (count,), (1,)))
         inputs[port] = uid
     node = replace(node, inputs=inputs)
-    given = {node.inputs[port] for port in "qkv"}
+    given = {node.outputs["o"], *(node.inputs[port] for port in "qkv")}
     tensors = [replace(t, data_type=dtype) if t.uid in given else t for t in tensors]
     return replace(graph, tensors=tuple(tensors), nodes=(node,))
 
