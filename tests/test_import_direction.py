@@ -150,6 +150,7 @@ BELOW = {
         "names": (),
         "units": (),
         "document": ("provenance",),
+        "launches": ("document",),
         "identity": ("document",),
         "estimate": ("provenance", "document"),
         "summary": ("document", "estimate"),

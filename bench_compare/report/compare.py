@@ -134,6 +134,7 @@ def body_of(comparison: Comparison, view: View) -> Body:
         *words.movement_texts(comparison),
         *words.sensitivity_texts(comparison),
         words.why_text(comparison),
+        *words.launch_texts(comparison),
     ]
     shown, hidden = split_rows(comparison, view)
     told = []

@@ -8,12 +8,14 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from bench_schema.launches import launch_changes
+
 from bench_compare.rounds.observations import clock_mhz
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_schema.document import Case
+    from bench_schema.document import Case, Kernel
 
     from bench_compare.model import CaseComparison
 
@@ -23,7 +25,8 @@ CLOCK_SHARE = 0.01
 
 class SideChange(NamedTuple):
     kind: str
-    """``plan``, ``kernels`` or ``clock``; the head of a report tells of engines and settings."""
+    """``plan``, ``kernels``, ``launch`` or ``clock``; the head of a report tells of engines and
+    settings."""
     name: str
     """For people: ``plan, engine id``."""
     base: str
@@ -31,7 +34,7 @@ class SideChange(NamedTuple):
 
 
 def case_changes(case: CaseComparison) -> tuple[SideChange, ...]:
-    """Plan, kernels and clock, which are the case's own."""
+    """Plan, kernels, their launches and clock, which are the case's own."""
     base, other = case.base, case.other
     if base is None or other is None:
         return ()
@@ -43,8 +46,9 @@ def case_changes(case: CaseComparison) -> tuple[SideChange, ...]:
             if texts[0] != texts[1]:
                 found.append(SideChange("plan", f"plan, {name}", *texts))
     kernels = [_traced(side.cases) for side in (base, other)]
-    if all(kernels) and kernels[0] != kernels[1]:  # a missing trace is no other kernel
+    if all(kernels) and kernels[0].keys() != kernels[1].keys():  # no trace is no other kernel
         found.append(SideChange("kernels", "kernels", *(", ".join(sorted(s)) for s in kernels)))
+    found += _launch_changes(*kernels)
     first, second = _median_clock_mhz(base.cases), _median_clock_mhz(other.cases)
     if first is not None and second is not None and abs(second - first) > CLOCK_SHARE * first:
         clocks = f"{first:.0f} MHz", f"{second:.0f} MHz"
@@ -61,12 +65,25 @@ def _joined(values: Iterable[str]) -> str:
     return " and ".join(dict.fromkeys(values))
 
 
-def _traced(cases: Sequence[Case]) -> set[str]:
-    """Names of the kernels of the last document that was traced."""
+def _traced(cases: Sequence[Case]) -> dict[str, Kernel]:
+    """The kernels of the last document that was traced, by name."""
     for case in reversed(cases):
         if case.kernels:
-            return {one.name for one in case.kernels}
-    return set()
+            return {one.name: one for one in case.kernels}
+    return {}
+
+
+def _launch_changes(base: dict[str, Kernel], other: dict[str, Kernel]) -> Iterator[SideChange]:
+    """Of kernels of one name, and of the only kernel of each side."""
+    pairs = [(base[name], other[name]) for name in base if name in other]
+    if not pairs and len(base) == len(other) == 1:
+        pairs = list(zip(base.values(), other.values(), strict=True))
+    for first, second in pairs:
+        if first.launch is None or second.launch is None:
+            continue
+        lead = "" if len(base) == 1 else f"{second.name}: "
+        for name, *texts in launch_changes(first.launch, second.launch):
+            yield SideChange("launch", f"{lead}{name}", *texts)
 
 
 def _median_clock_mhz(cases: Sequence[Case]) -> float | None:

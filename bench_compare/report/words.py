@@ -32,6 +32,8 @@ VANISHED = NEWS[: NEWS.index(Verdict.SLOWER)]
 """News without a ratio, worst first: shown as sentences."""
 
 
+MOST_LAUNCHES = 5
+"""Cases whose launches a text names."""
 UNKNOWN = "unknown"
 """What documents of other tools do not say."""
 
@@ -187,6 +189,21 @@ def why_text(comparison: Comparison) -> str:
     parts = ", ".join(f"{kind} in {number}" for kind, number in counts.items())
     cases = "1 changed case" if len(moved) == 1 else f"{len(moved)} changed cases"
     return f"Of {cases}, the other side has a different {parts}."
+
+
+def launch_texts(comparison: Comparison) -> list[str]:
+    """Of cases that moved with the same kernels: what differs in how these were launched."""
+    found = []
+    for case in comparison.cases:
+        changes = [] if case.verdict in QUIET else list(case_changes(case))
+        told = [
+            f"{each.name} {each.base} → {each.other}" for each in changes if each.kind == "launch"
+        ]
+        if told:
+            found.append(safe(f"{case_name(case)}: {', '.join(told)}"))
+    left = len(found) - MOST_LAUNCHES
+    more = [f"{left} more cases were launched in another way"] if left > 0 else []
+    return [*found[:MOST_LAUNCHES], *more]
 
 
 def sensitivity_texts(comparison: Comparison) -> list[str]:

@@ -393,7 +393,8 @@ def _choose(
 
 def kernels_of(groups: list[cupti.Group]) -> tuple[Kernel, ...]:
     """A row for each kernel, in the order of their first launch."""
+    launches = {record.name: record.launch for record in reversed(groups[0])}
     return tuple(
-        Kernel(demangle(name), count, float(median))
+        Kernel(demangle(name), count, float(median), launch=launches.get(name))
         for name, (count, median) in cupti.by_name(groups).items()
     )

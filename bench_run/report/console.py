@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import tabulate as tables
 from bench_schema.document import PAID_ONCE
 from bench_schema.estimate import case_time, change, main_series
+from bench_schema.launches import launch_text, library_shares
 from bench_schema.names import cut, shortened
 from bench_schema.summary import init_total_ns, rates
 from bench_schema.units import change_text, is_too_noisy, margin_text
@@ -37,7 +38,7 @@ from bench_run.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench_schema.document import Case, Document, Memory, Validation
     from bench_schema.estimate import LogRatio
@@ -214,10 +215,7 @@ def details(document: Document) -> str:
             parts = ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items())
             lines.append(f"memory: {parts}")
         lines += [f"{key}: {value}" for key, value in case.plan.items()]
-        for kernel in case.kernels:
-            counts = ", ".join(f"{key} {value:g}" for key, value in kernel.counters.items())
-            if counts:
-                lines.append(_wrapped(f"counters of {one_line(kernel.name)}: {counts}"))
+        lines += _kernel_lines(case)
         lines += _validation_lines(case.validation)
         if case.implausible is not None:
             lines.append(f"implausible: {case.implausible}")
@@ -226,6 +224,21 @@ def details(document: Document) -> str:
             lines.append(f"stopped by: {case.stopped_by}")
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
+
+
+def _kernel_lines(case: Case) -> Iterator[str]:
+    """Of kernels that were traced: whose they are, how they were launched, what was counted."""
+    shares = library_shares(case.kernels)
+    if shares:
+        parts = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        yield f"time in kernels of libraries: {parts}"
+    for kernel in case.kernels:
+        name = one_line(kernel.name)
+        if kernel.launch is not None:
+            yield _wrapped(f"kernel {name}: {launch_text(kernel.launch)}")
+        counts = ", ".join(f"{key} {value:g}" for key, value in kernel.counters.items())
+        if counts:
+            yield _wrapped(f"counters of {name}: {counts}")
 
 
 def _wrapped(line: str) -> str:

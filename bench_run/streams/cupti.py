@@ -8,6 +8,7 @@ Python costs about 50 microseconds: a recording is for hundreds of kernels, not 
 from __future__ import annotations
 
 import ctypes
+import math
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,8 +16,11 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from bench_run.errors import EngineUnavailableError
+from bench_schema.document import Launch
+
+from bench_run.errors import EngineError, EngineUnavailableError
 from bench_run.streams.cuda_driver import NAMES
+from bench_run.streams.occupancy import limits, occupancy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +40,7 @@ class KernelRecord:
     name: str
     start_ns: int
     end_ns: int
+    launch: Launch | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -87,6 +92,8 @@ class Recorder:
         self._works = {kinds.MEMSET: "[fill]", kinds.MEMCPY: "[copy]"}
         self.records: list[KernelRecord] = []
         self.calls: list[HostCall] = []
+        self._launches: dict[str, Launch] = {}
+        """Of each kernel's first launch."""
 
     def __enter__(self) -> Recorder:
         self._cupti.activity_register_callbacks(requested, self._completed)
@@ -111,12 +118,18 @@ class Recorder:
         for activity in activities:
             if activity.kind == kernel:
                 if activity.name not in NAMES:
-                    self.records.append(KernelRecord(activity.name, activity.start, activity.end))
+                    self.records.append(self._kernel(activity))
             elif activity.kind in self._works:
                 name = self._works[activity.kind]
                 self.records.append(KernelRecord(name, activity.start, activity.end))
             else:
                 self.calls.append(self._call(activity))
+
+    def _kernel(self, activity: Any) -> KernelRecord:
+        name = activity.name
+        if name not in self._launches:
+            self._launches[name] = launch_of(activity)
+        return KernelRecord(name, activity.start, activity.end, self._launches[name])
 
     def _call(self, activity: Any) -> HostCall:
         domain = self._cupti.CallbackDomain
@@ -129,6 +142,34 @@ class Recorder:
 def requested() -> tuple[int, int]:
     """Bytes of a buffer, and most records in it: no limit."""
     return BUFFER_BYTES, 0
+
+
+def launch_of(activity: Any) -> Launch:
+    """How a kernel was launched, by its record."""
+    grid, block, cluster = (_extent(activity, what) for what in ("grid", "block", "cluster"))
+    static, dynamic = int(activity.static_shared_memory), int(activity.dynamic_shared_memory)
+    registers = int(activity.registers_per_thread)
+    try:
+        ratio = occupancy(
+            limits(int(activity.device_id)), math.prod(block), registers, static + dynamic
+        )
+    except EngineError:
+        ratio = None
+    return Launch(
+        grid,
+        block,
+        cluster,
+        registers,
+        static,
+        dynamic,
+        int(activity.local_memory_per_thread),
+        ratio,
+    )
+
+
+def _extent(activity: Any, what: str) -> tuple[int, int, int]:
+    x, y, z = (int(getattr(activity, f"{what}_{axis}", 0)) for axis in "xyz")
+    return x, y, z
 
 
 def iterations(records: Sequence[KernelRecord], count: int) -> list[Group] | None:

@@ -45,6 +45,7 @@ __all__ = [
     "EngineRecord",
     "GraphId",
     "Kernel",
+    "Launch",
     "Machine",
     "Memory",
     "Mismatch",
@@ -324,12 +325,33 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Launch:
+    """How the device ran a kernel, by its first launch in an iteration."""
+
+    grid: tuple[int, int, int]
+    """Blocks."""
+    block: tuple[int, int, int]
+    """Threads."""
+    cluster: tuple[int, int, int]
+    """Blocks that share memory; zeros: none."""
+    registers: int
+    """Of a thread."""
+    static_shared_bytes: int
+    dynamic_shared_bytes: int
+    local_bytes: int
+    """Of a thread, in device memory: registers that were spilled, arrays."""
+    occupancy_ratio: float | None = None
+    """Warps that a multiprocessor can hold of those it has places for."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Kernel:
     name: str
     count: int
     """Launches in one iteration."""
     median_ns: float
     counters: Mapping[str, float] = field(default_factory=dict)
+    launch: Launch | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -69,9 +69,13 @@ def _case_2(case: Tree) -> Tree:
 
 
 def to_version_3(tree: Tree) -> Tree:
-    """Version 2 knew no blocks, and buffers that stayed where they were."""
+    """Version 2 knew no blocks, buffers that stayed where they were, and no launches."""
     cases = [
-        {**case, "rounds": [{**ROUND_3, **each} for each in case["rounds"]]}
+        {
+            **case,
+            "rounds": [{**ROUND_3, **each} for each in case["rounds"]],
+            "kernels": [add_unknown(each, ["launch"]) for each in case["kernels"]],
+        }
         for case in tree["cases"]
     ]
     parts = [{**part, "run": _run_3(part["run"])} for part in tree["parts"]]

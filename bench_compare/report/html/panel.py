@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from bench_schema.document import PAID_ONCE
+from bench_schema.launches import launch_text
 from bench_schema.names import safe
 from bench_schema.units import (
     change_text,
@@ -522,14 +523,20 @@ def _roofline(
 
 def _kernels(both: Sequence[tuple[str, CaseSide | None]]) -> Items:
     rows = [
-        [name, one.name[:LONGEST_TEXT], f"{one.count} ×", value_text(one.median_ns, "ns")]
+        [
+            name,
+            one.name[:LONGEST_TEXT],
+            f"{one.count} ×",
+            value_text(one.median_ns, "ns"),
+            "" if one.launch is None else launch_text(one.launch),
+        ]
         for name, side in both
         if side is not None
         for one in side.cases[-1].kernels
     ]
     if not rows:
         return []
-    heads = ["", ["kernel", "break"], ["launches", "number"], ["median", "number"]]
+    heads = ["", ["kernel", "break"], ["launches", "number"], ["median", "number"], "launch"]
     note = "As traced in a pass of its own, of the last document."
     return [_table("plain", heads, rows), {"note": note}]
 

@@ -1,10 +1,11 @@
 from dataclasses import replace
 
 import pytest
-from bench_schema.document import Kernel, Telemetry
+from bench_schema.document import Kernel, Launch, Telemetry
 
 from bench_compare.model import Verdict
 from bench_compare.report.why import case_changes, kinds
+from bench_compare.report.words import launch_texts
 
 
 @pytest.fixture
@@ -49,3 +50,24 @@ def test_a_clock_counts_from_one_percent_on(moved, mhz, expected):
 
 def test_a_side_that_is_absent_is_not_held_against_anything(make):
     assert () == case_changes(make.row(1, "g", Verdict.REMOVED))
+
+
+def launched(name, registers, spilled):
+    launch = Launch((1, 1, 1), (64, 1, 1), (0, 0, 0), registers, 0, 0, spilled)
+    return (Kernel(name, 1, 1.0, launch=launch),)
+
+
+@pytest.mark.parametrize("name", ["k", "another"])
+def test_registers_and_spills_that_moved_are_named(moved, name):
+    base = replace(moved.base.cases[0], kernels=launched("k", 168, 0))
+    case = replace(moved, base=replace(moved.base, cases=(base,)))
+    changes = case_changes(with_other(case, kernels=launched(name, 255, 96)))
+    told = [change for change in changes if change.kind == "launch"]
+    assert [("launch", "registers", "168", "255"), ("launch", "spills", "0", "96 B")] == told
+
+
+def test_a_text_says_what_moved_in_a_case_that_did(moved, make):
+    base = replace(moved.base.cases[0], kernels=launched("k", 168, 0))
+    case = replace(moved, base=replace(moved.base, cases=(base,)))
+    case = with_other(case, kernels=launched("k", 255, 96))
+    assert ["g: registers 168 → 255, spills 0 → 96 B"] == launch_texts(make.comparison([case]))
