@@ -1,4 +1,5 @@
-"""Engine ``kernel``: functions of a Python file, ``kernel@FILE`` or ``kernel:NAME@FILE``.
+"""Engine ``kernel``: functions of a file, ``kernel@FILE`` or ``kernel:NAME@FILE``: Python, or
+C, C++, CUDA, HIP and libraries of them (`bench_run.user.compiled`).
 
 The functions run on the buffers and the stream of the engine ``torch``, or of ``numpy`` if the file
 uses nothing else. ``+cpu`` keeps PyTorch's functions on the processor.
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
 
 NAME = "kernel"
-SUMMARY = "a function of yours: kernel@FILE.py, kernel:NAME@FILE.py"
+SUMMARY = "a function of yours: kernel@FILE.py, kernel@FILE.cu, kernel:NAME@FILE.so"
 INSTALL = "bench-run init kernel writes a file to start from"
 CPU = "cpu"
 
 
 def probe() -> Availability:
-    return Availability(True, "functions of a Python file; bench-run help kernels")
+    return Availability(True, "functions of a file of yours; bench-run help kernels")
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
 """Engine specs (`GRAMMAR`) ⇄ values.
 
 Everything after the first ``@`` is the path, so that a path may hold any character; only the path
-of a Python file may be followed by options: ``kernel@my.py+knob:BLOCK=64``. The id ends at
+of a file of kernels may be followed by options: ``kernel@my.py+knob:BLOCK=64``. The id ends at
 the first ``+`` and may hold colons: ``torch:cuda:1+compile``, ``cudnn:plan=eng5_k2=1``,
 ``hipdnn:MIOPEN_ENGINE@/opt/plugins/libmiopen_plugin.so``. A number alone is an engine of hipDNN:
 ``12`` is ``hipdnn:12``. The option ``device=N`` belongs to every engine: ``cudnn:all+device=1``; so
@@ -38,8 +38,8 @@ GRAMMAR = (
 DEVICE = "device="
 THREADS = "threads="
 INTERPRETER = "python="
-PYTHON = ".py+"
-"""End of a path after which options follow."""
+FILES = (".py", ".cu", ".hip", ".cpp", ".cc", ".cxx", ".c", ".so")
+"""Ends of a path after which options follow."""
 KNOB = "knob:"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -47,9 +47,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 def parse_spec(text: str) -> EngineSpec:
     """Raises `UsageError` where the text is no spec or its name is no engine's."""
     head, has_path, path = text.partition("@")
-    if PYTHON in path:  # kernel@my.py+knob:BLOCK=64
-        path, _, more = path.partition(PYTHON)
-        path, head = f"{path}.py", f"{head}+{more}"
+    end = next((each for each in FILES if f"{each}+" in path), None)
+    if end is not None:  # kernel@my.py+knob:BLOCK=64
+        path, _, more = path.partition(f"{end}+")
+        path, head = f"{path}{end}", f"{head}+{more}"
     if head.partition("+")[0].isdecimal():
         head = f"hipdnn:{head}"
     chosen, *options = head.split("+")
@@ -57,7 +58,7 @@ def parse_spec(text: str) -> EngineSpec:
     if "," in name:
         several = " ".join(f"--engine {one}" for one in text.split(","))
         raise UsageError(f"--engine {text!r}: one engine at a time: {several}")
-    if text.endswith(".py") and not has_path:
+    if text.endswith(FILES) and not has_path:
         raise UsageError(f"--engine {text!r}: a file of kernels is kernel@{text}")
     if not _NAME.fullmatch(name):
         raise UsageError(f"--engine {text!r}: not of the form {GRAMMAR}")

@@ -23,6 +23,8 @@ from bench_run.graph.operations import BY_NAME, OPERATIONS, POINTWISE_MODES
 from bench_run.graph.operations.sdpa import band
 from bench_run.graph.work import family
 from bench_run.user.cases import REFERENCE, TORCH, shape_of
+from bench_run.user.compiled import WHOLE, is_compiled
+from bench_run.user.compiled import framework_of as framework_of_compiled
 from bench_run.user.source import user_error
 
 if TYPE_CHECKING:
@@ -228,6 +230,8 @@ class Kernel:
                     "return the function that runs"
                 )
         graph, knobs = problem.graph, {} if self.prepares else problem.knobs
+        if hasattr(function, WHOLE):
+            return Call(self, graph, function, bind_whole(graph))
         bound = bind(function, graph, knobs, by_place=True, stream=problem.stream)
         return Call(self, graph, function, bound)
 
@@ -407,6 +411,12 @@ def bind(
     return Bound(tuple(places), keywords, values, written)
 
 
+def bind_whole(graph: Graph) -> Bound:
+    """Every input, then the memory of every output."""
+    made = len(graph.outputs)
+    return Bound(tuple(range(len(graph.inputs) + made)), {}, {}, frozenset(range(made)))
+
+
 class Call:
     """One execution: arguments in, results out, errors with file and line."""
 
@@ -490,7 +500,7 @@ class KernelFile:
         that shows the signatures of both sides."""
         kernels = self.kernels
         if not self._is_named:
-            marked = [each for each in kernels if each.marks is not None]
+            marked = [each for each in kernels if each.marks not in (None, Marks())]
             named = [each for each in kernels if each.is_named_after(graph)]
             kernels = marked or named or [k for k in kernels if not k.is_of_an_operation]
         found, reasons, others = [], [], []
@@ -570,6 +580,8 @@ def framework_of(source: Source) -> str:
 def imported_frameworks(path: str) -> frozenset[str]:
     """The frameworks that a file imports, read from its text; empty if it cannot be read."""
     try:
+        if is_compiled(Path(path)):
+            return frozenset((framework_of_compiled(Path(path)),))
         return frozenset(FRAMEWORKS) & frozenset(_imports(Path(path)))
     except (OSError, SyntaxError, ValueError):
         return frozenset()

@@ -1,4 +1,4 @@
-"""Loads a Python file of a user, and tells which file and line an error comes from."""
+"""Loads a file of a user, and tells which file and line an error comes from."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import BenchRunError, EngineError, UnsupportedGraphError, message_of
+from bench_run.user.compiled import SUFFIXES, build, is_compiled, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,10 +41,13 @@ class Source:
     """SHA-256 of the other files of its folder that it imports, by path relative to the folder."""
     commit: str | None = None
     """Commit of its folder, followed by ``+ changes`` if one of the files differs."""
+    built: Mapping[str, str] = field(default_factory=dict)
+    """How it was compiled."""
 
     def libraries(self) -> dict[str, str]:
         """The facts for the document: versions of what can change the kernel."""
         known = {name: digest[:SHORT_HASH] for name, digest in sorted(self.files.items())}
+        known |= self.built
         return known if self.commit is None else {**known, "commit": self.commit}
 
 
@@ -61,13 +65,15 @@ def load_source(text: str) -> Source:
 
 @cache
 def _load(path: Path) -> Source:
+    if is_compiled(path):
+        return _load_compiled(path)
     before, keeps_no_bytecode = os.getcwd(), sys.dont_write_bytecode
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(path.parent))
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else "user_file"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise EngineError(f"{path.name}: expected a Python file (.py)")
+        raise EngineError(f"{path.name}: expected one of .py, {', '.join(SUFFIXES)}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     LOADING.append(path.name)
@@ -84,6 +90,14 @@ def _load(path: Path) -> Source:
     digest = hashlib.sha256(data).hexdigest()
     files = _imported(path)
     return Source(path, module, digest, files, _commit(path.parent, (path.name, *files)))
+
+
+def _load_compiled(path: Path) -> Source:
+    built = build(path)
+    module = module_of(path, built, path.stem)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    commit = _commit(path.parent, (path.name, *built.headers))
+    return Source(path, module, digest, built.headers, commit, built.facts)
 
 
 def user_error(error: BaseException, path: Path) -> BenchRunError:
