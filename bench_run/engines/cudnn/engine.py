@@ -7,16 +7,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.arrange import arrange
 from bench_run.engines.base import (
     EngineAbilities,
     EngineFacts,
     knobs_of_variant,
 )
-from bench_run.engines.chain import ChainPlan
 from bench_run.engines.cudnn.library import load, new_graph, refusals, versions
 from bench_run.engines.cudnn.lowering import Lowering, host_scalars
-from bench_run.engines.cudnn.plan import CudnnPlan, Workspace
 from bench_run.engines.cudnn.plans import (
     NOT_CHOSEN,
     Built,
@@ -34,25 +31,26 @@ from bench_run.engines.cudnn.plans import (
 )
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
+from bench_run.engines.device_engine import DeviceEngine
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
 from bench_run.streams.cuda import open_stream
 from bench_run.streams.cuda_driver import device_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from bench_run.engines.base import EngineOptions, EngineSpec, Plan
+    from bench_run.engines.base import EngineOptions, EngineSpec
     from bench_run.graph.model import Graph
-    from bench_run.streams.base import Stream
     from bench_run.streams.cuda import CudaStream
 
+NAME = "cudnn"
 NO_TF32 = "NVIDIA_TF32_OVERRIDE"
 MOST_VARIANTS = 200
 MOST_ALTERNATIVES = 8
 
 
-class CudnnEngine:
+class CudnnEngine(DeviceEngine):
     def __init__(
         self,
         cudnn: Any,
@@ -61,14 +59,8 @@ class CudnnEngine:
         options: EngineOptions,
         choice: Choice,
     ) -> None:
-        self.stream: Stream = stream
-        self._cudnn, self._cuda = cudnn, stream
-        self._choice, self._math, self._replay = choice, options.math, options.replay
-        self._cache = options.cache
-        self._parts: dict[int, tuple[Built, Built]] = {}
-        self._launches: int | None = None
-        """In one execution of the plan that is being arranged."""
-        self._workspace = Workspace(stream)
+        super().__init__(NAME, stream, options)
+        self._cudnn, self._choice, self._math = cudnn, choice, options.math
         self._handle = cudnn.create_handle()
         cudnn.set_stream(handle=self._handle, stream=stream.handle.value)
         self._versions = versions(cudnn)
@@ -208,54 +200,17 @@ class CudnnEngine:
             chosen=NOT_CHOSEN,
             math=_math_of(canonical, self._math),
             backend=self._versions["cudnn"],
+            handle=self._handle,
         )
 
-    def plan(self, built: object) -> Plan:
+    def complete(self, built: object) -> Built:
         assert isinstance(built, Built)
-        return self.arrange(lambda: self.part(built), built.graph)
-
-    def part(self, built: object) -> Plan:
-        """Plans of one graph share what was built for it, and the memory it works in."""
-        assert isinstance(built, Built)
-        if id(built) not in self._parts:
-            what = ", ".join(dict.fromkeys(node.label for node in built.graph.nodes))
-            chosen = build(built.pygraph, built.places, built.listed, what)
-            self._parts[id(built)] = built, replace(built, chosen=chosen)
-        _, complete = self._parts[id(built)]
-        self._workspace.grow(complete.chosen.workspace_bytes)
-        return CudnnPlan(complete, self._handle, self._cuda, self._workspace)
-
-    def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
-        """Plans of before may go on: they look the workspace up, or were captured with one of
-        their own."""
-        self._parts.clear()
-        self._launches = None
-        if self._replay:
-            self._workspace = Workspace(self._cuda)
-        return arrange(make, graph, self._cache, self._cuda.device.l2_bytes, self._finish)
-
-    def _finish(self, plan: Plan) -> None:
-        if self._replay:
-            _refuse_frozen(plan)
-        plan.run()  # loads what loading behind a closed gate could hang on
-        self.stream.synchronize()
-        if self._launches is None:  # those of its copies are as many
-            self._launches = self._cuda.launches(plan.run)
-        self._cuda.expect(self._launches)
-        if self._replay:
-            replay = plan.abilities.replay
-            assert replay is not None
-            captured = self._cuda.capture(plan.run)
-            captured.launch()
-            replay(captured)
-            self._cuda.expect(1)
-
-    def peak_bytes(self) -> int | None:
-        return None
+        what = ", ".join(dict.fromkeys(node.label for node in built.graph.nodes))
+        chosen = build(built.pygraph, built.places, built.listed, what)
+        return replace(built, chosen=chosen)
 
     def close(self) -> None:
-        self.stream.synchronize()
-        self._workspace.close()
+        super().close()
         self._cudnn.destroy_handle(self._handle)
 
 
@@ -278,18 +233,6 @@ def _math_of(graph: Graph, asked: str) -> str:
     )
     strict = os.environ.get(NO_TF32) == "0"
     return "tf32" if asked == "fp32" and multiplies and not strict else asked
-
-
-def _refuse_frozen(plan: Plan) -> None:
-    """What is captured keeps the values that it was captured with."""
-    parts = plan.parts if isinstance(plan, ChainPlan) else (plan,)
-    for part in parts:
-        assert isinstance(part, CudnnPlan)
-        for tensor in part.read_on_host:
-            raise UnsupportedGraphError(
-                f"cudnn: --replay: input {tensor.name or tensor.uid} is read on the host, so a "
-                "captured graph would keep one value of it"
-            )
 
 
 def open_engine(spec: EngineSpec, options: EngineOptions) -> CudnnEngine:

@@ -13,15 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.engines.cudnn.library import KNOBS, UNNUMBERED_KNOBS, foreign, reason, refusals
+from bench_run.engines.cudnn.library import (
+    KNOBS,
+    UNNUMBERED_KNOBS,
+    executor,
+    failures,
+    foreign,
+    reason,
+    refusals,
+)
 from bench_run.errors import UnsupportedGraphError, UsageError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.layout import logical_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bench_run.engines.cudnn.views import TensorView
+    from bench_run.engines.device_plan import Workspace
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.layout import Storage
 
@@ -266,6 +275,27 @@ class Built:
     chosen: Chosen
     math: str
     backend: str
+    handle: Any
+
+    @property
+    def workspace_bytes(self) -> int:
+        return self.chosen.workspace_bytes
+
+    def call(self, pack: dict[int, int], workspace: Workspace) -> Callable[[], None]:
+        execute = executor(self.pygraph, self.chosen.index, self.handle)
+        errors = foreign()
+
+        def run() -> None:
+            try:
+                execute(pack, workspace.address)
+            except errors:
+                with failures("run"):
+                    raise
+
+        return run
+
+    def is_spread(self, uid: int) -> bool:
+        return self.views[uid].spread is not None
 
     def elements(self, tensor: Tensor) -> int:
         """Of the tensor's buffer: its span, or what it is spread over."""

@@ -10,10 +10,10 @@ from bench_run.engines.arrange import arrange
 from bench_run.engines.chain import ChainPlan
 from bench_run.engines.cudnn.engine import _math_of, _refuse_frozen
 from bench_run.engines.cudnn.lowering import host_scalars
-from bench_run.engines.cudnn.plan import CudnnPlan, Workspace
 from bench_run.engines.cudnn.plans import Built, Chosen
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
+from bench_run.engines.device_plan import Workspace
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.make import make_graphs
 from bench_run.tensors.seeded.inputs import make_chain_inputs
@@ -85,9 +85,10 @@ def part(graph, device, workspace):
         chosen=Chosen(0, "eng0", WORKSPACE_BYTES, ()),
         math="fp32",
         backend="9.19.0",
+        handle=0,
     )
     workspace.grow(WORKSPACE_BYTES)
-    return CudnnPlan(built, 0, device, workspace)
+    return DevicePlan(built, device, workspace)
 
 
 class Captured:

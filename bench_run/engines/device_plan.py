@@ -1,15 +1,18 @@
-"""A plan: device buffers for every tensor, the chosen execution plan, and one call to run it."""
+"""Plans of libraries that take addresses: device buffers for every tensor, and one call to run it.
+
+cuDNN and cuBLASLt share them: a library says of a graph which tensors it reads on the host, which
+it wants spread out, and how one execution is enqueued (`DeviceProblem`).
+"""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from bench_run.engines.base import PlanAbilities, PlanFacts
-from bench_run.engines.cudnn.library import executor, failures, foreign
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.tensors.host_memory import holds_same_bytes
@@ -20,22 +23,51 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from bench_run.engines.base import Captured, Home
-    from bench_run.engines.cudnn.plans import Built
-    from bench_run.graph.model import Tensor
+    from bench_run.graph.model import Graph, Tensor
     from bench_run.streams.cuda import CudaStream
     from bench_run.tensors.layout import Storage, Storages
 
 
 ALIGNMENT = 16
-"""Bytes that cuDNN is told every address is a multiple of."""
+"""Bytes that a library is told every address is a multiple of."""
 
 
-class CudnnPlan:
+class DeviceProblem(Protocol):
+    """A graph in a library's form, with the plan that was chosen."""
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def scalars(self) -> tuple[Tensor, ...]:
+        """Tensors that the library reads on the host when it enqueues its work."""
+
+    @property
+    def numbers(self) -> Mapping[int, int]:
+        """What the library calls the graph's tensors."""
+
+    @property
+    def workspace_bytes(self) -> int: ...
+    def size(self, tensor: Tensor) -> int:
+        """Bytes of the tensor's buffer."""
+
+    def is_spread(self, uid: int) -> bool:
+        """Whether its buffer holds an input broadcast or in another order."""
+
+    def spread_out(self, tensor: Tensor, storage: Storage) -> Storage:
+        """The input as its buffer holds it."""
+
+    def facts(self) -> Mapping[str, str]: ...
+    def call(self, pack: dict[int, int], workspace: Workspace) -> Callable[[], None]:
+        """One execution: of addresses by the library's numbers, which may change, as may that of
+        the workspace."""
+
+
+class DevicePlan:
     """`workspace` is the device memory that executions scribble in: plans that take turns share
     it."""
 
-    def __init__(self, built: Built, handle: Any, stream: CudaStream, workspace: Workspace) -> None:
-        self._built, self._handle, self._stream = built, handle, stream
+    def __init__(self, built: DeviceProblem, stream: CudaStream, workspace: Workspace) -> None:
+        self._built, self._stream = built, stream
         self._workspace, self._borrowed = workspace, set[int]()
         graph = built.graph
         self._host = {t.uid: _scalar(t) for t in built.scalars}
@@ -54,9 +86,9 @@ class CudnnPlan:
             self.close()
             raise
         self._addresses = self._pack()
-        self.run = self._call(self._addresses, workspace)
+        self.run = built.call(self._addresses, workspace)
         held = sum(self._sizes.values())
-        self.facts = PlanFacts(built.facts(), built.chosen.workspace_bytes, held)
+        self.facts = PlanFacts(built.facts(), built.workspace_bytes, held)
 
     def _pack(self) -> dict[int, int]:
         numbers = self._built.numbers
@@ -64,19 +96,6 @@ class CudnnPlan:
         for uid, value in self._host.items():
             pack[numbers[uid]] = int(value.ctypes.data)
         return pack
-
-    def _call(self, pack: dict[int, int], workspace: Workspace) -> Callable[[], None]:
-        execute = executor(self._built.pygraph, self._built.chosen.index, self._handle)
-        errors = foreign()
-
-        def run() -> None:
-            try:
-                execute(pack, workspace.address)
-            except errors:
-                with failures("run"):
-                    raise
-
-        return run
 
     @property
     def abilities(self) -> PlanAbilities:
@@ -119,7 +138,7 @@ class CudnnPlan:
         """Memory that holds an input spread out is nobody else's, nor are scalars of the host."""
         done = set()
         for uid, home in homes.items():
-            assert isinstance(home.plan, CudnnPlan)
+            assert isinstance(home.plan, DevicePlan)
             address = home.plan.address(home.uid)
             offset = home.offset * DTYPES[self._built.graph.by_uid[uid].data_type].bits // 8
             if address is None or self.address(uid) is None or offset % ALIGNMENT:
@@ -134,12 +153,12 @@ class CudnnPlan:
 
     @property
     def read_on_host(self) -> tuple[Tensor, ...]:
-        """Inputs whose values cuDNN reads from the host when it enqueues its work."""
+        """Inputs whose values are read from the host when work is enqueued."""
         return tuple(t for t in self._built.graph.inputs if t.uid in self._host)
 
     def address(self, uid: int) -> int | None:
         """Of a tensor that lies in memory as the graph says."""
-        plain = uid in self._buffers and self._built.views[uid].spread is None
+        plain = uid in self._buffers and not self._built.is_spread(uid)
         return self._buffers[uid] if plain else None
 
     def keep(self) -> None:
@@ -163,7 +182,7 @@ class CudnnPlan:
             self._stream.copy_in(self._buffers[tensor.uid], int(data.ctypes.data), data.nbytes)
             self._stream.synchronize()
 
-    def copy_inputs(self, other: CudnnPlan) -> None:
+    def copy_inputs(self, other: DevicePlan) -> None:
         for tensor in self._built.graph.inputs:
             uid = tensor.uid
             if uid in self._host:
