@@ -58,7 +58,7 @@ class DeviceEngine:
 
     def _finish(self, plan: Plan) -> None:
         if self._replay:
-            self._refuse_frozen(plan)
+            refuse_frozen(self._name, plan)
         plan.run()  # loads what loading behind a closed gate could hang on
         self.stream.synchronize()
         if self._launches is None:  # those of its copies are as many
@@ -72,20 +72,21 @@ class DeviceEngine:
             replay(captured)
             self._cuda.expect(1)
 
-    def _refuse_frozen(self, plan: Plan) -> None:
-        """What is captured keeps the values that it was captured with."""
-        parts = plan.parts if isinstance(plan, ChainPlan) else (plan,)
-        for part in parts:
-            assert isinstance(part, DevicePlan)
-            for tensor in part.read_on_host:
-                raise UnsupportedGraphError(
-                    f"{self._name}: --replay: input {tensor.name or tensor.uid} is read on the "
-                    "host, so a captured graph would keep one value of it"
-                )
-
     def peak_bytes(self) -> int | None:
         return None
 
     def close(self) -> None:
         self.stream.synchronize()
         self._workspace.close()
+
+
+def refuse_frozen(engine: str, plan: Plan) -> None:
+    """What is captured keeps the values that it was captured with."""
+    parts = plan.parts if isinstance(plan, ChainPlan) else (plan,)
+    for part in parts:
+        assert isinstance(part, DevicePlan)
+        for tensor in part.read_on_host:
+            raise UnsupportedGraphError(
+                f"{engine}: --replay: input {tensor.name or tensor.uid} is read on the host, so a "
+                "captured graph would keep one value of it"
+            )

@@ -8,12 +8,13 @@ import pytest
 
 from bench_run.engines.arrange import arrange
 from bench_run.engines.chain import ChainPlan
-from bench_run.engines.cudnn.engine import _math_of, _refuse_frozen
+from bench_run.engines.cudnn.engine import _math_of
 from bench_run.engines.cudnn.lowering import host_scalars
 from bench_run.engines.cudnn.plans import Built, Chosen
 from bench_run.engines.cudnn.rewrite import rewrite
 from bench_run.engines.cudnn.views import views
-from bench_run.engines.device_plan import Workspace
+from bench_run.engines.device_engine import refuse_frozen
+from bench_run.engines.device_plan import DevicePlan, Workspace
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.make import make_graphs
 from bench_run.tensors.seeded.inputs import make_chain_inputs
@@ -170,7 +171,7 @@ def test_an_input_that_is_read_on_the_host_is_not_captured():
     by_value = tuple(scalar if t.uid == scalar.uid else t for t in graph.tensors)
     plan = part(replace(graph, tensors=by_value), device, Workspace(device))
     with pytest.raises(UnsupportedGraphError, match=f"--replay: input {scalar.name} is read"):
-        _refuse_frozen(plan)
+        refuse_frozen("cudnn", plan)
 
 
 @pytest.mark.parametrize(
