@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_run.graph.model import Tensor
-    from bench_run.user.kernels import Problem
 
 
 @dataclass(frozen=True)
@@ -303,12 +302,12 @@ def _functions(path: Path, library: Path) -> list[str]:
     return of_tvm or [each for each in own if not each.endswith(("_workspace", "_supports"))]
 
 
-def _of_c(library: ctypes.CDLL, name: str, path: Path, module: str) -> Callable[[Problem], Any]:
+def _of_c(library: ctypes.CDLL, name: str, path: Path, module: str) -> Callable[[Any], Any]:
     """A function that prepares a call of C's."""
     call = getattr(library, name)
     call.argtypes = (*_TENSORS, ctypes.c_void_p, c_size_t, ctypes.c_void_p)
 
-    def prepare(p: Problem) -> Callable[..., None]:
+    def prepare(p: Any) -> Callable[..., None]:
         graph = p.graph
         tensors = _Tensors(graph.inputs, graph.outputs, p.device)
         if _optional(library, f"{name}_supports", tensors, default=1) == 0:
@@ -331,11 +330,11 @@ def _of_c(library: ctypes.CDLL, name: str, path: Path, module: str) -> Callable[
         setattr(run, WHOLE, True)
         return run
 
-    return _as_kernel(prepare, name, module)
+    return _named(prepare, name, module)
 
 
-def _of_tvm(library: Path, name: str, module: str) -> Callable[[Problem], Any]:
-    def prepare(p: Problem) -> Callable[..., None]:  # noqa: ARG001 - it takes tensors as they come
+def _of_tvm(library: Path, name: str, module: str) -> Callable[[Any], Any]:
+    def prepare(p: Any) -> Callable[..., None]:  # noqa: ARG001 - it takes tensors as they come
         try:
             ffi = import_module("tvm_ffi")
         except ImportError as error:
@@ -349,16 +348,13 @@ def _of_tvm(library: Path, name: str, module: str) -> Callable[[Problem], Any]:
         setattr(run, WHOLE, True)
         return run
 
-    return _as_kernel(prepare, name, module)
+    return _named(prepare, name, module)
 
 
-def _as_kernel(prepare: Callable[[Problem], Any], name: str, module: str) -> Callable[..., Any]:
-    from bench_run.user.kernels import kernel
-
+def _named(prepare: Callable[[Any], Any], name: str, module: str) -> Callable[..., Any]:
     prepare.__name__ = prepare.__qualname__ = name
     prepare.__module__ = module
-    made: Callable[..., Any] = kernel()(prepare)
-    return made
+    return prepare
 
 
 _TENSORS = (POINTER(POINTER(_Tensor)), c_int, POINTER(POINTER(_Tensor)), c_int)

@@ -536,7 +536,7 @@ def _kernels(source: Source) -> Iterator[Kernel]:
             continue  # parts of an operator
         marks = getattr(value, MARK, None)
         if not isinstance(marks, Marks):
-            marks = None
+            marks = Marks() if is_compiled(source.path) else None  # all of these prepare
         if marks is not None or _is_defined_in(source.module.__name__, value):
             yield Kernel(name, value, source, marks)
 
