@@ -28,6 +28,7 @@ ENGINES = {
     "torch": "bench_run.engines.torch_engine",
     "hipdnn": "bench_run.engines.hipdnn",
     "cudnn": "bench_run.engines.cudnn",
+    "cublaslt": "bench_run.engines.cublaslt",
     KERNEL: "bench_run.engines.kernel",
 }
 
