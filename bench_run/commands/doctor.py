@@ -57,6 +57,7 @@ class Finding:
 LIBRARIES = {
     "torch": ("torch", "pip install 'dnn-bench[torch]'"),
     "cudnn": ("nvidia-cudnn-frontend", "pip install 'dnn-bench[cudnn]'"),
+    "nvmath": ("nvmath-python", "pip install 'dnn-bench[cublaslt]': products"),
     "pynvml": ("nvidia-ml-py", "pip install 'dnn-bench[cudnn]': NVIDIA telemetry"),
     "cupti": ("cupti-python", "pip install 'dnn-bench[cupti]': kernel records"),
     "hipdnn_frontend": ("hipdnn_frontend", "comes with ROCm's hipDNN, or name --hipdnn-prefix DIR"),

@@ -71,7 +71,7 @@ def _compares(run: Readers) -> bool:
 
 
 def _has_arithmetic(engine: PlannedEngine, _: str) -> bool:
-    return engine.spec.name in ("torch", "cudnn") or engine.spec.name not in ENGINES
+    return engine.spec.name in ("torch", "cudnn", "cublaslt") or engine.spec.name not in ENGINES
 
 
 def _takes_scale(run: Readers) -> bool:

@@ -195,3 +195,95 @@ def test_cheats_are_found_and_honest_functions_believed(monkeypatch):
             assert "failed" == found[name].validation.status, name
         else:
             assert RIGHT != state(found[name]), name
+
+
+ADD = r"""
+#include "bench_kernel.h"
+
+template <typename T, int KEPT>
+__global__ void LAUNCH add_kernel(const T *a, const T *b, T *c, int64_t n) {
+  float kept[KEPT];
+  int64_t first = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  int64_t step = gridDim.x * (int64_t)blockDim.x;
+  for (int64_t i = first; i < n; i += step * KEPT) {
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k) kept[k] = i + k * step < n ? (float)a[i + k * step] : 0;
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < KEPT; ++k)
+      if (i + k * step < n) c[i + k * step] = (T)(kept[k] + (float)b[i + k * step]);
+  }
+}
+
+BENCH_KERNEL(add) {
+  int64_t n = 1;
+  for (int i = 0; i < out[0]->ndim; ++i) n *= out[0]->shape[i];
+  add_kernel<float, KEPT_VALUES><<<132, 256, 0, (cudaStream_t)stream>>>(
+      (const float *)in[0]->data, (const float *)in[1]->data, (float *)out[0]->data, n);
+  return cudaGetLastError();
+}
+"""
+LEAN = "// flags: -DKEPT_VALUES=1 -DLAUNCH=\n"
+SPILLING = "// flags: -DKEPT_VALUES=96 -DLAUNCH=__launch_bounds__(256,8)\n"
+
+
+@pytest.fixture
+def compiled(tmp_path):
+    def write(head, name="add.cu"):
+        path = tmp_path / name
+        path.write_text(head + ADD)
+        return f"kernel@{path}"
+
+    return write
+
+
+def test_a_source_of_cuda_is_built_and_right(compiled):
+    document = run(op=["add: n=64 c=64 h=56 w=56"], engine=[compiled(LEAN)])
+    assert RIGHT == state(document.cases[0])
+    assert "nvcc" in document.engines[0].libraries
+
+
+def test_a_kernel_that_spills_is_told_by_its_launch(compiled):
+    needs("cupti")
+    cases = [
+        run(op=["add: n=64 c=64 h=56 w=56"], engine=[compiled(head)]).cases[0]
+        for head in (LEAN, SPILLING)
+    ]
+    assert [RIGHT, RIGHT] == [state(case) for case in cases]
+    lean, spilling = (case.kernels[0].launch for case in cases)
+    assert lean.local_bytes == 0 < spilling.local_bytes
+    assert (132, 1, 1) == lean.grid == spilling.grid
+    assert (256, 1, 1) == lean.block == spilling.block
+    assert lean.registers < 64
+    assert 32 >= spilling.registers
+
+
+def test_a_code_of_cuda_is_told_by_its_name(compiled):
+    source = compiled(LEAN).partition("@")[2]
+    text = Path(source).read_text().replace("<<<132, 256", "<<<132, 4096")
+    Path(source).write_text(text)
+    case = run(op=["add: n=4 c=4 h=8 w=8"], engine=[f"kernel@{source}"]).cases[0]
+    assert "failed" == case.outcome.status
+    assert "add returned 9" in case.outcome.reason
+
+
+def test_occupancy_is_what_the_driver_answers():
+    cupy = needs("cupy")
+    from bench_run.streams.occupancy import limits, occupancy
+
+    code = 'extern "C" __global__ void __launch_bounds__(%d) k(float *x) { %s }'
+    body = (
+        "float v[%d]; for (int i = 0; i < %d; ++i) v[i] = x[i * 37 + threadIdx.x];"
+        "for (int i = 0; i < %d; ++i) x[threadIdx.x + i] += v[i] * v[%d - 1 - i];"
+    )
+    asked = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
+    for threads in (64, 128, 256, 384, 1024):
+        for kept in (1, 32, 60):
+            for shared in (0, 20_000, 100_000):
+                text = code % (threads, body % (kept, kept, kept, kept))
+                kernel = cupy.RawKernel(text, "k")
+                kernel.max_dynamic_shared_size_bytes = shared
+                blocks = asked(kernel.kernel.ptr, threads, shared)
+                whole = shared + kernel.shared_size_bytes
+                found = occupancy(limits(0), threads, kernel.num_regs, whole)
+                assert blocks * threads / 2048 == found, (threads, kernel.num_regs, shared)

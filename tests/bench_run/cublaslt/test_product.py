@@ -81,7 +81,7 @@ def expected(graph, storages):
 @pytest.mark.parametrize("c_layout", ["row", "col"])
 def test_a_product_in_column_major_words_is_the_graphs(spec, layout, c_layout):
     with_bias = "bias" in spec
-    graph = graph_of(f"{spec} layout={layout} c_layout={c_layout}")
+    graph = graph_of(f"{spec} layout={layout} c_layout={c_layout} dtype=double")
     rng = np.random.default_rng(1)
     storages = {t.uid: rng.standard_normal(t.span) for t in graph.inputs}
     if with_bias and c_layout == "col":
