@@ -209,6 +209,7 @@ def record_kernels(
         return Recorded(measured, notes=notes)
     events = Recorded(measured, notes=notes, bound_ns=None if notes else EVENTS_BOUND_NS)
     if not asks_for_records(stream, measured.series.get("device_ns", ())):
+        events = replace(events, kernels=_of_one_execution(plan, stream))
         return events if "device_ns" in measured.series else replace(events, bound_ns=None)
     try:
         _recover(plan, stream, statistics.median(measured.series["device_ns"]))
@@ -291,6 +292,20 @@ def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:
     if device_ns and timer == "auto":
         return statistics.median(device_ns) < SHORT_NS and cupti.available()
     return bool(device_ns) and timer == "cupti"
+
+
+def _of_one_execution(plan: Plan, stream: Stream) -> tuple[Kernel, ...]:
+    """Kernels of an execution that is too long to be timed by records, for how these are launched;
+    none where CUPTI is not there."""
+    if stream.abilities.kernel_timer != "auto" or not cupti.available():
+        return ()
+    try:
+        with cupti.Recorder() as recorder:
+            plan.run()
+            stream.synchronize()
+    except EngineUnavailableError:
+        return ()
+    return kernels_of([recorder.records]) if recorder.records else ()
 
 
 def _recover(plan: Plan, stream: Stream, execution_ns: float) -> None:

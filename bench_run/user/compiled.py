@@ -134,7 +134,7 @@ def build(path: Path) -> Built:
     text = log.read_text()
     facts = {
         Path(command[0]).name: version,
-        "flags": " ".join(each for each in command[1:-1] if each not in HOST),
+        **({"flags": shlex.join(own)} if own else {}),
         "library": hashlib.sha256(library.read_bytes()).hexdigest()[:12],
         **assembled(text),
     }
@@ -208,8 +208,8 @@ def assembled(log: str) -> dict[str, str]:
         if found := _FUNCTION.search(line):
             name = found[1]
         elif found := _SPILLS.search(line):
-            stack, stores, loads = found.groups()
-            facts[name] = [f"{stack} B stack", f"{stores} B spill stores", f"{loads} B spill loads"]
+            sizes = zip(found.groups(), ("stack", "spill stores", "spill loads"), strict=True)
+            facts[name] = [f"{size} B {what}" for size, what in sizes if size != "0"]
         elif (found := _USED.search(line)) and name:
             facts.setdefault(name, []).insert(0, f"{found[1]} registers")
     return {f"ptxas {name}": ", ".join(parts) for name, parts in facts.items()}

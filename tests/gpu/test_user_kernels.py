@@ -201,7 +201,7 @@ ADD = r"""
 #include "bench_kernel.h"
 
 template <typename T, int KEPT>
-__global__ void LAUNCH add_kernel(const T *a, const T *b, T *c, int64_t n) {
+__global__ void __launch_bounds__(256, BLOCKS) add_kernel(const T *a, const T *b, T *c, int64_t n) {
   float kept[KEPT];
   int64_t first = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
   int64_t step = gridDim.x * (int64_t)blockDim.x;
@@ -223,8 +223,8 @@ BENCH_KERNEL(add) {
   return cudaGetLastError();
 }
 """
-LEAN = "// flags: -DKEPT_VALUES=1 -DLAUNCH=\n"
-SPILLING = "// flags: -DKEPT_VALUES=96 -DLAUNCH=__launch_bounds__(256,8)\n"
+LEAN = "// flags: -DKEPT_VALUES=1 -DBLOCKS=1\n"
+SPILLING = "// flags: -DKEPT_VALUES=96 -DBLOCKS=8\n"
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def test_a_code_of_cuda_is_told_by_its_name(compiled):
     Path(source).write_text(text)
     case = run(op=["add: n=4 c=4 h=8 w=8"], engine=[f"kernel@{source}"]).cases[0]
     assert "failed" == case.outcome.status
-    assert "add returned 9" in case.outcome.reason
+    assert "add.cu: add returned 1 (invalid argument)" == case.outcome.reason
 
 
 def test_occupancy_is_what_the_driver_answers():
