@@ -298,7 +298,7 @@ def test_a_package_does_not_know_the_others(package, forbidden):
                 "bench_run/models/torch_export.py",
             ),
         ),
-        ("onnx", ("bench_run/models/onnx_file.py",)),
+        ("onnx", ("bench_run/models/onnx_file.py", "bench_run/graph/to_onnx.py")),
         ("cudnn", ("bench_run/engines/cudnn",)),
         ("hipdnn_frontend", ("bench_run/engines/hipdnn",)),
         ("ray", ("bench_run/fleet/cluster.py",)),

@@ -7,9 +7,10 @@ from bench_run.commands.usage import SHARED, topic
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from bench_run.graph.model import Graph
     from bench_run.options import Options
 
 USAGE = f"""Describe graphs: operations, tensors, floating-point operations, bytes, and
@@ -28,6 +29,7 @@ Examples:
 Drawing:
   --diagram FILE        draw the graph (only one): .svg, .html, .dot (Graphviz)
                         or .mmd (Mermaid)
+  --onnx FILE           write the graph (only one) as an ONNX model of opset 21
 
 {topic("input")}
 {topic("engines")}
@@ -41,39 +43,32 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` where a graph or an engine cannot be used."""
     from bench_run.options import read_options
 
-    return CommandOutput(descriptions(read_options(arguments), arguments["--diagram"]))
+    options = read_options(arguments)
+    return CommandOutput(descriptions(options, arguments["--diagram"], arguments["--onnx"]))
 
 
-def descriptions(options: Options, diagram_path: str | None) -> str:
-    """Readable text for each graph; with a path, a drawing of the one graph."""
+def descriptions(options: Options, diagram_path: str | None, onnx_path: str | None = None) -> str:
+    """Readable text for each graph; with a path, a drawing of the one graph, or its model."""
     import textwrap
 
     from bench_schema.places import Place, check_places
 
     from bench_run.commands.supporting_engines import supporting_engines
-    from bench_run.files import write_text_file, writing
+    from bench_run.files import writing
     from bench_run.plan.load import gather
     from bench_run.report.description import describe
     from bench_run.runner.places import inputs_of, outputs_of
 
-    if diagram_path is not None:
-        with writing(diagram_path):
-            diagram_place = Place("--diagram", diagram_path, is_report=True)
-            check_places(inputs_of(options), [diagram_place, *outputs_of(options)])
+    for flag, path in (("--diagram", diagram_path), ("--onnx", onnx_path)):
+        if path is not None:
+            with writing(path):
+                place = Place(flag, path, is_report=True)
+                check_places(inputs_of(options), [place, *outputs_of(options)])
     graphs = [loaded.graph for loaded in gather(options).graphs]
     if diagram_path is not None:
-        from pathlib import Path
-
-        from bench_run.errors import UsageError
-        from bench_run.report.diagram import diagram, dot, mermaid, page
-
-        if len(graphs) != 1:
-            raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")
-        kinds = {".svg": diagram, ".html": page, ".dot": dot, ".mmd": mermaid}
-        draw = kinds.get(Path(diagram_path).suffix)
-        if draw is None:
-            raise UsageError(f"--diagram: {diagram_path} should end in {', '.join(kinds)}")
-        write_text_file(diagram_path, draw(graphs[0]))
+        _draw(graphs, diagram_path)
+    if onnx_path is not None:
+        _write_onnx(graphs, onnx_path)
     with supporting_engines(options) as engines:
         texts = []
         for graph in graphs:
@@ -87,3 +82,33 @@ def descriptions(options: Options, diagram_path: str | None) -> str:
                 lines.append(f"{line}\n")
             texts.append("".join(lines))
         return "\n".join(texts)
+
+
+def _draw(graphs: Sequence[Graph], path: str) -> None:
+    from pathlib import Path
+
+    from bench_run.errors import UsageError
+    from bench_run.files import write_text_file
+    from bench_run.report.diagram import diagram, dot, mermaid, page
+
+    if len(graphs) != 1:
+        raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")
+    kinds = {".svg": diagram, ".html": page, ".dot": dot, ".mmd": mermaid}
+    draw = kinds.get(Path(path).suffix)
+    if draw is None:
+        raise UsageError(f"--diagram: {path} should end in {', '.join(kinds)}")
+    write_text_file(path, draw(graphs[0]))
+
+
+def _write_onnx(graphs: Sequence[Graph], path: str) -> None:
+    from pathlib import Path
+
+    from bench_run.errors import UsageError
+    from bench_run.files import writing
+    from bench_run.graph.to_onnx import to_onnx
+
+    if len(graphs) != 1:
+        raise UsageError(f"--onnx writes one graph, {len(graphs)} were given")
+    data = to_onnx(graphs[0]).data
+    with writing(path):
+        Path(path).write_bytes(data)
