@@ -27,7 +27,16 @@ MODULES = sorted(
 )
 SHARED = (
     *("__init__", "__pycache__", "base", "spec", "processor", "caches"),
-    *("arrange", "chain", "device_engine", "device_plan", "reported", "rotate", "user_file"),
+    *(
+        "arrange",
+        "chain",
+        "device_engine",
+        "device_plan",
+        "host_plan",
+        "reported",
+        "rotate",
+        "user_file",
+    ),
 )
 ENGINES = sorted(
     path.stem for path in (ROOT / "bench_run" / "engines").iterdir() if path.stem not in SHARED

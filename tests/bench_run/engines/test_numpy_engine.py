@@ -9,7 +9,7 @@ import pytest
 
 from bench_run.engines import numpy_engine
 from bench_run.engines.base import EngineOptions
-from bench_run.engines.numpy_engine.engine import LINE_BYTES
+from bench_run.engines.host_plan import LINE_BYTES
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineError, UsageError
 from tests.conformance.data import case, misses
