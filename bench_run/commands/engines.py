@@ -46,9 +46,11 @@ def engine_list(options: Options) -> str:
     from bench_run.errors import EngineUnavailableError
 
     lines = []
-    for row in list_engines():
+    rows = list_engines()
+    width = max(len(row.name) for row in rows)
+    for row in rows:
         state = "yes" if row.availability.ok else "no "
-        lines.append(_wrap(f"{state}  {row.name:<8} {row.summary}", first=""))
+        lines.append(_wrap(f"{state}  {row.name:<{width}} {row.summary}", first=""))
         lines.append(_wrap(row.availability.reason))
     try:
         lines += ["", _wrap(f"auto here: {choose_auto()[1]}", first="")]

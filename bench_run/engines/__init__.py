@@ -29,6 +29,7 @@ ENGINES = {
     "hipdnn": "bench_run.engines.hipdnn",
     "cudnn": "bench_run.engines.cudnn",
     "cublaslt": "bench_run.engines.cublaslt",
+    "onnxruntime": "bench_run.engines.onnx_runtime",
     KERNEL: "bench_run.engines.kernel",
 }
 

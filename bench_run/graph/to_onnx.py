@@ -45,7 +45,7 @@ TYPES: Mapping[str, int] = {
 }
 """Data type → member of ONNX's `TensorProto.DataType`."""
 WIDTHS = ("half", "bfloat16", "float", "double")
-"""Float types from the narrowest; half and bfloat16 meet in float."""
+IN_BFLOAT16 = ("MatmulAttributes", "SdpaAttributes")
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,12 @@ class _Writer:
 
     def model(self) -> OnnxModel:
         graph, helper = self.graph, self._helper
-        for tensor in graph.tensors:
-            if not tensor.virtual and tensor.data_type not in TYPES:
-                raise UnsupportedGraphError(f"onnx: there is no type {tensor.data_type}")
         for tensor in graph.constants:
+            if tensor.data_type not in TYPES:
+                raise UnsupportedGraphError(f"onnx: there is no type {tensor.data_type}")
             self._values[tensor.uid] = self.constant(tensor.value, tensor.data_type, tensor.dims)
+        for node in graph.nodes:
+            self._check_types(node)
         inputs = tuple(self._input(tensor) for tensor in graph.inputs)
         for node in graph.nodes:
             self._node(node)
@@ -153,6 +154,11 @@ class _Writer:
     def _named(self, tensor: Tensor) -> str:
         word = "".join(c if c.isalnum() else "_" for c in tensor.name) or "t"
         return f"{word}_{tensor.uid}"
+
+    def _check_types(self, node: Node) -> None:
+        for uid in (*node.inputs.values(), *node.outputs.values()):
+            if (kind := self.graph.by_uid[uid].data_type) not in TYPES:
+                raise refuse(node, f"ONNX has no type {kind}")
 
     def _node(self, node: Node) -> None:
         if node.type not in NODES:
@@ -239,7 +245,7 @@ class Call:
         floats = [kind for kind in kinds if DTYPES[kind].kind == "float"]
         if not floats:
             return self._by_uid[next(iter(self.node.outputs.values()))].data_type
-        if len(floats) == 1 and floats[0] in WIDTHS:
+        if floats == ["half"] or floats == ["double"]:
             return floats[0]
         return "double" if "double" in floats else "float"
 
@@ -268,7 +274,10 @@ def _groups(x: Tensor, w: Tensor) -> int:
 
 
 def _operand_type(call: Call, *ports: str) -> str:
+    """That of the operands; bfloat16 only in products, of which opset 21 has them."""
     kinds = {call.tensor(port).data_type for port in ports}
+    if kinds == {"bfloat16"} and call.node.type not in IN_BFLOAT16:
+        return "float"
     if len(kinds) == 1 and kinds <= {*WIDTHS}:
         return kinds.pop()
     if any(DTYPES[kind].kind != "float" for kind in kinds):
@@ -369,6 +378,17 @@ def _elu(call: Call, x: str, _kind: str) -> str:
     return str(call.emit("Elu", x, alpha=1.0 if alpha is None else float(alpha)))
 
 
+def _gelu_tanh(call: Call, x: str, kind: str) -> str:
+    """In double by its formula, whose constants ONNX Runtime has in float."""
+    if kind != "double":
+        return str(call.emit("Gelu", x, approximate="tanh"))
+    cube = call.emit("Mul", x, call.emit("Mul", x, x))
+    inner = call.emit("Add", x, call.emit("Mul", cube, call.number(0.044715, kind)))
+    inner = call.emit("Mul", inner, call.number(math.sqrt(2 / math.pi), kind))
+    share = call.emit("Add", call.emit("Tanh", inner), call.number(1.0, kind))
+    return str(call.emit("Mul", call.emit("Mul", x, share), call.number(0.5, kind)))
+
+
 def _rsqrt(call: Call, x: str, _kind: str) -> str:
     return str(call.emit("Reciprocal", call.emit("Sqrt", x)))
 
@@ -382,7 +402,7 @@ UNARY: Mapping[str, Any] = {
     "sigmoid_fwd": "Sigmoid",
     "tanh_fwd": "Tanh",
     "gelu_fwd": lambda call, x, _kind: call.emit("Gelu", x),
-    "gelu_approx_tanh_fwd": lambda call, x, _kind: call.emit("Gelu", x, approximate="tanh"),
+    "gelu_approx_tanh_fwd": _gelu_tanh,
     "relu_fwd": _relu,
     "softplus_fwd": _softplus,
     "swish_fwd": _swish,
@@ -422,6 +442,7 @@ def pointwise(call: Call) -> Results:
         square = call.emit("Mul", call.take("in_1", kind), call.take("in_1", kind))
         value = call.emit("Add", call.take("in_0", kind), square)
     elif mode in COMPARED or mode == "cmp_neq":
+        kind = kind if DTYPES[kind].kind == "float" else "int64"
         operands = call.take("in_0", kind), call.take("in_1", kind)
         value = call.emit(COMPARED.get(mode, "Equal"), *operands)
         value = call.emit("Not", value) if mode == "cmp_neq" else value
@@ -518,7 +539,7 @@ def layernorm(call: Call) -> Results:
     scale, bias = (call.shaped(call.take(port, kind), row) for port in ("scale", "bias"))
     epsilon = call.tensor("epsilon").value
     own, average, inverse = call.take("x", kind), "", ""
-    if epsilon is not None:
+    if epsilon is not None and kind == "float":
         settings = {"axis": axis, "epsilon": float(epsilon)}
         y, average, inverse = call.emit(
             "LayerNormalization", own, scale, bias, outputs=3, **settings

@@ -11,7 +11,7 @@ import pytest
 from bench_run.engines import ENGINES
 from tests.conformance.opening import engine_params, opened
 
-SPECS = {"torch": ("torch:cpu",), "kernel": ()}
+SPECS = {"torch": ("torch:cpu",), "onnxruntime": ("onnxruntime:cpu",), "kernel": ()}
 """What to open of a row where it is not its bare name; the engine ``kernel`` runs what a file has,
 and has no kernels of its own."""
 

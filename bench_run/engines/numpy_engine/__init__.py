@@ -11,13 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_run.engines.base import Availability, ModuleAbilities
-from bench_run.graph.scratch import (
-    IN_FLOAT64,
-    converted_bytes,
-    elements_of,
-    formula_bytes,
-    workspace_bytes,
-)
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
@@ -37,6 +30,13 @@ def probe() -> Availability:
 def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:  # noqa: ARG001
     """Most bytes that an execution takes besides inputs and outputs: converted inputs, results in
     the compute type, and the scratch of the formulas."""
+    from bench_run.graph.scratch import (
+        IN_FLOAT64,
+        converted_bytes,
+        elements_of,
+        formula_bytes,
+        workspace_bytes,
+    )
 
     def of_node(part: Graph, node: Node) -> float:
         width = 8 if node.compute_data_type in IN_FLOAT64 else 4

@@ -1,0 +1,51 @@
+"""Engine ``onnxruntime``: graphs as ONNX models (`bench_run.graph.to_onnx`) on ONNX Runtime.
+
+Spec: ``onnxruntime`` (on the GPU where the package has its provider, else on the processor),
+``onnxruntime:cpu``, ``onnxruntime:cuda``. The session reads and writes the buffers in place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench_run.engines.base import Availability, ModuleAbilities
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+
+NAME = "onnxruntime"
+SUMMARY = "ONNX Runtime; onnxruntime:cpu, onnxruntime:cuda"
+INSTALL = "pip install 'dnn-bench[onnxruntime]'"
+
+
+def probe() -> Availability:
+    """Whether the package and `onnx` are installed; neither is loaded."""
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+
+    missing = [name for name in ("onnxruntime", "onnx") if find_spec(name) is None]
+    if missing:
+        return Availability(False, f"{' and '.join(missing)} not installed; {INSTALL}")
+    for package in ("onnxruntime-gpu", "onnxruntime"):
+        try:
+            return Availability(True, f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return Availability(True, "onnxruntime of unknown version")
+
+
+def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
+    from bench_run.engines.caches import NVIDIA, cache_environment
+
+    return cache_environment(options, NVIDIA) if spec.id == "cuda" else {}
+
+
+def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
+    from bench_run.engines.onnx_runtime.engine import open_engine
+
+    return open_engine(spec, options)
+
+
+ABILITIES = ModuleAbilities(environment=environment)
