@@ -21,7 +21,7 @@ from tests.conformance.typed import TYPED
 TYPICAL = ("conv_fwd_2d", "matmul_batched", "pointwise_add", "bn_inference", "conv_bias_relu")
 
 
-SELECTIVE = ("cublaslt", "cudnn", "hipdnn", "onnxruntime:cpu", "torch:cuda")
+SELECTIVE = ("cublaslt", "cudnn", "hipdnn", "onnxruntime:cpu", "onnxruntime:cuda", "torch:cuda")
 """Engines that may refuse a graph of this list. Any other takes them all: a refusal fails."""
 
 

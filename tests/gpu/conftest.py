@@ -16,7 +16,7 @@ from tests.support import graph_json
 
 os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # as a run does for cuDNN; read at load
 
-SPECS = ("cudnn", "cublaslt", "torch:cuda")
+SPECS = ("cudnn", "cublaslt", "onnxruntime:cuda", "torch:cuda")
 
 
 APPROXIMATE = ("tanh_fwd]", "tanh_bwd]")
