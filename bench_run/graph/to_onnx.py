@@ -68,9 +68,10 @@ def refuse(node: Node, why: str) -> UnsupportedGraphError:
     return UnsupportedGraphError(f"onnx: {node.label}: {why}")
 
 
-def to_onnx(graph: Graph) -> OnnxModel:
-    """Raises `UnsupportedGraphError` for what has no form in ONNX here."""
-    return _Writer(graph).model()
+def to_onnx(graph: Graph, *, fast: bool = False) -> OnnxModel:
+    """`fast`: products of half operands are half, also where the graph keeps more of them until
+    the next node. Raises `UnsupportedGraphError` for what has no form in ONNX here."""
+    return _Writer(graph, fast=fast).model()
 
 
 def memory_order(tensor: Tensor) -> tuple[int, ...]:
@@ -90,14 +91,14 @@ def memory_order(tensor: Tensor) -> tuple[int, ...]:
 
 
 class _Writer:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, fast: bool) -> None:
         try:
             import onnx
         except ImportError as error:
             what = f"onnx does not load: {error}; pip install 'dnn-bench[onnx]'"
             raise EngineUnavailableError(what) from error
         self._onnx, self._helper = onnx, onnx.helper
-        self.graph = graph
+        self.graph, self.fast = graph, fast
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._values: dict[int, str] = {}
@@ -274,8 +275,13 @@ def _groups(x: Tensor, w: Tensor) -> int:
 
 
 def _operand_type(call: Call, *ports: str) -> str:
-    """That of the operands; bfloat16 only in products, of which opset 21 has them."""
+    """That of the operands, or of the result where that is wider: ONNX's products have the type of
+    their operands. bfloat16 only in products, of which opset 21 has them."""
     kinds = {call.tensor(port).data_type for port in ports}
+    made = [port for port in ("y", "dx", "dw", "c", "o") if call.has(port)]
+    results = {call.tensor(port).data_type for port in made}
+    if kinds & {"half", "bfloat16"} and results & {"float", "double"} and not call.writer.fast:
+        return "float"
     if kinds == {"bfloat16"} and call.node.type not in IN_BFLOAT16:
         return "float"
     if len(kinds) == 1 and kinds <= {*WIDTHS}:

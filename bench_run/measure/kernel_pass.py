@@ -14,7 +14,7 @@ clock for a single record, one gap for several, `EVENTS_BOUND_NS` for events.
 from __future__ import annotations
 
 import statistics
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -223,6 +223,7 @@ def record_kernels(
         return replace(events, notes=(*notes, UNCLEAR))
     moved = dict.fromkeys(("device_ns", "kernel_sum_ns", "kernel_span_ns"), begins)
     recorded = _choose(plan, stream, events, groups, flushes_caches(stream), hot)
+    recorded = replace(recorded, kernels=_with_local_memory(recorded.kernels, plan, stream))
     if not recorded.replaces_events:
         moved["device_ns"] = measured.placements.get("device_ns", [])
     measured = replace(recorded.measured, placements={**measured.placements, **moved})
@@ -305,7 +306,32 @@ def _of_one_execution(plan: Plan, stream: Stream) -> tuple[Kernel, ...]:
             stream.synchronize()
     except EngineUnavailableError:
         return ()
-    return kernels_of([recorder.records]) if recorder.records else ()
+    kernels = kernels_of([recorder.records]) if recorder.records else ()
+    return _with_local_memory(kernels, plan, stream)
+
+
+def _with_local_memory(
+    kernels: tuple[Kernel, ...], plan: Plan, stream: Stream
+) -> tuple[Kernel, ...]:
+    """What the kernels hold in local memory, asked in one more execution: each is launched then,
+    also where a device graph is replayed otherwise."""
+    if not any(kernel.launch is not None for kernel in kernels):
+        return kernels
+    plain = plan.abilities.uncaptured
+    try:
+        ready = nullcontext(plan.run) if plain is None else plain()
+        with cupti.LocalMemory() as watch, ready as run:
+            run()
+            stream.synchronize()
+    except EngineUnavailableError:
+        return kernels
+    held = {demangle(name): size for name, size in watch.bytes_by_name.items()}
+    return tuple(
+        kernel
+        if kernel.launch is None
+        else replace(kernel, launch=replace(kernel.launch, local_bytes=held.get(kernel.name)))
+        for kernel in kernels
+    )
 
 
 def _recover(plan: Plan, stream: Stream, execution_ns: float) -> None:

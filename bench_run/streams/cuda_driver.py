@@ -216,6 +216,10 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 
 
+LOCAL_SIZE_BYTES = 3
+"""CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES"""
+
+
 @dataclass(frozen=True)
 class DeviceFacts:
     index: int
@@ -291,6 +295,17 @@ class Driver:
             found = self.pointer("cuModuleGetFunction", self._module, name.encode())
             self._functions[name] = found
         return self._functions[name]
+
+    def local_bytes(self, kernel: int) -> int | None:
+        """Of a thread, of a kernel that was given to a launch; None where the driver does not
+        tell."""
+        function, found = c_void_p(), c_int()
+        of_kernel = getattr(self._library, "cuKernelGetFunction", None)  # since CUDA 12
+        if of_kernel is None or of_kernel(ctypes.byref(function), c_void_p(kernel)) != 0:
+            function = c_void_p(kernel)
+        asked = self._library.cuFuncGetAttribute
+        wrong = asked(ctypes.byref(found), c_int(LOCAL_SIZE_BYTES), function)
+        return None if wrong else found.value
 
     def launch(
         self, kernel: c_void_p, stream: c_void_p, *arguments: Any, blocks: int = 1, threads: int = 1

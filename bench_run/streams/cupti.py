@@ -11,6 +11,7 @@ import ctypes
 import math
 import statistics
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -19,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.document import Launch
 
 from bench_run.errors import EngineError, EngineUnavailableError
-from bench_run.streams.cuda_driver import NAMES
+from bench_run.streams.cuda_driver import NAMES, driver
 from bench_run.streams.occupancy import limits, occupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import TypeAlias
 
@@ -139,6 +140,57 @@ class Recorder:
         return HostCall(name, activity.start, activity.end, int(activity.thread_id))
 
 
+class LocalMemory:
+    """Local memory of the kernels that are launched inside the block, which records do not tell:
+    the driver is asked as each is launched. Empty where another tool watches the launches."""
+
+    LAUNCHES: Mapping[str, int] = {
+        "cuLaunchKernel": 0,
+        "cuLaunchKernel_ptsz": 0,
+        "cuLaunchKernelEx": 8,
+        "cuLaunchKernelEx_ptsz": 8,
+    }
+    """Calls of the driver, and where among their parameters the kernel lies, in bytes."""
+
+    def __init__(self) -> None:
+        self._cupti = load()
+        self._subscriber: int | None = None
+        self.bytes_by_name: dict[str, int] = {}
+        """Of a thread."""
+
+    def __enter__(self) -> LocalMemory:
+        api, ids = self._cupti.CallbackDomain.DRIVER_API, self._cupti.DriverApiTraceCbid
+        try:
+            self._subscriber = self._cupti.subscribe(self._launched, None)
+        except Exception:
+            return self
+        for name in self.LAUNCHES:
+            self._cupti.enable_callback(1, self._subscriber, api, ids[name])
+        return self
+
+    def _launched(self, _given: Any, _domain: int, _number: int, call: Any) -> None:
+        """In the midst of a launch: whatever fails here is no failure of the launch."""
+        with suppress(Exception):
+            name = call.symbol_name
+            place = self.LAUNCHES.get(call.function_name)
+            if call.callback_site != 0 or place is None or name in self.bytes_by_name:
+                return
+            kernel = ctypes.c_uint64.from_address(call.function_params + place).value
+            found = driver().local_bytes(kernel)
+            if found is not None:
+                self.bytes_by_name[name] = found
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._subscriber is not None:
+            self._cupti.unsubscribe(self._subscriber)
+            self._subscriber = None
+
+
 def requested() -> tuple[int, int]:
     """Bytes of a buffer, and most records in it: no limit."""
     return BUFFER_BYTES, 0
@@ -155,16 +207,7 @@ def launch_of(activity: Any) -> Launch:
         )
     except EngineError:
         ratio = None
-    return Launch(
-        grid,
-        block,
-        cluster,
-        registers,
-        static,
-        dynamic,
-        int(activity.local_memory_per_thread),
-        ratio,
-    )
+    return Launch(grid, block, cluster, registers, static, dynamic, occupancy_ratio=ratio)
 
 
 def _extent(activity: Any, what: str) -> tuple[int, int, int]:

@@ -338,7 +338,7 @@ class Launch:
     """Of a thread."""
     static_shared_bytes: int
     dynamic_shared_bytes: int
-    local_bytes: int
+    local_bytes: int | None = None
     """Of a thread, in device memory: registers that were spilled, arrays."""
     occupancy_ratio: float | None = None
     """Warps that a multiprocessor can hold of those it has places for."""

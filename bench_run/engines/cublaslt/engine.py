@@ -107,10 +107,9 @@ class CublasLtEngine(DeviceEngine):
         )
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:
-        for tensor in graph.tensors:
-            if tensor.value is not None or tensor.runtime_scalar:
-                raise UnsupportedGraphError("cublaslt: constants among the operands")
         product = product_of(graph)
+        if graph.constants or any(tensor.runtime_scalar for tensor in graph.tensors):
+            raise UnsupportedGraphError("cublaslt: constants among the operands")
         listed = self._listed(product)
         index = _place(listed, variant.get("plan"), self._id)
         numbers = {tensor.uid: tensor.uid for tensor in graph.tensors}

@@ -151,14 +151,14 @@ class HostSessionPlan(HostPlan):
 class HostSessionEngine(HostEngine):
     def __init__(self, runtime: Any, spec: EngineSpec, options: EngineOptions) -> None:
         super().__init__(options)
-        self._runtime, self._threads = runtime, options.threads
+        self._runtime, self._threads, self._math = runtime, options.threads, options.math
         self.facts = EngineFacts(spec.id, versions(), CPU, processor_name())
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:  # noqa: ARG002
         return ({},)
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:  # noqa: ARG002
-        model = to_onnx(graph)
+        model = to_onnx(graph, fast=self._math == "fast")
         providers = ["CPUExecutionProvider"]
         session = make_session(self._runtime, model, self._threads, providers, [])
         return Built(graph, model, session, (CPU, 0))
@@ -191,7 +191,7 @@ class CudaSessionEngine(DeviceEngine):
         return ({},)
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:  # noqa: ARG002
-        model, index = to_onnx(graph), self._cuda.device.index
+        model, index = to_onnx(graph, fast=self._math == "fast"), self._cuda.device.index
         settings = {
             "device_id": str(index),
             "user_compute_stream": str(self._cuda.handle.value),
