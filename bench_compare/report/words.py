@@ -32,6 +32,13 @@ VANISHED = NEWS[: NEWS.index(Verdict.SLOWER)]
 """News without a ratio, worst first: shown as sentences."""
 
 
+OTHERS = {
+    "plan": "another plan",
+    "kernels": "other kernels",
+    "launch": "another launch",
+    "clock": "another clock",
+}
+"""Words for each kind of `SideChange`."""
 MOST_LAUNCHES = 5
 """Cases whose launches a text names."""
 UNKNOWN = "unknown"
@@ -186,9 +193,9 @@ def why_text(comparison: Comparison) -> str:
     counts = Counter(kind for case in moved for kind in kinds(case_changes(case)))
     if not counts:
         return ""
-    parts = ", ".join(f"{kind} in {number}" for kind, number in counts.items())
+    parts = ", ".join(f"{OTHERS[kind]} in {number}" for kind, number in counts.items())
     cases = "1 changed case" if len(moved) == 1 else f"{len(moved)} changed cases"
-    return f"Of {cases}, the other side has a different {parts}."
+    return f"Of {cases}, the other side has {parts}."
 
 
 def launch_texts(comparison: Comparison) -> list[str]:

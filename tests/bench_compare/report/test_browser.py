@@ -455,7 +455,7 @@ def test_what_differs_comes_before_the_numbers_of_a_case(opened):
 
 def test_the_head_counts_what_differs(opened):
     text = find(opened("three"), "#differences").text
-    assert text.startswith("Of 2 changed cases, the other side has a different plan in 1.")
+    assert text.startswith("Of 2 changed cases, the other side has another plan in 1.")
 
 
 def test_the_difference_in_time_sorts(opened):

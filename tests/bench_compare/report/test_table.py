@@ -107,7 +107,7 @@ def test_what_changed_beside_the_numbers_is_counted(make):
     plan = {"engine id": "57"}
     other = replace(moved.other, cases=(replace(moved.other.cases[0], plan=plan),))
     text = table(make.comparison([replace(moved, other=other)]), View())
-    assert "Of 1 changed case, the other side has a different plan in 1." in text
+    assert "Of 1 changed case, the other side has another plan in 1." in text
 
 
 def test_an_empty_comparison_says_why(make):
