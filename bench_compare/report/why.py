@@ -74,7 +74,7 @@ def _traced(cases: Sequence[Case]) -> dict[str, Kernel]:
 
 
 def _launch_changes(base: dict[str, Kernel], other: dict[str, Kernel]) -> Iterator[SideChange]:
-    """Of kernels of one name, and of the only kernel of each side."""
+    """Yield what differs between kernels of one name, or between the only kernel of each side."""
     pairs = [(base[name], other[name]) for name in base if name in other]
     if not pairs and len(base) == len(other) == 1:
         pairs = list(zip(base.values(), other.values(), strict=True))

@@ -199,7 +199,7 @@ def why_text(comparison: Comparison) -> str:
 
 
 def launch_texts(comparison: Comparison) -> list[str]:
-    """Of cases that moved with the same kernels: what differs in how these were launched."""
+    """Return, for cases that moved with the same kernels, what differs in their launches."""
     found = []
     for case in comparison.cases:
         changes = [] if case.verdict in QUIET else list(case_changes(case))

@@ -1,4 +1,4 @@
-"""What engines of libraries that take addresses share: their plans, a workspace, replay."""
+"""Base of engines whose libraries take addresses: plans, a workspace, replay."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DeviceEngine:
         self._replay, self._cache = options.replay, options.cache
         self._parts: dict[int, tuple[object, DeviceProblem]] = {}
         self._launches: int | None = None
-        """In one execution of the plan that is being arranged."""
+        """Launches in one execution of the plan that is being arranged."""
         self._workspace = Workspace(stream)
 
     def complete(self, built: object) -> DeviceProblem:

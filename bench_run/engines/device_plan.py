@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 ALIGNMENT = 16
-"""Bytes that a library is told every address is a multiple of."""
+"""Alignment of every address, in bytes, as it is declared to a library."""
 
 
 class DeviceProblem(Protocol):
@@ -43,7 +43,7 @@ class DeviceProblem(Protocol):
 
     @property
     def numbers(self) -> Mapping[int, int]:
-        """What the library calls the graph's tensors."""
+        """Numbers that the library uses for the graph's tensors, by uid."""
 
     @property
     def workspace_bytes(self) -> int: ...
@@ -51,7 +51,7 @@ class DeviceProblem(Protocol):
         """Bytes of the tensor's buffer."""
 
     def is_spread(self, uid: int) -> bool:
-        """Whether its buffer holds an input broadcast or in another order."""
+        """Return True if the buffer holds the input broadcast or in another order."""
 
     def spread_out(self, tensor: Tensor, storage: Storage) -> Storage:
         """The input as its buffer holds it."""

@@ -44,7 +44,7 @@ def memory_errors() -> Iterator[None]:
 
 
 class HostPlan:
-    """Inputs, outputs and constants lie in buffers that stay in place; whoever derives from it runs
+    """Inputs, outputs and constants lie in buffers that stay in place; derived classes run
     on them."""
 
     def __init__(self, graph: Graph) -> None:

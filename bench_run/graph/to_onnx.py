@@ -385,7 +385,7 @@ def _elu(call: Call, x: str, _kind: str) -> str:
 
 
 def _gelu_tanh(call: Call, x: str, kind: str) -> str:
-    """In double by its formula, whose constants ONNX Runtime has in float."""
+    """Write the formula for double, since ONNX Runtime has its constants in float."""
     if kind != "double":
         return str(call.emit("Gelu", x, approximate="tanh"))
     cube = call.emit("Mul", x, call.emit("Mul", x, x))

@@ -313,8 +313,8 @@ def _of_one_execution(plan: Plan, stream: Stream) -> tuple[Kernel, ...]:
 def _with_local_memory(
     kernels: tuple[Kernel, ...], plan: Plan, stream: Stream
 ) -> tuple[Kernel, ...]:
-    """What the kernels hold in local memory, asked in one more execution: each is launched then,
-    also where a device graph is replayed otherwise."""
+    """Add the local memory of each kernel, in one more execution; plans that replay a device graph
+    launch their kernels in it."""
     if not any(kernel.launch is not None for kernel in kernels):
         return kernels
     plain = plan.abilities.uncaptured

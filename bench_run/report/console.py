@@ -227,7 +227,7 @@ def details(document: Document) -> str:
 
 
 def _kernel_lines(case: Case) -> Iterator[str]:
-    """Of kernels that were traced: whose they are, how they were launched, what was counted."""
+    """Yield libraries, launches and counters of the kernels that were traced."""
     shares = library_shares(case.kernels)
     if shares:
         parts = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())

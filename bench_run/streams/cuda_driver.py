@@ -297,8 +297,8 @@ class Driver:
         return self._functions[name]
 
     def local_bytes(self, kernel: int) -> int | None:
-        """Of a thread, of a kernel that was given to a launch; None where the driver does not
-        tell."""
+        """Return the local memory of a thread, for the kernel of a launch; None if the driver
+        does not report it."""
         function, found = c_void_p(), c_int()
         of_kernel = getattr(self._library, "cuKernelGetFunction", None)  # since CUDA 12
         if of_kernel is None or of_kernel(ctypes.byref(function), c_void_p(kernel)) != 0:

@@ -94,7 +94,7 @@ class Recorder:
         self.records: list[KernelRecord] = []
         self.calls: list[HostCall] = []
         self._launches: dict[str, Launch] = {}
-        """Of each kernel's first launch."""
+        """First launch of each kernel, by name."""
 
     def __enter__(self) -> Recorder:
         self._cupti.activity_register_callbacks(requested, self._completed)
@@ -156,7 +156,7 @@ class LocalMemory:
         self._cupti = load()
         self._subscriber: int | None = None
         self.bytes_by_name: dict[str, int] = {}
-        """Of a thread."""
+        """Bytes of one thread."""
 
     def __enter__(self) -> LocalMemory:
         api, ids = self._cupti.CallbackDomain.DRIVER_API, self._cupti.DriverApiTraceCbid
@@ -169,7 +169,7 @@ class LocalMemory:
         return self
 
     def _launched(self, _given: Any, _domain: int, _number: int, call: Any) -> None:
-        """In the midst of a launch: whatever fails here is no failure of the launch."""
+        """Read the kernel of a launch; errors must not reach the launch itself."""
         with suppress(Exception):
             name = call.symbol_name
             place = self.LAUNCHES.get(call.function_name)
@@ -197,7 +197,7 @@ def requested() -> tuple[int, int]:
 
 
 def launch_of(activity: Any) -> Launch:
-    """How a kernel was launched, by its record."""
+    """Return the launch of a kernel from its record."""
     grid, block, cluster = (_extent(activity, what) for what in ("grid", "block", "cluster"))
     static, dynamic = int(activity.static_shared_memory), int(activity.dynamic_shared_memory)
     registers = int(activity.registers_per_thread)

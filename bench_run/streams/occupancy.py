@@ -1,4 +1,4 @@
-"""How many warps of a kernel a multiprocessor can hold, of those it has places for.
+"""Theoretical occupancy: warps of a kernel that fit on a multiprocessor, of its places for warps.
 
 The rules are those of NVIDIA's occupancy calculator: registers are given to a warp in units of 256
 and warps come in fours, shared memory in units of 128 bytes with what the driver keeps of each
@@ -20,7 +20,7 @@ SHARED_UNIT = 128
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one multiprocessor."""
+    """Limits of one multiprocessor."""
 
     threads: int
     blocks: int

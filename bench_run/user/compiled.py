@@ -54,7 +54,7 @@ ON_GPU = "torch"
 ON_PROCESSOR = "numpy"
 HOST = ("-O3", "-march=native", "-shared", "-fPIC")
 ARCH = "-arch=native"
-"""Of nvcc, where a source does not say another."""
+"""Default of nvcc; the flags of a source may replace it."""
 NVCC = Compiler(
     "NVCC",
     "nvcc",
@@ -110,8 +110,8 @@ class Built:
 
 
 def build(path: Path) -> Built:
-    """The library of a source, built if this very one was not before. Raises `EngineError` with the
-    compiler's first error, `EngineUnavailableError` where there is no compiler."""
+    """Return the library of a source; build it unless the cache holds it. Raises `EngineError` with
+    the compiler's first error, `EngineUnavailableError` without a compiler."""
     if path.suffix == LIBRARY:
         return Built(path)
     compiler = COMPILERS[path.suffix]
@@ -179,7 +179,7 @@ def _version(command: str) -> str:
 
 
 def _headers(path: Path, folder: Path) -> Iterator[tuple[str, str]]:
-    """Of files in quotes that lie in the folder, and of theirs."""
+    """Yield path and hash of the headers in the folder, and of the headers that these include."""
     for name in _INCLUDED.findall(path.read_text(errors="replace")):
         header = (path.parent / name).resolve()
         if header.is_file() and header.is_relative_to(folder):
@@ -201,7 +201,7 @@ _USED = re.compile(r"Used (\d+) registers")
 
 
 def assembled(log: str) -> dict[str, str]:
-    """What ``ptxas -v`` says of each kernel: registers, stack, spills."""
+    """Return registers, stack and spills of each kernel from the output of ``ptxas -v``."""
     facts: dict[str, list[str]] = {}
     name = ""
     for line in log.splitlines():
@@ -285,7 +285,7 @@ def module_of(path: Path, built: Built, name: str) -> ModuleType:
 
 
 def _functions(path: Path, library: Path) -> list[str]:
-    """In the order of the source; of a library those that it exports."""
+    """Return the functions of a source in its order, or the exports of a library."""
     if path.suffix != LIBRARY:
         return [a or b for a, b in _DEFINED.findall(path.read_text())]
     try:
@@ -369,7 +369,7 @@ class _Tensors:
         self._given, self._made = tuple(inputs), tuple(outputs)
 
     def at(self, addresses: Sequence[int]) -> tuple[Any, int, Any, int]:
-        """Of tensors at these addresses, inputs first."""
+        """Return the arguments for tensors at these addresses, inputs first."""
         count = len(self._given)
         ends = (self._given, addresses[:count]), (self._made, addresses[count:])
         inputs, outputs = (self._array(tensors, places) for tensors, places in ends)
@@ -397,13 +397,13 @@ def _gpu() -> int:
 
 
 def address(value: Any) -> int:
-    """Of the memory of an array or a tensor."""
+    """Return the address of an array's or a tensor's memory."""
     pointer = getattr(value, "data_ptr", None)
     return int(pointer() if pointer is not None else value.__array_interface__["data"][0])
 
 
 def _optional(library: ctypes.CDLL, name: str, tensors: _Tensors, *, default: int) -> int:
-    """What a function tells of the tensors; `default` where the library has none."""
+    """Return the value of an optional function for the tensors; `default` without one."""
     try:
         function = getattr(library, name)
     except AttributeError:

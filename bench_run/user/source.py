@@ -42,7 +42,7 @@ class Source:
     commit: str | None = None
     """Commit of its folder, followed by ``+ changes`` if one of the files differs."""
     built: Mapping[str, str] = field(default_factory=dict)
-    """How it was compiled."""
+    """Compiler, flags and what the assembler reports, by name."""
 
     def libraries(self) -> dict[str, str]:
         """The facts for the document: versions of what can change the kernel."""

@@ -326,7 +326,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How the device ran a kernel, by its first launch in an iteration."""
+    """Launch configuration of a kernel: its first launch in an iteration."""
 
     grid: tuple[int, int, int]
     """Blocks."""
@@ -335,11 +335,11 @@ class Launch:
     cluster: tuple[int, int, int]
     """Blocks that share memory; zeros: none."""
     registers: int
-    """Of a thread."""
+    """Registers of a thread."""
     static_shared_bytes: int
     dynamic_shared_bytes: int
     local_bytes: int | None = None
-    """Of a thread, in device memory: registers that were spilled, arrays."""
+    """Local memory of a thread (spilled registers, arrays); None: not known."""
     occupancy_ratio: float | None = None
     """Warps that a multiprocessor can hold of those it has places for."""
 

@@ -40,7 +40,7 @@ def library_shares(kernels: Sequence[Kernel]) -> dict[str, float]:
 
 
 def launch_facts(launch: Launch) -> dict[str, str]:
-    """What a person reads of a launch; what there is none of is left out."""
+    """Return the facts of a launch as text, without those that are zero."""
     shared = launch.static_shared_bytes + launch.dynamic_shared_bytes
     facts = {"grid": _extent(launch.grid), "block": _extent(launch.block)}
     if max(launch.cluster) > 1:

@@ -25,7 +25,7 @@ _DEVICES = "/dev/nvidia[0-9]*"
 
 
 def probe() -> Availability:
-    """Whether the bindings are installed and a device file is there; neither is loaded."""
+    """Report whether the bindings are installed and a device file exists; load neither."""
     from glob import glob
     from importlib.metadata import PackageNotFoundError, version
     from importlib.util import find_spec

@@ -148,7 +148,7 @@ class CublasLtEngine(DeviceEngine):
 
 
 def _place(listed: Sequence[Any], name: str | None, identifier: str | None) -> int:
-    """Of the algorithm that the variant or the spec names, else of the first."""
+    """Return the index of the algorithm that the variant or the spec names, else 0."""
     key, _, value = (identifier or "").partition("=")
     name = value if name is None and key == "plan" else name
     if name is not None:

@@ -71,18 +71,17 @@ class Algorithm:
 
 
 @contextmanager
-def errors(what: str) -> Iterator[None]:
-    """What the library does not take is *unsupported*, everything else a failure."""
+def errors(own: type[Exception], what: str) -> Iterator[None]:
+    """Turn a refusal of the library into *unsupported*, every other error into a failure. `own`:
+    the library's exception."""
     try:
         yield
     except (RuntimeError, ValueError, TypeError) as error:
         raise EngineError(f"cublaslt: {what}: {error}") from error
-    except Exception as error:  # its own class derives from nothing else
-        if type(error).__name__ != "cuBLASLtError":
-            raise
-        if "NOT_SUPPORTED" in str(error) or "INVALID_VALUE" in str(error):
-            raise UnsupportedGraphError(f"cublaslt: {what}: {error}") from error
-        raise EngineError(f"cublaslt: {what}: {error}") from error
+    except own as error:
+        refused = "NOT_SUPPORTED" in str(error) or "INVALID_VALUE" in str(error)
+        kind = UnsupportedGraphError if refused else EngineError
+        raise kind(f"cublaslt: {what}: {error}") from error
 
 
 class Library:
@@ -92,6 +91,7 @@ class Library:
         try:
             self.lt = import_module("nvmath.bindings.cublasLt")
             self._blas = import_module("nvmath.bindings.cublas")
+            self.error: type[Exception] = self.lt.cuBLASLtError
             self.handle = self.lt.create()
         except (ImportError, OSError, RuntimeError) as error:
             what = f"cuBLASLt does not load: {error}"
@@ -133,7 +133,7 @@ class Problem:
                 raise UnsupportedGraphError(f"cublaslt: there is no type {matrix.data_type}")
         self._alpha, self._beta = np.ones(1, FACTORS[factor]), np.zeros(1, FACTORS[factor])
         self._made: list[tuple[Callable[[int], None], int]] = []
-        with errors("describe the product"):
+        with errors(library.error, "describe the product"):
             self._desc = self._lt.matmul_desc_create(compute, TYPES[factor])
             self._made.append((self._lt.matmul_desc_destroy, self._desc))
             for name, matrix in (("TRANSA", product.a), ("TRANSB", product.b)):
@@ -164,12 +164,12 @@ class Problem:
         return int(made)
 
     def algorithms(self) -> list[Algorithm]:
-        """As the heuristic lists them. Raises `UnsupportedGraphError`."""
+        """List the algorithms in the order of the heuristic. Raises `UnsupportedGraphError`."""
         lt = self._lt
         found = lt.MatmulHeuristicResult(MOST_ALGORITHMS)
         count = np.zeros(1, np.int32)
         a, b, d = self._layouts
-        with errors("list algorithms"):
+        with errors(self._library.error, "list algorithms"):
             preference = lt.matmul_preference_create()
             self._made.append((lt.matmul_preference_destroy, preference))
             attribute = lt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES
@@ -220,6 +220,7 @@ class Problem:
         a, b, d = self._layouts
         first, second, result, bias = product.a.uid, product.b.uid, product.d.uid, product.bias
         data, size = algorithm.data.ctypes.data, algorithm.workspace_bytes
+        error = self._library.error
         pointed: int | None = None
 
         def run() -> None:
@@ -247,8 +248,8 @@ class Problem:
                     size,
                     stream,
                 )
-            except Exception:
-                with errors("run"):
+            except error:
+                with errors(error, "run"):
                     raise
 
         return run

@@ -25,7 +25,7 @@ PLAIN = (None, 0, 0.0)
 
 @dataclass(frozen=True)
 class Matrix:
-    """As it is stored: column-major, `columns` columns at a distance of `leading` elements."""
+    """Stored matrix: column-major, `columns` columns at a distance of `leading` elements."""
 
     uid: int
     data_type: str
@@ -55,7 +55,7 @@ def refuse(node: Node, why: str) -> UnsupportedGraphError:
 
 
 def product_of(graph: Graph) -> Product:
-    """Raises `UnsupportedGraphError` for a graph that is no product of cuBLASLt's."""
+    """Describe a graph as a product. Raises `UnsupportedGraphError` for any other graph."""
     first, *rest = graph.nodes
     if first.type != MATMUL:
         raise refuse(first, "only products, and what follows one in its kernel, are supported")

@@ -21,7 +21,7 @@ INSTALL = "pip install 'dnn-bench[onnxruntime]'"
 
 
 def probe() -> Availability:
-    """Whether the package and `onnx` are installed; neither is loaded."""
+    """Report whether the package and `onnx` are installed; load neither."""
     from importlib.metadata import PackageNotFoundError, version
     from importlib.util import find_spec
 

@@ -31,21 +31,18 @@ NAME = "onnxruntime"
 CPU, CUDA = "cpu", "cuda"
 CUDA_PROVIDER = "CUDAExecutionProvider"
 WITHOUT = ("NOT_IMPLEMENTED", "not implemented", "Could not find an impl", "fallback")
-"""Words of a message that say that there is no kernel."""
+"""Words of a message that reports a missing kernel."""
 ERRORS_ONLY = 3
 """Severity of the log."""
 
 
 @contextmanager
-def errors(what: str) -> Iterator[None]:
-    """What has no kernel is *unsupported*, everything else a failure."""
+def errors(own: tuple[type[Exception], ...], what: str) -> Iterator[None]:
+    """Turn a missing kernel into *unsupported*, every other error into a failure. `own`: the
+    runtime's exceptions."""
     try:
         yield
-    except (UnsupportedGraphError, EngineError):
-        raise
-    except Exception as error:  # its classes have no common base
-        if not type(error).__module__.startswith("onnxruntime") and type(error) is not RuntimeError:
-            raise
+    except own as error:
         text = " ".join(str(error).split())
         kind = UnsupportedGraphError if any(word in text for word in WITHOUT) else EngineError
         raise kind(f"onnxruntime: {what}: {text[:300]}") from error
@@ -58,6 +55,13 @@ def load() -> Any:
     except (ImportError, OSError, RuntimeError) as error:
         what = f"ONNX Runtime does not load: {error}"
         raise EngineUnavailableError(f"{what}; pip install 'dnn-bench[onnxruntime]'") from error
+
+
+def exceptions() -> tuple[type[Exception], ...]:
+    """Return the classes of the runtime's exceptions, which have no common base."""
+    found = vars(import_module("onnxruntime.capi.onnxruntime_pybind11_state")).values()
+    own = (each for each in found if isinstance(each, type) and issubclass(each, Exception))
+    return (RuntimeError, *own)
 
 
 def versions() -> dict[str, str]:
@@ -100,6 +104,7 @@ class Built:
         bound: dict[int, int] = {}
         binding: Any = None
         execute, options = self.session.run_with_iobinding, self.run_options
+        own = exceptions()
 
         def run() -> None:
             nonlocal bound, binding
@@ -108,8 +113,8 @@ class Built:
                 binding = self._bind(bound)
             try:
                 execute(binding, options)
-            except Exception:
-                with errors("run"):
+            except own:
+                with errors(own, "run"):
                     raise
 
         return run
@@ -132,7 +137,7 @@ def make_session(
     options.intra_op_num_threads = threads or 0
     for entry in entries:
         options.add_session_config_entry(entry, "1")
-    with errors("build a session"):
+    with errors(exceptions(), "build a session"):
         return runtime.InferenceSession(model.data, options, providers=providers)
 
 
