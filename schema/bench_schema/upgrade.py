@@ -69,13 +69,9 @@ def _case_2(case: Tree) -> Tree:
 
 
 def to_version_3(tree: Tree) -> Tree:
-    """Version 2 knew no blocks, buffers that stayed where they were, and no launches."""
+    """Version 2 knew no blocks, and buffers that stayed where they were."""
     cases = [
-        {
-            **case,
-            "rounds": [{**ROUND_3, **each} for each in case["rounds"]],
-            "kernels": [add_unknown(each, ["launch"]) for each in case["kernels"]],
-        }
+        {**case, "rounds": [{**ROUND_3, **each} for each in case["rounds"]]}
         for case in tree["cases"]
     ]
     parts = [{**part, "run": _run_3(part["run"])} for part in tree["parts"]]
