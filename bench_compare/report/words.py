@@ -164,8 +164,8 @@ def suite_text(number: SuiteNumber) -> str:
 
 
 def movement_texts(comparison: Comparison) -> list[str]:
-    """Why most cases moved the same way, by the metric that decides, else by each; nothing where
-    they did not. The number that leads is that of `suite_text`."""
+    """Why most of several cases moved the same way, by the metric that decides, else by each;
+    nothing where they did not. The number that leads is that of `suite_text`."""
     gated = [m for m in comparison.movements if m.metric == comparison.gate]
     units = {side.label for side in comparison.others if side.is_unit}
     lead = (
@@ -176,7 +176,7 @@ def movement_texts(comparison: Comparison) -> list[str]:
         why = one.reason.partition(": ")[2]
         if one.other_label in units:
             found.append(safe(sentence(why.rpartition("; ")[2])))
-        elif one.verdict not in (Verdict.SAME, Verdict.UNCLEAR):
+        elif one.cases > 1 and one.verdict not in (Verdict.SAME, Verdict.UNCLEAR):
             found.append(safe(f"{lead.format(one.other_label)}: {why}"))
     return found
 
