@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bench_compare.model import (
         BadNews,
         CaseComparison,
+        CaseSide,
         Comparison,
         MetricComparison,
         Side,
@@ -39,6 +40,9 @@ OTHERS = {
     "clock": "another clock",
 }
 """Words for each kind of `SideChange`."""
+CODE = ("libraries", "plugin", "plugin sha256", "engines")
+"""Differences between two sides that may be another machine code."""
+MOVED = (Verdict.SLOWER, Verdict.FASTER)
 MOST_LAUNCHES = 5
 """Cases whose launches a text names."""
 UNKNOWN = "unknown"
@@ -210,7 +214,31 @@ def launch_texts(comparison: Comparison) -> list[str]:
             found.append(safe(f"{case_name(case)}: {', '.join(told)}"))
     left = len(found) - MOST_LAUNCHES
     more = [f"{left} more cases were launched in another way"] if left > 0 else []
-    return [*found[:MOST_LAUNCHES], *more]
+    return [*found[:MOST_LAUNCHES], *more, *_same_code_text(comparison)]
+
+
+def _same_code_text(comparison: Comparison) -> list[str]:
+    """Return a sentence if cases moved although the same kernels of the same libraries ran."""
+    changed = {each.other_label for each in comparison.differences if each.name in CODE}
+    same = [
+        case
+        for case in comparison.cases
+        if case.verdict in MOVED
+        and case.other_label not in changed
+        and not {each.kind for each in case_changes(case)} & {"plan", "kernels", "launch"}
+        and all(_launched(side) for side in (case.base, case.other))
+    ]
+    if not same:
+        return []
+    cases = "1 changed case has" if len(same) == 1 else f"{len(same)} changed cases have"
+    what = "the same libraries, kernels and launches on both sides"
+    return [f"{cases} {what}: suspect the machine, not the code."]
+
+
+def _launched(side: CaseSide | None) -> bool:
+    """Return True if the launches of the side's kernels are known."""
+    kernels = [] if side is None else [kernel for case in side.cases for kernel in case.kernels]
+    return any(kernel.launch is not None for kernel in kernels)
 
 
 def sensitivity_texts(comparison: Comparison) -> list[str]:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from bench_schema.document import Kernel, Launch, Telemetry
 
-from bench_compare.model import Verdict
+from bench_compare.model import SettingDifference, Verdict
 from bench_compare.report.why import case_changes, kinds
 from bench_compare.report.words import launch_texts
 
@@ -71,3 +71,22 @@ def test_a_text_says_what_moved_in_a_case_that_did(moved, make):
     case = replace(moved, base=replace(moved.base, cases=(base,)))
     case = with_other(case, kernels=launched("k", 255, 96))
     assert ["g: registers 168 → 255, spills 0 → 96 B"] == launch_texts(make.comparison([case]))
+
+
+def test_a_case_that_moved_with_the_same_code_is_told_to_suspect_the_machine(moved, make):
+    base = replace(moved.base.cases[0], kernels=launched("k", 168, 0))
+    case = replace(moved, base=replace(moved.base, cases=(base,)))
+    case = with_other(case, kernels=launched("k", 168, 0))
+    expected = (
+        "1 changed case has the same libraries, kernels and launches on both sides: suspect the "
+        "machine, not the code."
+    )
+    comparison = replace(make.comparison([case]), differences=())
+    assert [expected] == launch_texts(comparison)
+    other = SettingDifference("libraries", "a 1", "a 2", case.other_label, must_agree=False)
+    assert [] == launch_texts(replace(comparison, differences=(other,)))
+
+
+def test_nothing_is_said_of_the_code_where_kernels_were_not_recorded(moved, make):
+    comparison = replace(make.comparison([moved]), differences=())
+    assert [] == launch_texts(comparison)
