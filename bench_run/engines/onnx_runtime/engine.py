@@ -36,6 +36,21 @@ ERRORS_ONLY = 3
 """Severity of the log."""
 
 
+INEXACT_DOUBLE = ("ConvolutionBwdAttributes", "SdpaAttributes")
+INEXACT_DOUBLE_MODES = ("tan",)
+"""Nodes whose double results on a GPU are wrong from the ninth digit on (1.31.1, H200)."""
+
+
+def refuse_inexact(graph: Graph) -> None:
+    """Raises `UnsupportedGraphError` for double nodes that the CUDA provider rounds to less."""
+    for node in graph.nodes:
+        kinds = {graph.by_uid[uid].data_type for uid in node.outputs.values()}
+        mode = node.attributes.get("operation")
+        if "double" in kinds and (node.type in INEXACT_DOUBLE or mode in INEXACT_DOUBLE_MODES):
+            what = "its double results on a GPU are not double"
+            raise UnsupportedGraphError(f"onnxruntime: {node.label}: {what}")
+
+
 @contextmanager
 def errors(own: tuple[type[Exception], ...], what: str) -> Iterator[None]:
     """Turn a missing kernel into *unsupported*, every other error into a failure. `own`: the
@@ -196,6 +211,7 @@ class CudaSessionEngine(DeviceEngine):
         return ({},)
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> Built:  # noqa: ARG002
+        refuse_inexact(graph)
         model, index = to_onnx(graph, fast=self._math == "fast"), self._cuda.device.index
         settings = {
             "device_id": str(index),
