@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-FRAMEWORKS = ("numpy", "torch", "triton", "jax", "cupy")
-KERNEL, CASE = "my_kernel.py", "my_case.py"
+FRAMEWORKS = ("numpy", "torch", "triton", "jax", "cupy", "cpp", "cuda")
+SUFFIXES = {"cpp": ".cpp", "cuda": ".cu"}
+"""Of kernels that are not in Python."""
+KERNEL, CASE = "my_kernel", "my_case.py"
 USAGE = f"""Write a kernel and an operator of your own to start from, and print three
 commands that measure them.
 
@@ -21,7 +23,7 @@ Usage:
 FRAMEWORK is {", ".join(FRAMEWORKS[:-1])} or {FRAMEWORKS[-1]} (default numpy).
 
 Options:
-  -o, --output DIR      folder for {KERNEL} and {CASE} (default .)
+  -o, --output DIR      folder for the kernel and {CASE} (default .)
   --force               replace files that are there
   -h, --help            show help
 
@@ -43,7 +45,8 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
         raise UsageError(f"init: no framework {framework!r}{nearest(framework, FRAMEWORKS)}")
     examples = Path(__file__).parents[1] / "user" / "examples"
     folder = Path(arguments["--output"] or ".")
-    files = {KERNEL: examples / f"in_{framework}.py", CASE: examples / CASE}
+    suffix = SUFFIXES.get(framework, ".py")
+    files = {f"{KERNEL}{suffix}": examples / f"in_{framework}{suffix}", CASE: examples / CASE}
     for name in files:
         if (folder / name).exists() and not arguments["--force"]:
             raise OutputError(f"{folder / name}: is there already; --force replaces it")
@@ -56,17 +59,13 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def _commands(folder: Path, framework: str) -> list[str]:
-    kernel, case = folder / KERNEL, folder / CASE
+    kernel, case = folder / f"{KERNEL}{SUFFIXES.get(framework, '.py')}", folder / CASE
     op, against = "matmul: m=256 n=256 k=256", "numpy"
-    if framework in ("triton", "cupy"):
+    if framework in ("triton", "cupy", "cuda"):
         against = "torch:cuda"
-        op = "relu: dims=4096x4096" if framework == "cupy" else f"{op} dtype=half"
+        op = f"{op} dtype=half" if framework == "triton" else "relu: dims=4096x4096"
     if framework == "torch":
         op, against = "sdpa: b=2 h=8 s=256 d=64 mask=causal", "torch"
     run = f"bench-run --op '{op}' --a {against} --b kernel@{kernel}"
-    return [
-        f"wrote {kernel} and {case}; now type",
-        f"  {run}",
-        f"  {run} --watch",
-        f"  bench-run {case} --a numpy --b kernel@{case} --adversarial",
-    ]
+    lines = [f"wrote {kernel} and {case}; now type", f"  {run}", f"  {run} --watch"]
+    return [*lines, f"  bench-run {case} --a numpy --b kernel@{case} --adversarial"]

@@ -287,3 +287,8 @@ def test_occupancy_is_what_the_driver_answers():
                 whole = shared + kernel.shared_size_bytes
                 found = occupancy(limits(0), threads, kernel.num_regs, whole)
                 assert blocks * threads / 2048 == found, (threads, kernel.num_regs, shared)
+
+
+def test_a_first_kernel_in_cuda_is_right():
+    engine = f"kernel@{EXAMPLES / 'in_cuda.cu'}"
+    assert RIGHT == state(run(op=["relu: dims=4096x4096"], engine=[engine]).cases[0])

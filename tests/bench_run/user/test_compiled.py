@@ -248,3 +248,18 @@ def test_a_function_of_tvm_ffi_is_called_through_its_package(write, tmp_path):
     a, b = pair()
     (result,) = call(library, graph_of(), a, b)
     np.testing.assert_array_equal(a + b, result)
+
+
+def test_a_first_kernel_in_cpp_is_written_and_right(tmp_path, capsys):
+    assert 0 == main(["init", "kernel", "cpp", "-o", str(tmp_path)])
+    assert "kernel@" in capsys.readouterr().out
+    words = ["--rounds", "1", "--iters", "3", "--quiet"]
+    engine = f"kernel@{tmp_path / 'my_kernel.cpp'}"
+    for layout in ("nn", "tt"):
+        op = f"matmul: m=16 n=24 k=32 layout={layout}"
+        assert 0 == main(["--op", op, "-e", engine, *words])
+
+
+def test_a_first_kernel_in_cuda_has_its_suffix(tmp_path):
+    assert 0 == main(["init", "kernel", "cuda", "-o", str(tmp_path)])
+    assert "BENCH_KERNEL(relu)" in (tmp_path / "my_kernel.cu").read_text()
