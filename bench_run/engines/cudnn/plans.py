@@ -201,7 +201,8 @@ def prepare(cudnn: Any, pygraph: Any, choice: Choice, what: str, *, explicit: bo
     if explicit:
         asked = f"{what}: engine {choice.engine}"
         with refusals(asked):
-            pygraph.key()  # hands a graph of the frontend's Python down to the library
+            if hasattr(pygraph, "plans"):
+                pygraph.key()  # hands a graph of the frontend's Python down to the library
             offered = pygraph.get_knobs_for_engine(choice.engine)
         checked(choice.knobs, offered, asked)
         text = " ".join(f"{name}={value}" for name, value in choice.knobs.items())
