@@ -160,6 +160,12 @@ class _Writer:
         for uid in (*node.inputs.values(), *node.outputs.values()):
             if (kind := self.graph.by_uid[uid].data_type) not in TYPES:
                 raise refuse(node, f"ONNX has no type {kind}")
+        mode = str(node.attributes.get("operation"))
+        made = [self.graph.by_uid[uid].data_type for uid in node.outputs.values()]
+        if not mode.startswith(("cmp_", "logical_")) and any(
+            DTYPES[kind].kind == "integer" for kind in made
+        ):
+            raise refuse(node, "whole numbers wrap around in ONNX; a graph's keep to their range")
 
     def _node(self, node: Node) -> None:
         if node.type not in NODES:
