@@ -5,6 +5,7 @@ Facts of the documents, held side by side; which of them is the cause nobody her
 
 from __future__ import annotations
 
+import re
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -73,10 +74,17 @@ def _traced(cases: Sequence[Case]) -> dict[str, Kernel]:
     return {}
 
 
+def _template(name: str) -> str:
+    """``void f`` of ``void f<float, 96>(float*)``."""
+    return re.split(r"[<(]", name, maxsplit=1)[0]
+
+
 def _launch_changes(base: dict[str, Kernel], other: dict[str, Kernel]) -> Iterator[SideChange]:
-    """Yield what differs between kernels of one name, or between the only kernel of each side."""
+    """Yield what differs between kernels of one name, or between instances of one template if each
+    side has one kernel."""
     pairs = [(base[name], other[name]) for name in base if name in other]
-    if not pairs and len(base) == len(other) == 1:
+    templates = {_template(name) for name in (*base, *other)}
+    if not pairs and len(base) == len(other) == len(templates) == 1:
         pairs = list(zip(base.values(), other.values(), strict=True))
     for first, second in pairs:
         if first.launch is None or second.launch is None:

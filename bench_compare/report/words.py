@@ -204,14 +204,15 @@ def why_text(comparison: Comparison) -> str:
 
 def launch_texts(comparison: Comparison) -> list[str]:
     """Return, for cases that moved with the same kernels, what differs in their launches."""
-    found = []
+    found, many = [], many_others(comparison)
     for case in comparison.cases:
         changes = [] if case.verdict in QUIET else list(case_changes(case))
         told = [
             f"{each.name} {each.base} → {each.other}" for each in changes if each.kind == "launch"
         ]
         if told:
-            found.append(safe(f"{case_name(case)}: {', '.join(told)}"))
+            lead = f"{case.other_label}: " if many else ""
+            found.append(safe(f"{lead}{case_name(case)}: {', '.join(told)}"))
     left = len(found) - MOST_LAUNCHES
     more = [f"{left} more cases were launched in another way"] if left > 0 else []
     return [*found[:MOST_LAUNCHES], *more, *_same_code_text(comparison)]
@@ -232,7 +233,7 @@ def _same_code_text(comparison: Comparison) -> list[str]:
         return []
     cases = "1 changed case has" if len(same) == 1 else f"{len(same)} changed cases have"
     what = "the same libraries, kernels and launches on both sides"
-    return [f"{cases} {what}: suspect the machine, not the code."]
+    return [f"{cases} {what}: suspect the machine or the settings."]
 
 
 def _launched(side: CaseSide | None) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 FRAMEWORKS = ("numpy", "torch", "triton", "jax", "cupy", "cpp", "cuda")
 SUFFIXES = {"cpp": ".cpp", "cuda": ".cu"}
-"""Of kernels that are not in Python."""
+"""Suffixes of kernels that are not in Python."""
 KERNEL, CASE = "my_kernel", "my_case.py"
 USAGE = f"""Write a kernel and an operator of your own to start from, and print three
 commands that measure them.

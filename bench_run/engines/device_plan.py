@@ -62,6 +62,25 @@ class DeviceProblem(Protocol):
         the workspace."""
 
 
+class PlainProblem:
+    """Part of a `DeviceProblem` whose tensors lie in memory as the graph says, none on the host."""
+
+    scalars: tuple[Tensor, ...] = ()
+
+    def size(self, tensor: Tensor) -> int:
+        return tensor.span * DTYPES[tensor.data_type].bits // 8
+
+    def is_spread(self, uid: int) -> bool:  # noqa: ARG002
+        return False
+
+    def spread_out(self, tensor: Tensor, storage: Storage) -> Storage:  # noqa: ARG002
+        return storage
+
+    @property
+    def numbers(self) -> Mapping[int, int]:
+        return {tensor.uid: tensor.uid for tensor in self.graph.tensors}  # type: ignore[attr-defined]
+
+
 class DevicePlan:
     """`workspace` is the device memory that executions scribble in: plans that take turns share
     it."""

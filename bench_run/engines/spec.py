@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from bench_schema.usage import nearest
 
-from bench_run.engines import is_known, known_names
+from bench_run.engines import KERNEL, is_known, known_names
 from bench_run.engines.base import EngineSpec
 from bench_run.errors import UsageError
 
@@ -40,6 +40,7 @@ THREADS = "threads="
 INTERPRETER = "python="
 FILES = (".py", ".cu", ".hip", ".cpp", ".cc", ".cxx", ".c", ".so")
 """Ends of a path after which options follow."""
+OPTIONS = re.compile(rf"({'|'.join(map(re.escape, FILES))})\+(?=[a-z])")
 KNOB = "knob:"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -47,10 +48,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 def parse_spec(text: str) -> EngineSpec:
     """Raises `UsageError` where the text is no spec or its name is no engine's."""
     head, has_path, path = text.partition("@")
-    end = next((each for each in FILES if f"{each}+" in path), None)
-    if end is not None:  # kernel@my.py+knob:BLOCK=64
-        path, _, more = path.partition(f"{end}+")
-        path, head = f"{path}{end}", f"{head}+{more}"
+    behind = OPTIONS.search(path) if head.partition(":")[0].partition("+")[0] == KERNEL else None
+    if behind is not None:  # kernel@my.py+knob:BLOCK=64
+        path, head = path[: behind.start() + len(behind[1])], f"{head}+{path[behind.end() :]}"
     if head.partition("+")[0].isdecimal():
         head = f"hipdnn:{head}"
     chosen, *options = head.split("+")

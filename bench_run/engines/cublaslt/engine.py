@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineAbilities, EngineFacts
 from bench_run.engines.cublaslt.library import Library
 from bench_run.engines.cublaslt.product import product_of
 from bench_run.engines.device_engine import DeviceEngine
+from bench_run.engines.device_plan import PlainProblem
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import UnsupportedGraphError, UsageError
-from bench_run.graph.dtypes import DTYPES
 from bench_run.streams.cuda import open_stream
 from bench_run.streams.cuda_driver import device_count
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from bench_run.engines.cublaslt.library import Algorithm, Problem
     from bench_run.engines.cublaslt.product import Product
     from bench_run.engines.device_plan import Workspace
-    from bench_run.graph.model import Graph, Tensor
+    from bench_run.graph.model import Graph
     from bench_run.streams.cuda import CudaStream
-    from bench_run.tensors.layout import Storage
 
 NAME = "cublaslt"
 EVERY = "all"
@@ -32,7 +31,7 @@ MOST_ALTERNATIVES = 8
 
 
 @dataclass(frozen=True)
-class Built:
+class Built(PlainProblem):
     """A graph as a product, with the algorithm that was chosen (a `DeviceProblem`)."""
 
     graph: Graph
@@ -42,21 +41,10 @@ class Built:
     math: str
     open_problem: Callable[[Product], Problem]
     stream: int
-    scalars: tuple[Tensor, ...] = ()
-    numbers: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def workspace_bytes(self) -> int:
         return self.algorithm.workspace_bytes
-
-    def size(self, tensor: Tensor) -> int:
-        return tensor.span * DTYPES[tensor.data_type].bits // 8
-
-    def is_spread(self, uid: int) -> bool:  # noqa: ARG002 - tensors lie as the graph says
-        return False
-
-    def spread_out(self, tensor: Tensor, storage: Storage) -> Storage:  # noqa: ARG002
-        return storage
 
     def facts(self) -> dict[str, str]:
         return {"plan": self.algorithm.name, "index": str(self.index), "math": self.math}
@@ -112,7 +100,6 @@ class CublasLtEngine(DeviceEngine):
             raise UnsupportedGraphError("cublaslt: constants among the operands")
         listed = self._listed(product)
         index = _place(listed, variant.get("plan"), self._id)
-        numbers = {tensor.uid: tensor.uid for tensor in graph.tensors}
         assert self._cuda.handle.value is not None
         return Built(
             graph=graph,
@@ -122,12 +109,11 @@ class CublasLtEngine(DeviceEngine):
             math=self._math,
             open_problem=self._open,
             stream=self._cuda.handle.value,
-            numbers=numbers,
         )
 
     def complete(self, built: object) -> Built:
         assert isinstance(built, Built)
-        return replace(built)
+        return built
 
     def _open(self, product: Product) -> Problem:
         problem = self._library.problem(product, tf32=self._math != "fp32")

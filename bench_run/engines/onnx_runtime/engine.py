@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import EngineAbilities, EngineFacts
 from bench_run.engines.device_engine import DeviceEngine
+from bench_run.engines.device_plan import PlainProblem
 from bench_run.engines.host_plan import HostEngine, HostPlan, memory_errors
 from bench_run.engines.spec import refuse_unknown
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError, UsageError
-from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.to_onnx import TYPES, to_onnx
 from bench_run.machine.host import processor_name
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import EngineOptions, EngineSpec
     from bench_run.engines.device_plan import Workspace
-    from bench_run.graph.model import Graph, Tensor
+    from bench_run.graph.model import Graph
     from bench_run.graph.to_onnx import OnnxModel
     from bench_run.streams.cuda import CudaStream
-    from bench_run.tensors.layout import Storage
 
 NAME = "onnxruntime"
 CPU, CUDA = "cpu", "cuda"
@@ -90,7 +89,7 @@ def versions() -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Built:
+class Built(PlainProblem):
     """A graph with its model and session (a `DeviceProblem` on a GPU)."""
 
     graph: Graph
@@ -98,18 +97,7 @@ class Built:
     session: Any
     place: tuple[str, int]
     run_options: Any = None
-    scalars: tuple[Tensor, ...] = ()
-    numbers: Mapping[int, int] = field(default_factory=dict)
     workspace_bytes: int = 0
-
-    def size(self, tensor: Tensor) -> int:
-        return tensor.span * DTYPES[tensor.data_type].bits // 8
-
-    def is_spread(self, uid: int) -> bool:  # noqa: ARG002 - tensors lie as the graph says
-        return False
-
-    def spread_out(self, tensor: Tensor, storage: Storage) -> Storage:  # noqa: ARG002
-        return storage
 
     def facts(self) -> dict[str, str]:
         return {"provider": str(self.session.get_providers()[0])}
@@ -225,8 +213,7 @@ class CudaSessionEngine(DeviceEngine):
             raise EngineError("onnxruntime: its CUDA provider does not load; the log says why")
         options = self._runtime.RunOptions()
         options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-        numbers = {tensor.uid: tensor.uid for tensor in graph.tensors}
-        return Built(graph, model, session, (CUDA, index), options, numbers=numbers)
+        return Built(graph, model, session, (CUDA, index), options)
 
     def complete(self, built: object) -> Built:
         assert isinstance(built, Built)

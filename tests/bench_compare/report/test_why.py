@@ -57,13 +57,20 @@ def launched(name, registers, spilled):
     return (Kernel(name, 1, 1.0, launch=launch),)
 
 
-@pytest.mark.parametrize("name", ["k", "another"])
+@pytest.mark.parametrize("name", ["k", "k<96>(float*)"])
 def test_registers_and_spills_that_moved_are_named(moved, name):
     base = replace(moved.base.cases[0], kernels=launched("k", 168, 0))
     case = replace(moved, base=replace(moved.base, cases=(base,)))
     changes = case_changes(with_other(case, kernels=launched(name, 255, 96)))
     told = [change for change in changes if change.kind == "launch"]
     assert [("launch", "registers", "168", "255"), ("launch", "spills", "0", "96 B")] == told
+
+
+def test_launches_of_kernels_that_have_nothing_in_common_are_not_compared(moved):
+    base = replace(moved.base.cases[0], kernels=launched("void cudnn::f<1>", 168, 0))
+    case = replace(moved, base=replace(moved.base, cases=(base,)))
+    changes = case_changes(with_other(case, kernels=launched("void at::g<1>", 255, 96)))
+    assert ["kernels"] == kinds(changes)
 
 
 def test_a_text_says_what_moved_in_a_case_that_did(moved, make):
@@ -79,7 +86,7 @@ def test_a_case_that_moved_with_the_same_code_is_told_to_suspect_the_machine(mov
     case = with_other(case, kernels=launched("k", 168, 0))
     expected = (
         "1 changed case has the same libraries, kernels and launches on both sides: suspect the "
-        "machine, not the code."
+        "machine or the settings."
     )
     comparison = replace(make.comparison([case]), differences=())
     assert [expected] == launch_texts(comparison)

@@ -194,20 +194,32 @@ def test_dims_strides_and_types_are_the_graphs(write):
           if (inputs != 1 || outputs != 1 || x->ndim != 4) return 1;
           if (x->shape[1] != 3 || x->strides[1] != 1 || x->strides[3] != 3) return 2;
           if (x->dtype.code != 4 || x->dtype.bits != 16 || x->dtype.lanes != 1) return 3;
-          return x->device.device_type == 1 && x->byte_offset == 0 && stream == NULL ? 0 : 4;
+          if (x->device.device_type != 1 || x->byte_offset != 0 || stream != NULL) return 4;
+          *(float *)out[0]->data = 7;
+          return 0;
         }
     """
     graph = graph_of("relu: n=2 c=3 h=4 w=5 dtype=bfloat16 layout=nhwc")
-    call(write(source), graph, np.zeros((2, 3, 4, 5), np.uint16), name="probe")
+    (found,) = call(write(source), graph, np.zeros((2, 3, 4, 5), np.uint16), name="probe")
+    assert 7 == found[0, 0, 0, 0]
 
 
 def test_sources_of_the_processor_get_arrays_of_the_processor(write):
     assert "numpy" == base_of(load_source(str(write(ADD))), has_torch=True)
 
 
-def test_options_may_follow_the_path():
-    spec = parse_spec("kernel:add@/my/lib.so+cpu")
-    assert ("/my/lib.so", ("cpu",)) == (spec.plugin_path, spec.options)
+@pytest.mark.parametrize(
+    ("text", "path", "options"),
+    [
+        ("kernel:add@/my/lib.so+cpu", "/my/lib.so", ("cpu",)),
+        ("kernel@/my/lib.c++/add.cpp", "/my/lib.c++/add.cpp", ()),
+        ("kernel@/my/lib.c++/add.cpp+cpu", "/my/lib.c++/add.cpp", ("cpu",)),
+        ("hipdnn:1@/builds/v1.so+debug/lib.so", "/builds/v1.so+debug/lib.so", ()),
+    ],
+)
+def test_options_may_follow_the_path_of_a_kernel(text, path, options):
+    spec = parse_spec(text)
+    assert (path, options) == (spec.plugin_path, spec.options)
 
 
 def test_what_the_assembler_says_is_read_for_each_kernel():
