@@ -92,6 +92,28 @@ class Availability:
     """``ok``: what was found (version, device). Else one sentence with the remedy."""
 
 
+NVIDIA_DEVICES = "/dev/nvidia[0-9]*"
+
+
+def probe_nvidia(module: str, package: str, called: str, install: str) -> Availability:
+    """Report whether a package is installed and a device file exists; load neither. `called`: what
+    messages call the package."""
+    from glob import glob
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        return Availability(False, f"{called} is not installed; {install}")
+    try:
+        release = version(package)
+    except PackageNotFoundError:
+        release = "of unknown version"
+    if not glob(NVIDIA_DEVICES):
+        why = f"is installed, but no NVIDIA GPU is visible on this machine ({NVIDIA_DEVICES})"
+        return Availability(False, f"{called} {release} {why}")
+    return Availability(True, f"{called} {release} and an NVIDIA GPU is visible")
+
+
 @dataclass(frozen=True)
 class EngineFacts:
     """What the document says of an engine (see `bench_schema.document.EngineRecord`)."""

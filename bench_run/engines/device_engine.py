@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_run.engines.arrange import arrange
+from bench_run.engines.base import EngineFacts
 from bench_run.engines.chain import ChainPlan
 from bench_run.engines.device_plan import DevicePlan, Workspace
 from bench_run.errors import UnsupportedGraphError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from bench_run.engines.base import EngineOptions, Plan
+    from bench_run.engines.base import EngineOptions, EngineSpec, Plan
     from bench_run.engines.device_plan import DeviceProblem
     from bench_run.graph.model import Graph
     from bench_run.streams.base import Stream
@@ -31,6 +32,22 @@ class DeviceEngine:
         self._launches: int | None = None
         """Launches in one execution of the plan that is being arranged."""
         self._workspace = Workspace(stream)
+
+    def device_facts(
+        self,
+        spec: EngineSpec,
+        libraries: Mapping[str, str],
+        knobs: Mapping[str, str] | None = None,
+    ) -> EngineFacts:
+        device = self._cuda.device
+        return EngineFacts(
+            spec.id,
+            libraries,
+            device.uuid,
+            device.name,
+            knobs=knobs or {},
+            device_index=device.index,
+        )
 
     def complete(self, built: object) -> DeviceProblem:
         raise NotImplementedError

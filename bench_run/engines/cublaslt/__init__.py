@@ -10,36 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Availability, ModuleAbilities
+from bench_run.engines.base import ModuleAbilities, probe_nvidia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+    from bench_run.engines.base import Availability, Engine, EngineOptions, EngineSpec
 
 NAME = "cublaslt"
 SUMMARY = "NVIDIA cuBLASLt, products; cublaslt:plan=NAME, cublaslt:index=N, cublaslt:all"
 INSTALL = "pip install 'dnn-bench[cublaslt]'"
 
-_DEVICES = "/dev/nvidia[0-9]*"
-
 
 def probe() -> Availability:
-    """Report whether the bindings are installed and a device file exists; load neither."""
-    from glob import glob
-    from importlib.metadata import PackageNotFoundError, version
-    from importlib.util import find_spec
-
-    if find_spec("nvmath") is None:
-        return Availability(False, f"nvmath-python is not installed; {INSTALL}")
-    try:
-        release = version("nvmath-python")
-    except PackageNotFoundError:
-        release = "of unknown version"
-    if not glob(_DEVICES):
-        why = f"nvmath-python {release} is installed, but no NVIDIA GPU is visible ({_DEVICES})"
-        return Availability(False, why)
-    return Availability(True, f"nvmath-python {release} and an NVIDIA GPU is visible")
+    return probe_nvidia("nvmath", "nvmath-python", "nvmath-python", INSTALL)
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001

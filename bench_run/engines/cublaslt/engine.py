@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.base import EngineAbilities, EngineFacts
+from bench_run.engines.base import EngineAbilities
 from bench_run.engines.cublaslt.library import Library
 from bench_run.engines.cublaslt.product import product_of
 from bench_run.engines.device_engine import DeviceEngine
@@ -62,10 +62,7 @@ class CublasLtEngine(DeviceEngine):
         self._library, self._id, self._math = library, spec.id, options.math
         self._problems: list[Problem] = []
         self._devices = device_count()
-        device = stream.device
-        self.facts = EngineFacts(
-            spec.id, library.versions(), device.uuid, device.name, device_index=device.index
-        )
+        self.facts = self.device_facts(spec, library.versions())
 
     @property
     def abilities(self) -> EngineAbilities:

@@ -12,39 +12,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Availability, ModuleAbilities
+from bench_run.engines.base import ModuleAbilities, probe_nvidia
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+    from bench_run.engines.base import Availability, Engine, EngineOptions, EngineSpec
 
 NAME = "cudnn"
 SUMMARY = "NVIDIA cuDNN; cudnn:ENGINE_ID, cudnn:plan=NAME, cudnn:index=N, cudnn:all"
 INSTALL = "pip install 'dnn-bench[cudnn]'"
 
-_DEVICES = "/dev/nvidia[0-9]*"
-
 
 def probe() -> Availability:
-    """Whether the frontend is installed and a device file is there; neither is loaded."""
-    from glob import glob
-    from importlib.metadata import PackageNotFoundError, version
-    from importlib.util import find_spec
-
-    if find_spec("cudnn") is None:
-        return Availability(False, f"cuDNN's frontend is not installed; {INSTALL}")
-    try:
-        release = version("nvidia-cudnn-frontend")
-    except PackageNotFoundError:
-        release = "of unknown version"
-    if not glob(_DEVICES):
-        return Availability(
-            False,
-            f"cuDNN frontend {release} is installed, but no NVIDIA GPU is "
-            f"visible on this machine ({_DEVICES})",
-        )
-    return Availability(True, f"cuDNN frontend {release} and an NVIDIA GPU is visible")
+    return probe_nvidia("cudnn", "nvidia-cudnn-frontend", "cuDNN's frontend", INSTALL)
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001

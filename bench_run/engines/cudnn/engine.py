@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.engines.base import (
     EngineAbilities,
-    EngineFacts,
     knobs_of_variant,
 )
 from bench_run.engines.cudnn.library import load, new_graph, refusals, versions
@@ -65,15 +64,8 @@ class CudnnEngine(DeviceEngine):
         cudnn.set_stream(handle=self._handle, stream=stream.handle.value)
         self._versions = versions(cudnn)
         self._devices = device_count()
-        device = stream.device
-        self.facts = EngineFacts(
-            spec.id,
-            self._versions,
-            device.uuid,
-            device.name,
-            knobs={name: str(value) for name, value in choice.knobs.items()},
-            device_index=device.index,
-        )
+        knobs = {name: str(value) for name, value in choice.knobs.items()}
+        self.facts = self.device_facts(spec, self._versions, knobs)
 
     @property
     def abilities(self) -> EngineAbilities:

@@ -186,10 +186,7 @@ class CudaSessionEngine(DeviceEngine):
     ) -> None:
         super().__init__(NAME, stream, options)
         self._runtime, self._threads, self._math = runtime, options.threads, options.math
-        device = stream.device
-        self.facts = EngineFacts(
-            spec.id, versions(), device.uuid, device.name, device_index=device.index
-        )
+        self.facts = self.device_facts(spec, versions())
 
     @property
     def abilities(self) -> EngineAbilities:
