@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
-from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.graph.operations.reduction import reduced_axes
 from bench_run.graph.operations.sdpa import band
 
@@ -194,12 +194,12 @@ class _Writer:
 
     def constant(self, value: Any, data_type: str, dims: Sequence[int] | None = None) -> str:
         """An array, or a number of every element."""
-        array = np.asarray(value)
+        array = np.asarray(value).astype(array_type(data_type))
         shape = array.shape if dims is None else tuple(dims)
-        flat = np.broadcast_to(array, shape).reshape(-1).tolist()
+        data = np.broadcast_to(array, shape).tobytes()
         name = f"c{len(self._constants)}"
-        kind = TYPES[data_type]
-        self._constants.append(self._helper.make_tensor(name, kind, shape, flat))
+        made = self._helper.make_tensor(name, TYPES[data_type], shape, data, raw=True)
+        self._constants.append(made)
         return name
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
+    from bench_run.graph.model import Graph
 
 NAME = "onnxruntime"
 SUMMARY = "ONNX Runtime; onnxruntime:cpu, onnxruntime:cuda"
@@ -48,4 +49,15 @@ def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a 
     return open_engine(spec, options)
 
 
-ABILITIES = ModuleAbilities(environment=environment)
+def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:  # noqa: ARG001
+    """Estimate the bytes of a session besides inputs and outputs: every tensor in float twice, and
+    three arrays of scores for attention, whose model is spelled out."""
+    total = 8 * sum(tensor.elements for tensor in graph.tensors)
+    for node in graph.nodes:
+        if node.type.startswith("Sdpa"):
+            (batch, heads, rows, _), k = (graph.by_uid[node.inputs[port]].dims for port in "qk")
+            total += 3 * 4 * batch * heads * rows * k[2]
+    return total
+
+
+ABILITIES = ModuleAbilities(environment=environment, workspace=workspace)
