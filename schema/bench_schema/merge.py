@@ -15,6 +15,7 @@ from bench_schema.document import (
     Case,
     Cpu,
     Device,
+    Kernel,
     Machine,
     Memory,
     Outcome,
@@ -70,10 +71,21 @@ def merge_cases(parts: Sequence[Case]) -> Case:
         memory=merge_memory([part.memory for part in parts]),
         work=next((part.work for part in parts if part.work != UNKNOWN_WORK), UNKNOWN_WORK),
         plan=plan,
-        kernels=next((part.kernels for part in reversed(parts) if part.kernels), ()),
+        kernels=merge_kernels([part.kernels for part in parts]),
         stopped_by=_last([part.stopped_by for part in parts]),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         implausible=_last([part.implausible for part in parts]),
+    )
+
+
+def merge_kernels(parts: Sequence[tuple[Kernel, ...]]) -> tuple[Kernel, ...]:
+    """Return the kernels of the last part that has any. A pass that counts records no launches, so
+    those of other parts are kept, by the kernel's name."""
+    launches = {kernel.name: kernel.launch for part in parts for kernel in part if kernel.launch}
+    last = next((part for part in reversed(parts) if part), ())
+    return tuple(
+        kernel if kernel.launch else replace(kernel, launch=launches.get(kernel.name))
+        for kernel in last
     )
 
 

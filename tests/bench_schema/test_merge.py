@@ -7,6 +7,8 @@ import pytest
 from bench_schema import codec
 from bench_schema.document import (
     Checks,
+    Kernel,
+    Launch,
     Memory,
     Outcome,
     OutputValidation,
@@ -185,3 +187,13 @@ def test_a_device_is_found_by_uuid_or_index(stored):
     assert find_device(stored.machine, first.uuid) == first
     assert find_device(stored.machine, "1") == second
     assert find_device(stored.machine, "cpu") is None
+
+
+def test_a_pass_that_counts_keeps_the_launches_of_the_pass_that_timed(part):
+    launch = Launch((1, 1, 1), (32, 1, 1), (0, 0, 0), 16, 0, 0)
+    timed = (Kernel("f", 1, 5.0, launch=launch), Kernel("g", 1, 5.0, launch=launch))
+    counted = (Kernel("f", 1, 6.0, {"bytes": 3.0}), Kernel("h", 1, 6.0))
+    merged = merge_cases([part(0, kernels=timed), part(1, kernels=counted)])
+    assert [("f", 6.0, launch), ("h", 6.0, None)] == [
+        (kernel.name, kernel.median_ns, kernel.launch) for kernel in merged.kernels
+    ]
