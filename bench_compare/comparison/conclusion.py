@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.units import change_words, share_text
 
-from bench_compare.comparison.regressions import WORSENED
+from bench_compare.comparison.regressions import ONE_PROCESS, WORSENED
 from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, Conclusion, Verdict
 
@@ -125,7 +125,8 @@ def _doubts(comparison: Comparison) -> Iterator[str]:
             ]
             verdicts = {one.gate_metric.verdict for one in measured if one.gate_metric}
             if verdicts == {Verdict.UNCLEAR}:
-                yield f"{side.label}: {_all_unclear(measured)}" if many else _all_unclear(measured)
+                text = _all_unclear(measured, comparison.warnings)
+                yield f"{side.label}: {text}" if many else text
             elif suspects := [case for case in measured if case.is_suspect]:
                 text = (
                     f"{len(suspects)} of {len(measured)} cases may be slower "
@@ -140,7 +141,7 @@ def _first_of(sentences: Sequence[str]) -> str:
     return sentences[0] + (f" (and {len(sentences) - 1} more)" if len(sentences) > 1 else "")
 
 
-def _all_unclear(cases: Sequence[CaseComparison]) -> str:
+def _all_unclear(cases: Sequence[CaseComparison], warnings: Sequence[str]) -> str:
     lead = (
         "the only measured case is" if len(cases) == 1 else f"all {len(cases)} measured cases are"
     )
@@ -151,7 +152,7 @@ def _all_unclear(cases: Sequence[CaseComparison]) -> str:
         if (metric := case.gate_metric) is not None and metric.rounds_needed is not None
     ]
     number = round(median(count for count, _ in needed)) if needed else 0
-    if not 0 < number <= MOST_MORE:
+    if ONE_PROCESS in warnings or not 0 < number <= MOST_MORE:
         return text
     unit, _ = Counter(unit for _, unit in needed).most_common(1)[0]
     noun = "document" if unit == "document" else "round"

@@ -52,8 +52,13 @@ def weaker_checks(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
 
 
 def _passed(cases: Sequence[Case]) -> list[Validation]:
+    """Validations that passed and say how; another tool's may leave out its tolerance (NaN)."""
     return [
-        one for case in cases if (one := case.validation) is not None and one.status == "passed"
+        one
+        for case in cases
+        if (one := case.validation) is not None
+        and one.status == "passed"
+        and not any(math.isnan(output.rtol) for output in one.outputs)
     ]
 
 

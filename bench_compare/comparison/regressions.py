@@ -189,12 +189,27 @@ def warnings(
             shared_engines = set(base.engines) & set(other.engines)
             if shared_engines and not other.is_unit:  # of one run on several units
                 found.append(f"{base.label} and {other.label} hold the same run")
+    if any(_is_one_process(side) for side in sides):
+        found.append(ONE_PROCESS)
     found += [f"engines are compared: {first} against {second}" for first, second in engines]
     unlike = sum(case.verdict is Verdict.INCOMPARABLE for case in cases)
     if unlike:
         graphs = "graph has" if unlike == 1 else "graphs have"
         found.append(f"{unlike} {graphs} the same name and another meaning: not compared")
     return tuple(dict.fromkeys(found))
+
+
+ONE_PROCESS = (
+    "all samples of a file are of one process, and two processes of one program can differ: "
+    "measure each side three times, and compare --a 'base*.json' --b 'other*.json'"
+)
+
+
+def _is_one_process(side: Side) -> bool:
+    """True for one file of another tool, whose cases have samples of a single process."""
+    cases = [case for source in side.sources for case in source.document.cases]
+    rounds = max((len(case.rounds) for case in cases), default=0)
+    return len(side.sources) == 1 and side.sources[0].imported and rounds == 1
 
 
 UNSURE = "peak_bytes"

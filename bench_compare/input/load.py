@@ -97,13 +97,18 @@ def read_source(path: Path) -> Source:
     try:
         return Source(str(path), files.read(path), "bench")
     except DocumentError as error:
-        from bench_compare.input.foreign import read_foreign
+        from bench_compare.input.foreign import FORMATS, TABLE, read_foreign, read_foreign_table
 
+        if path.suffix == TABLE and path.is_file():
+            return read_foreign_table(path.read_text("utf-8", "replace"), path)
         tree = _tree(path)
         source = None if tree is NOT_JSON else read_foreign(tree, path)
-        if source is None:
+        if source is not None:
+            return source
+        if tree is NOT_JSON or _is_ours(tree):
             raise error
-        return source
+        what = f"no results of a tool that is known: bench-run, {FORMATS}"
+        raise DocumentError(str(path), what) from None
 
 
 def _read_found(path: Path) -> Source | None:
@@ -112,10 +117,14 @@ def _read_found(path: Path) -> Source | None:
         return read_source(path)
     except DocumentError:
         tree = _tree(path)
-        ours = isinstance(tree, dict) and "schema_version" in tree and "machine" in tree
-        if tree is not NOT_JSON and not ours:
+        if tree is not NOT_JSON and not _is_ours(tree):
             return None
         raise
+
+
+def _is_ours(tree: Any) -> bool:
+    """True for a document of bench-run, whole or not."""
+    return isinstance(tree, dict) and "schema_version" in tree and "machine" in tree
 
 
 def _tree(path: Path) -> Any:

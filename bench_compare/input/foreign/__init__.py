@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bench_compare.input.foreign import dnn_benchmarking
+from bench_compare.input.foreign import dnn_benchmarking, gpu_tools, host_tools
 from bench_compare.model import Source
 
 if TYPE_CHECKING:
@@ -13,16 +13,43 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Document
 
-READERS: dict[str, tuple[Callable[[Any], str | None], Callable[[Any, str, Path], Document]]] = {
-    "dnn-benchmarking": (dnn_benchmarking.sniff, dnn_benchmarking.read),
+
+class Reader(NamedTuple):
+    sniff: Callable[[Any], str | None]
+    """Layout of a tree that the tool wrote; None of any other."""
+    read: Callable[[Any, str, Path], Document]
+    """Tree, layout and path to the document."""
+    flag: str
+    """What makes the tool write such a file."""
+
+
+READERS: dict[str, Reader] = {
+    "dnn-benchmarking": Reader(dnn_benchmarking.sniff, dnn_benchmarking.read, "results"),
+    "nvbench": Reader(gpu_tools.is_nvbench, gpu_tools.read_nvbench, "--json, --jsonbin"),
+    "primbench": Reader(gpu_tools.is_primbench, gpu_tools.read_primbench, "--json-out"),
+    "Google Benchmark": Reader(
+        host_tools.is_google_benchmark, host_tools.read_google_benchmark, "--benchmark_out"
+    ),
+    "pytest-benchmark": Reader(
+        host_tools.is_pytest_benchmark, host_tools.read_pytest_benchmark, "--benchmark-json"
+    ),
+    "hyperfine": Reader(host_tools.is_hyperfine, host_tools.read_hyperfine, "--export-json"),
+    "pyperf": Reader(host_tools.is_pyperf, host_tools.read_pyperf, "-o"),
 }
-"""Tool → what tells its layout by the content, and what reads it."""
+TABLE = ".csv"
+"""Suffix of tables as Triton's perf_report writes them."""
+FORMATS = ", ".join([*(f"{tool} ({one.flag})" for tool, one in READERS.items()), "Triton (.csv)"])
 
 
 def read_foreign(tree: Any, path: Path) -> Source | None:
     """The document in another tool's JSON; None where no reader knows it."""
-    for tool, (sniff, read) in READERS.items():
-        layout = sniff(tree)
+    for tool, reader in READERS.items():
+        layout = reader.sniff(tree)
         if layout is not None:
-            return Source(str(path), read(tree, layout, path), f"{tool} {layout}")
+            return Source(str(path), reader.read(tree, layout, path), f"{tool} {layout}")
     return None
+
+
+def read_foreign_table(text: str, path: Path) -> Source:
+    """The document in a table of another tool."""
+    return Source(str(path), gpu_tools.read_table(text, path), "Triton csv")

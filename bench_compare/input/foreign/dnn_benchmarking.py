@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Status, Summary
 
-Table = Mapping[str, Any]
+    from bench_compare.input.foreign.parts import Table
+
 TOOL = "dnn-benchmarking"
 
 
@@ -137,6 +138,7 @@ def _graph_id(graph: Table) -> GraphId:
     name = (
         parts.text(graph.get("graph_name")) or parts.text(graph.get("graph_path")) or parts.UNKNOWN
     )
+    name = name.replace("\\", "/").rpartition("/")[2].removesuffix(".json")
     known = parts.text(graph.get("graph_id"))
     return GraphId(
         name=name,

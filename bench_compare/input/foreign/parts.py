@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from bench_schema.document import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, EngineRecord, Samples
 
+Table: TypeAlias = "Mapping[str, Any]"
 NS_PER_MS = 1e6
 UNKNOWN = "unknown"
 CACHES = {"warm": "hot", "cold": "cold"}
@@ -205,12 +206,18 @@ def document(
 
 
 def run(
-    identity: str, started: str | None, settings: Settings, *, complete: bool, tool: Tool
+    identity: str,
+    started: str | None,
+    settings: Settings,
+    *,
+    complete: bool,
+    tool: Tool,
+    tags: Mapping[str, str] | None = None,
 ) -> Run:
     return Run(
         id=identity,
         label=None,
-        tags={},
+        tags=tags or {},
         started=started or "1970-01-01T00:00:00+00:00",
         finished=None,
         complete=complete,
