@@ -29,11 +29,13 @@ Usage:
   bench-compare --version
 
 DOC is a result document of bench-run (.json, .json.gz, .json.zst, or the
-journal of an unfinished run), a folder of them, or a glob; results of AMD's
-dnn-benchmarking are read as well. The first document is the base. Two documents
-are compared with each other; of three and more, those with the same label are
-repeats of one measurement. A single document is shown by itself: its cases,
-what ran them, and what to know of them.
+journal of an unfinished run), a folder of them, or a glob. Results of
+dnn-benchmarking, nvbench, primbench, Google Benchmark, pytest-benchmark,
+hyperfine, pyperf (all JSON) and Triton's tables (.csv) are read as well (help
+tools). The first document is the base. Two documents are compared with each
+other; of three and more, those with the same label are repeats of one
+measurement. A single document is shown by itself: its cases, what ran them, and
+what to know of them.
 
 Examples:
   bench-compare run.json                           one run

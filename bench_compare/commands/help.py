@@ -19,11 +19,11 @@ USAGE = """bench-compare help: a topic, or a command.
 Usage:
   bench-compare help [WORD]
 
-WORD is a guide (comparing, ci, noise, history, composition, document), a topic
-of options (documents, verdicts, show, output, answers), a command (history,
+WORD is a guide (comparing, ci, noise, history, composition, document, tools),
+a topic of options (documents, verdicts, show, output, answers), a command (history,
 compose), or all.
 """
-GUIDES = ("comparing", "ci", "noise", "history", "composition", "document")
+GUIDES = ("comparing", "ci", "noise", "history", "composition", "document", "tools")
 """Pages of ``bench_compare/docs``."""
 TOPICS = {
     "documents": "Which documents are compared:",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_schema import codec, files, packing
-from bench_schema.errors import DocumentError
+from bench_schema.errors import DocumentError, FutureVersionError
 
 from bench_compare.errors import InputError
 from bench_compare.model import Source
@@ -105,7 +105,7 @@ def read_source(path: Path) -> Source:
         source = None if tree is NOT_JSON else read_foreign(tree, path)
         if source is not None:
             return source
-        if tree is NOT_JSON or _is_ours(tree):
+        if tree is NOT_JSON or isinstance(error, FutureVersionError) or _is_ours(tree):
             raise error
         what = f"no results of a tool that is known: bench-run, {FORMATS}"
         raise DocumentError(str(path), what) from None

@@ -98,7 +98,9 @@ def side_facts(side: Side) -> dict[str, str]:
     facts = {
         "documents": _distinct(source.path for source in side.sources),
         "format": _distinct(source.format for source in side.sources if source.imported),
-        "started": _distinct(instant(d.run.started) for d in documents),
+        "started": _distinct(
+            instant(d.run.started) for d in documents if not d.run.started.startswith("1970")
+        ),
         "tags": _distinct(f"{key}={value}" for d in documents for key, value in d.run.tags.items()),
         "host": _distinct(d.machine.host for d in documents),
         "os": _distinct(d.machine.os for d in documents),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bench_schema.errors import DocumentError
+
 from bench_compare.input.foreign import dnn_benchmarking, gpu_tools, host_tools
 from bench_compare.model import Source
 
@@ -45,8 +47,13 @@ def read_foreign(tree: Any, path: Path) -> Source | None:
     """The document in another tool's JSON; None where no reader knows it."""
     for tool, reader in READERS.items():
         layout = reader.sniff(tree)
-        if layout is not None:
+        if layout is None:
+            continue
+        try:
             return Source(str(path), reader.read(tree, layout, path), f"{tool} {layout}")
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            what = f"looks like a file of {tool}, but is damaged: {type(error).__name__} {error}"
+            raise DocumentError(str(path), what) from None
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from bench_schema.document import (
@@ -22,6 +22,8 @@ from bench_schema.document import (
     Tool,
     Work,
 )
+from bench_schema.merge import summaries
+from bench_schema.summary import summarize
 
 import bench_compare.input.foreign.parts as parts
 
@@ -78,16 +80,17 @@ class About:
     tags: Mapping[str, str] = field(default_factory=dict)
     timer: str = parts.UNKNOWN
     cache: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def samples(values: Iterable[Any], unit: str) -> Samples:
     """Times in a unit of `NS_PER` in nanoseconds, without values that are not finite numbers.
     Whole numbers from `FRACTIONS_BELOW_NS` on."""
     numbers = [found for one in values if (found := parts.number(one)) is not None]
-    times: Any = np.array(numbers, np.float64) * NS_PER[unit]
-    if times.size and np.median(times) < FRACTIONS_BELOW_NS:
-        return times
-    return np.rint(times).astype(np.int64)
+    times = np.array(numbers, np.float64) * NS_PER[unit]
+    short = times.size and np.median(times) < FRACTIONS_BELOW_NS
+    result: Samples = cast("Samples", times) if short else np.rint(times).astype(np.int64)
+    return result
 
 
 def summary(stats: Mapping[str, Any], unit: str) -> Summary | None:
@@ -109,8 +112,6 @@ def series(name: str, rounds: Sequence[Samples], otherwise: Summary | None) -> d
     if count >= LEAST_SAMPLES and min(float(one.min()) for one in rounds if one.size) >= 1:
         return {"rounds": {name: [one for one in rounds if one.size]}}
     if otherwise is None and count:
-        from bench_schema.summary import summarize
-
         otherwise = summarize(list(rounds), [0] * len(rounds))
     return {} if otherwise is None else {"summary": {name: otherwise}}
 
@@ -134,7 +135,15 @@ def document(about: About, measured: Sequence[Measured], tree: Any) -> Document:
     identity = hashlib.sha256(repr(tree).encode()).hexdigest()
     tool = Tool(about.tool, about.version)
     settings = parts.settings({"cache_mode": about.cache}, about.timer)
-    run = parts.run(identity, about.started, settings, complete=True, tool=tool, tags=about.tags)
+    run = parts.run(
+        identity,
+        about.started,
+        settings,
+        complete=True,
+        tool=tool,
+        tags=about.tags,
+        notes=about.notes,
+    )
     machine = Machine(
         host=host,
         os=about.os or parts.UNKNOWN,
@@ -195,7 +204,7 @@ def _case(number: str, engine: str, one: Measured, about: About) -> Case:
         engine=engine,
         outcome=one.outcome,
         rounds=rounds,
-        summary=one.summary,
+        summary={**one.summary, **summaries(rounds)},
         work=one.work,
         notes=("imported",),
     )

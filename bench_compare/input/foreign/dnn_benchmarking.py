@@ -4,7 +4,6 @@ call themselves version 2. All but v0 hold summaries without samples."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from bench_schema.document import (
 import bench_compare.input.foreign.parts as parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from bench_schema.document import Status, Summary

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from bench_compare.input.foreign.build import About, Measured, document, samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from bench_schema.document import Document, Samples, Summary
 
@@ -135,10 +135,9 @@ def _nvbench_samples(values: Mapping[str, Mapping[str, Any]], path: Path) -> lis
     name = None if found is None else parts.text(found.get("filename"))
     if found is None or name is None:
         return []
-    file = next((one for one in (path.parent / name, path.with_name(name)) if one.is_file()), None)
-    if file is None:
-        beside = path.parent / re.split(r"[\\/]", name)[-2] / re.split(r"[\\/]", name)[-1]
-        file = beside if "/" in name and beside.is_file() else None
+    last = Path(*re.split(r"[\\/]", name)[-2:])
+    places = (path.parent / name, path.parent / last, Path(name))
+    file = next((one for one in places if one.is_file()), None)
     if file is None:
         raise DocumentError(
             str(path),
@@ -234,6 +233,12 @@ RATES = {"gb/s": ("moved_bytes", 10**9), "tb/s": ("moved_bytes", 10**12)} | {
     for word in words
 }
 """Unit of a rate to the kind of work, and how much of it a rate of 1 does in one second."""
+SHOWN_AS = {
+    ("moved_bytes", 10**9): "the time of 1 GB",
+    ("moved_bytes", 10**12): "the time of 1 TB",
+    ("flops", 10**9): "the time of 1 GFLOP",
+    ("flops", 10**12): "the time of 1 TFLOP",
+}
 TIMES = {"ns": "ns", "us": "us", "µs": "us", "ms": "ms", "s": "s", "sec": "s"}
 
 
@@ -269,7 +274,10 @@ def read_table(text: str, path: Path) -> Document:
         name = shape or path.stem
         for number, (provider, unit) in columns.items():
             measured.append(_table_case(name, provider, unit, _number(line[number])))
-    return document(About("triton", "csv", timer="do_bench"), measured, lines)
+    rated = sorted({unit for _, unit in columns.values() if unit in RATES})
+    notes = tuple(f"rates in {unit} are shown as {SHOWN_AS[RATES[unit]]}" for unit in rated)
+    about = About("triton", "csv", timer="do_bench", notes=notes)
+    return document(about, measured, lines)
 
 
 def _short(value: str) -> str:

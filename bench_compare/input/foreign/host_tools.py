@@ -63,8 +63,8 @@ def _google_case(name: str, rows: list[Table]) -> Measured:
     if wrong is not None:
         skipped = bool(wrong.get("skipped"))
         reason = parts.text(wrong.get("error_message")) or parts.text(wrong.get("skip_message"))
-        status = "unsupported" if skipped else "failed"
-        return Measured(name, outcome=Outcome(status, reason or "no message"))
+        outcome = Outcome("unsupported" if skipped else "failed", reason or "no message")
+        return Measured(name, outcome=outcome)
     unit = parts.text(rows[0].get("time_unit")) or "ns"
     single = [row for row in rows if row.get("run_type") != "aggregate"]
     taken = samples([row.get("real_time") for row in single], unit)
@@ -135,7 +135,7 @@ def is_hyperfine(tree: Any) -> str | None:
     return "json" if rows and all("command" in row and "mean" in row for row in rows) else None
 
 
-def read_hyperfine(tree: Any, layout: str, path: Path) -> Document:
+def read_hyperfine(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG001
     measured = []
     for one in parts.rows(tree["results"]):
         given = parts.table(one.get("parameters"))

@@ -213,11 +213,13 @@ def run(
     complete: bool,
     tool: Tool,
     tags: Mapping[str, str] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Run:
     return Run(
         id=identity,
         label=None,
         tags=tags or {},
+        notes=notes,
         started=started or "1970-01-01T00:00:00+00:00",
         finished=None,
         complete=complete,

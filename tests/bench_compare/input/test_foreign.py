@@ -230,3 +230,14 @@ def test_our_document_meets_theirs_by_name(tmp_path):
     _, (theirs,) = group([*ours.sources, source], Grouping("file"))
     (found,) = compare(ours, [theirs], Policy()).cases
     assert (found.base is None, found.other is None) == (False, False)
+
+
+@pytest.mark.parametrize("base", LAYOUTS)
+@pytest.mark.parametrize("other", LAYOUTS)
+def test_every_two_layouts_meet(base, other, tmp_path):
+    trees = LAYOUTS[base], {**LAYOUTS[other], "again": base == other}
+    paths = [saved(tmp_path, f"{number}.json", tree) for number, tree in enumerate(trees)]
+    ours, (theirs,) = group(load(paths)[0], Grouping("file"))
+    (found,) = compare(ours, [theirs], Policy()).cases
+    assert found.gate == "device_ns"
+    assert found.verdict in (Verdict.SAME, Verdict.FASTER, Verdict.SLOWER, Verdict.UNCLEAR)
