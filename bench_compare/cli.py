@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "compare": "bench_compare.commands.compare",
     "history": "bench_compare.commands.history",
     "compose": "bench_compare.commands.compose",
+    "export": "bench_compare.commands.export",
     "help": "bench_compare.commands.help",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt and
