@@ -22,7 +22,7 @@ from bench_schema.places import content_kind
 from bench_run.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 # Locks of files: the kernel gives them back however their process ends.
 #
@@ -162,3 +162,15 @@ def refuse_foreign_graphs(flag: str, folder: Path, names: Iterable[str], *, forc
 def refuse_foreign(flag: str, path: str) -> NoReturn:
     what = "holds something else: replace it with --force, or choose another place"
     raise OutputError(f"{flag}: {path} {what}")
+
+
+def write_new(folder: Path, texts: Mapping[str, str], *, force: bool) -> None:
+    """Write files of these names to a folder. Raises `OutputError` if one is there and is not to be
+    replaced, before anything is written."""
+    for name in texts:
+        if (folder / name).exists() and not force:
+            raise OutputError(f"{folder / name}: is there already; --force replaces it")
+    with writing(folder):
+        for name, text in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")

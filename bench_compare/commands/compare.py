@@ -84,7 +84,8 @@ What counts:
   --strict              exit 1 where settings that must agree differ, or a name
                         means two graphs
   --aa                  all DOC are one build: measure the rate of false alarms,
-                        gate nothing
+                        gate nothing; with --group-by engine: of copies of one
+                        engine in one run
   --save-calibration FILE  with --aa: what documents of one build differ by on
                         this machine
   --calibration FILE    use it where each side is a single document
@@ -199,7 +200,13 @@ def _aa_test(options: CompareOptions) -> CommandResult:
     from bench_compare.model import Conclusion
 
     sources, remarks = load(options.documents or (*options.a, *options.b))
-    alarms = aa_test(sources, options.policy)
+    sides = None
+    if options.grouping.by is not None:
+        from bench_compare.input.sides import group
+
+        base, others = group(sources, options.grouping)
+        sides = [(base, other) for other in others]
+    alarms = aa_test(sources, options.policy, sides)
     if options.save_calibration is not None:
         import json
 

@@ -30,17 +30,20 @@ ALARMS = frozenset({Verdict.FASTER, Verdict.SLOWER})
 JUDGED = frozenset({*ALARMS, Verdict.SAME, Verdict.UNCLEAR, Verdict.CLOCK})
 
 
-def aa_test(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
+def aa_test(
+    sources: Sequence[Source], policy: Policy, sides: Sequence[tuple[Side, Side]] | None = None
+) -> FalseAlarms:
     """Compare halves of one build and count verdicts that cannot be true.
 
     Several documents are split among themselves, a single one by its rounds; splits that are the
-    same with the sides swapped count once. Raises `InputError` where there is nothing to split.
+    same with the sides swapped count once. `sides` are compared in place of halves, such as copies
+    of an engine that took turns. Raises `InputError` where there is nothing to split.
     """
     policy = replace(policy, metrics=GATES, details=0)
     judged = alarms = unclear = splits = 0
     gate: str | None = None
     needed: list[float] = []
-    for base, other in _splits(sources):
+    for base, other in _splits(sources) if sides is None else sides:
         found = compare(base, [other], policy)
         judged += sum(found.counts[verdict] for verdict in JUDGED)
         alarms += sum(found.counts[verdict] for verdict in ALARMS)
@@ -66,7 +69,7 @@ def aa_test(sources: Sequence[Source], policy: Policy) -> FalseAlarms:
             "changes are missed; give several documents a side, or quieten the machine."
         )
     threshold = threshold_for(needed)
-    sentence += f" {_advice(threshold, len(sources))}"
+    sentence += f" {_advice(threshold, None if sides else len(sources))}"
     return FalseAlarms(
         gate, splits, judged, alarms, unclear, rate, LIMIT_RATIO, sentence, threshold
     )
@@ -109,7 +112,13 @@ def threshold_for(needed: Sequence[float]) -> float | None:
     return next((step for step in STEPS if step >= least), None)
 
 
-def _advice(threshold: float | None, documents: int) -> str:
+def _advice(threshold: float | None, documents: int | None) -> str:
+    """The threshold to use; `documents`: those that were split, None of sides in one document."""
+    if documents is None:
+        if threshold is None:
+            return f"No threshold up to {share_text(STEPS[-1])} holds here: measure longer."
+        flag = share_text(threshold).replace(" ", "")
+        return f"On this machine use `--threshold {flag}` for pairs in one run."
     if threshold is None:
         return (
             f"On this machine no threshold up to {share_text(STEPS[-1])} holds with {DOCUMENTS} "

@@ -14,31 +14,60 @@ FRAMEWORKS = ("numpy", "torch", "triton", "jax", "cupy", "cpp", "cuda")
 SUFFIXES = {"cpp": ".cpp", "cuda": ".cu"}
 """Suffixes of kernels that are not in Python."""
 KERNEL, CASE = "my_kernel", "my_case.py"
-USAGE = f"""Write a kernel and an operator of your own to start from, and print three
-commands that measure them.
+USAGE = f"""Write files to start from: a kernel and an operator of your own, or workflows
+that measure your repository.
 
 Usage:
   bench-run init kernel [options] [FRAMEWORK]
+  bench-run init ci [options] --engine=SPEC [--op=OP]... [GRAPH]...
 
-FRAMEWORK is {", ".join(FRAMEWORKS[:-1])} or {FRAMEWORKS[-1]} (default numpy).
+FRAMEWORK is {", ".join(FRAMEWORKS[:-1])} or {FRAMEWORKS[-1]} (default numpy); three
+commands that measure the kernel are printed.
+
+The workflows of GitHub are .github/workflows/bench-gate.yml, which compares
+base and head of a pull request in pairs on one runner, and bench-nightly.yml,
+which keeps an archive with pages. Call it at the root of the repository. SPEC
+is what the repository holds:
+
+  kernel@kernels/relu.py    a file of kernels
+  hipdnn@build/plugins      a plugin, which --build makes
+  torch                     a package that the engine imports: each side gets an
+                            environment with it installed
 
 Options:
-  -o, --output DIR      folder for the kernel and {CASE} (default .)
+  --op OP               an operation, as bench-run takes it; may be given again
+  --engine SPEC         engine, with a path inside the repository
+  --build COMMAND       what builds a side, run in its folder
+  --threshold T         smallest change of interest (default 2%)
+  --runner LABEL        runner of the jobs (default ubuntu-latest)
+  --package NAME        what pip installs to get this tool
+                        (default git+https://github.com/OWNER/dnn-bench)
+  -o, --output DIR      folder for the files (default .)
   --force               replace files that are there
   -h, --help            show help
 
-bench-run help kernels explains both files.
+Examples:
+  bench-run init kernel triton
+  bench-run init ci --engine kernel@relu.py --op 'relu: dims=4096x4096'
+  bench-run init ci --engine hipdnn@build --build 'cmake --build build' graphs/
+
+bench-run help kernels explains kernels; bench-compare help ci the gate.
 """
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Raises `UsageError` for an unknown framework and `OutputError` for a file that is there."""
+    """Raises `UsageError` for an unknown framework or a path outside of the repository, and
+    `OutputError` for a file that is there."""
+    if arguments["ci"]:
+        from bench_run.user.ci import workflows
+
+        return CommandOutput("\n".join(workflows(arguments)))
     from pathlib import Path
 
     from bench_schema.usage import nearest
 
-    from bench_run.errors import OutputError, UsageError
-    from bench_run.files import writing
+    from bench_run.errors import UsageError
+    from bench_run.files import write_new
 
     framework = arguments["FRAMEWORK"] or FRAMEWORKS[0]
     if framework not in FRAMEWORKS:
@@ -47,14 +76,11 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     folder = Path(arguments["--output"] or ".")
     suffix = SUFFIXES.get(framework, ".py")
     files = {f"{KERNEL}{suffix}": examples / f"in_{framework}{suffix}", CASE: examples / CASE}
-    for name in files:
-        if (folder / name).exists() and not arguments["--force"]:
-            raise OutputError(f"{folder / name}: is there already; --force replaces it")
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, path in files.items():
-            text = path.read_text(encoding="utf-8").replace(path.name, name)
-            (folder / name).write_text(text, encoding="utf-8")
+    texts = {
+        name: path.read_text(encoding="utf-8").replace(path.name, name)
+        for name, path in files.items()
+    }
+    write_new(folder, texts, force=arguments["--force"])
     return CommandOutput("\n".join(_commands(folder, framework)))
 
 
