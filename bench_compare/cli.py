@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "history": "bench_compare.commands.history",
     "compose": "bench_compare.commands.compose",
     "export": "bench_compare.commands.export",
+    "pages": "bench_compare.commands.pages",
     "help": "bench_compare.commands.help",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt and

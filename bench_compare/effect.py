@@ -35,7 +35,7 @@ class Reader(NamedTuple):
 
 READERS = (
     Reader(
-        (*FORMATS, *CHOICES, *SIDES, *VERDICTS, "--label", "--color", "--plotlyjs"),
+        (*FORMATS, *CHOICES, *VERDICTS, "--label", "--color", "--plotlyjs"),
         lambda arguments: not arguments["--aa"],
         "--aa takes all documents for one build and says its rate of false alarms, nothing else",
     ),

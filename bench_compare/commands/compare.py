@@ -50,6 +50,7 @@ Examples:
 
 Other questions, each with a --help of its own:
   bench-compare history                            what changed when
+  bench-compare pages                              a site of an archive
   bench-compare compose                            a pipeline from its layers
   bench-compare export                             results for other tools
   bench-compare help [WORD]                        guides: comparing, ci, noise,

@@ -21,7 +21,7 @@ Usage:
 
 WORD is a guide (comparing, ci, noise, history, composition, document, tools),
 a topic of options (documents, verdicts, show, output, answers), a command (history,
-compose, export), or all.
+compose, export, pages), or all.
 """
 GUIDES = ("comparing", "ci", "noise", "history", "composition", "document", "tools")
 """Pages of ``bench_compare/docs``."""
@@ -37,6 +37,7 @@ COMMANDS = {
     "history": "bench_compare.commands.history",
     "compose": "bench_compare.commands.compose",
     "export": "bench_compare.commands.export",
+    "pages": "bench_compare.commands.pages",
 }
 
 

@@ -1,0 +1,255 @@
+"""`bench-compare pages`: a site of an archive of result documents."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_compare.commands.files import write
+from bench_compare.commands.outcome import CommandResult
+from bench_compare.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench_compare.history.model import BuildInfo, History
+    from bench_compare.model import Comparison, Conclusion, Side, Source, View
+    from bench_compare.policy import Policy
+    from bench_compare.report.model import Report
+    from bench_compare.report.site import BuildEntry
+
+USAGE = """bench-compare pages: a site of an archive of result documents.
+
+Usage:
+  bench-compare pages [options] --output=DIR ARCHIVE...
+  bench-compare pages --help
+  bench-compare pages --version
+
+ARCHIVE is a folder of result documents, as for bench-compare history. The site
+opens from a file or from any server:
+
+  index.html     the newest state, and all builds
+  history.html   what changed when, with charts
+  newest.html    the newest build against the one before, with charts
+  builds/        each build against the one before
+
+Pages of builds that are there and complete are kept: a nightly call writes two
+or three.
+
+Examples:
+  bench-compare pages results/ -o site/
+  bench-compare pages results/ -o site/ --by commit --repo ~/src/kernels
+
+Options:
+  -o, --output DIR      folder of the site
+  --by HOW              what is a build: commit, label, tag:KEY or started
+                        (default: commit where each document has that tag)
+  --repo PATH           git repository that orders the builds
+  --threshold T         smallest change of interest (default 1%)
+  --events FILE         TOML: what is known and accepted
+  --force               write all pages anew
+  -h, --help            this text
+  --version             the version
+
+The exit code is 0 when the site is written; bench-compare history gates.
+"""
+INDEX, HISTORY, NEWEST, STYLE, BUILDS = (
+    *("index.html", "history.html", "newest.html", "style.css"),
+    "builds",
+)
+SHOWN = 16
+"""Characters of a commit's hash, or of a date, in a file's name."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A build with its documents."""
+
+    info: BuildInfo
+    sources: tuple[Source, ...]
+    page: str
+
+    @property
+    def cases(self) -> int:
+        return sum(len(source.document.cases) for source in self.sources)
+
+
+def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
+    """Write the site. Raises `BenchCompareError` where there is nothing to show."""
+    from bench_compare.commands.history import parse, read_history
+    from bench_compare.model import View
+    from bench_compare.report import render
+    from bench_compare.report.history import conclude, report_of
+    from bench_compare.report.site import STYLE as STYLE_SHEET
+    from bench_compare.report.site import index
+
+    site = Path(arguments["--output"])
+    words = {"--metric": None, "--filter": None, "--since": None, "--fail-on": None}
+    words |= {"--next": None, "--quiet": False, "--allow-no-answer": True}
+    options = parse({**words, **arguments})
+    if arguments["--by"] is None and not arguments["--repo"]:
+        options = replace(options, by=_way(options.archive))
+    _check_folder(site, options.archive)
+    history, remarks = read_history(options)
+    view = View()
+    conclusion = conclude(history, options.fail_on, allow_no_answer=True)
+    _make(site / BUILDS)
+    write(site / STYLE, STYLE_SHEET)
+    write(site / HISTORY, render("html", report_of(history, conclusion), view))
+    from bench_compare.policy import Policy
+
+    policy = Policy(threshold_ratio=options.threshold_ratio)
+    entries, written = _write_builds(site, history, policy, view, force=arguments["--force"])
+    links = [("history", HISTORY), ("newest build", NEWEST)]
+    sentences = list(history.problems)
+    write(site / INDEX, index(history.title, conclusion.line, sentences, entries, links))
+    count = len(history.builds)
+    text = f"{site / INDEX}: {count} build{'' if count == 1 else 's'}, {written} pages written"
+    return CommandResult(f"{text}\n{conclusion.line}", remarks=tuple(remarks[:10]))
+
+
+def _way(archive: Sequence[str]) -> str:
+    """``commit`` where each document has that tag, else ``started``."""
+    from bench_compare.history.archive import DOCUMENTS
+    from bench_compare.history.builds import doc_of
+    from bench_compare.history.index import files_of, indexed
+
+    folder = Path(archive[0]) if len(archive) == 1 and Path(archive[0]).is_dir() else None
+    paths = files_of(archive)
+    wanted = {str(path if folder is None else path.relative_to(folder)): path for path in paths}
+    docs, _ = indexed(
+        folder, wanted, lambda made: [doc_of(row, None) for row in made.execute(DOCUMENTS)]
+    )
+    return "commit" if docs and all("commit" in doc.tags for doc in docs) else "started"
+
+
+def _check_folder(site: Path, archive: Sequence[str]) -> None:
+    """Raises `UsageError` where pages would lie among documents, `OutputError` for a file."""
+    if site.exists() and not site.is_dir():
+        raise OutputError(f"-o {site}: is a file, and a folder is needed")
+    for path in map(Path, archive):
+        if path.is_dir() and site.resolve() == path.resolve():
+            raise UsageError(f"-o {site}: is the archive; choose another folder for the site")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from None
+
+
+def _write_builds(
+    site: Path, history: History, policy: Policy, view: View, *, force: bool
+) -> tuple[list[BuildEntry], int]:
+    """Write a page for each build that has none, and the newest with charts; return the rows of the
+    index and the number of pages written. The answer of a page that is kept is read from it."""
+    from bench_compare.report.site import BuildEntry
+
+    pages = _page_names(history.builds)
+    entries: list[BuildEntry] = []
+    before: Built | None = None
+    written = 3
+    for number, (info, page) in enumerate(zip(history.builds, pages, strict=True)):
+        path = site / page
+        is_newest = number + 1 == len(history.builds)
+        kept = None if force or is_newest else _kept(path, info)
+        if kept is not None:
+            entries.append(BuildEntry(info.name, info.started, len(info.documents), *kept, page))
+            before = None
+            continue
+        if before is None and number:
+            before = _read(history.builds[number - 1], pages[number - 1])
+        built = _read(info, page)
+        line = _write_build(site, built, before, policy, view, is_newest=is_newest)
+        written += 1 + is_newest
+        entries.append(
+            BuildEntry(info.name, info.started, len(info.documents), built.cases, line, page)
+        )
+        before = built
+    return entries, written
+
+
+def _page_names(builds: Sequence[BuildInfo]) -> list[str]:
+    """Addresses from the names of builds, each once."""
+    found: dict[str, None] = {}
+    for info in builds:
+        stem = re.sub(r"[^A-Za-z0-9._]+", "-", info.name).strip("-.")[: 2 * SHOWN] or "build"
+        name, number = f"{BUILDS}/{stem}.html", 1
+        while name in found:
+            number += 1
+            name = f"{BUILDS}/{stem}-{number}.html"
+        found[name] = None
+    return list(found)
+
+
+FACTS = re.compile(r'<meta name="bench" content="(\d+) (\d+) ([^"]*)">')
+"""Documents, cases and answer, in the page of a build."""
+
+
+def _kept(path: Path, info: BuildInfo) -> tuple[int, str] | None:
+    """Cases and answer of a page that is there and holds all documents of the build."""
+    import html
+
+    try:
+        found = FACTS.search(path.read_text("utf-8")[:4000])
+    except (OSError, ValueError):
+        return None
+    if found is None or int(found[1]) != len(info.documents):
+        return None
+    return int(found[2]), html.unescape(found[3])
+
+
+def _read(info: BuildInfo, page: str) -> Built:
+    from bench_compare.input.load import read_source
+
+    return Built(info, tuple(read_source(Path(path)) for path in info.documents), page)
+
+
+def _write_build(
+    site: Path, built: Built, before: Built | None, policy: Policy, view: View, *, is_newest: bool
+) -> str:
+    """Write the page of a build, and return its answer."""
+    import html
+
+    from bench_compare.report import render
+    from bench_compare.report.site import light
+
+    report = _alone(built) if before is None else _compared(before, built, policy)
+    line = report.conclusion.line
+    links = [("index", f"../{INDEX}"), ("history", f"../{HISTORY}")]
+    if before is not None:
+        links.append((f"build before: {before.info.name}", f"../{before.page}"))
+    title = f"{built.info.name}: {line}"
+    facts = f'<meta name="bench" content="{len(built.sources)} {built.cases} {html.escape(line)}">'
+    text = light(report, view, title, links).replace("<link", f"{facts}\n<link", 1)
+    write(site / built.page, text)
+    if is_newest:
+        write(site / NEWEST, render("html", report, view))
+    return line
+
+
+def _side(built: Built) -> Side:
+    from bench_compare.model import Side
+
+    engines = (engine.key for one in built.sources for engine in one.document.engines)
+    return Side(built.info.name, built.sources, tuple(dict.fromkeys(engines)))
+
+
+def _compared(before: Built, built: Built, policy: Policy) -> Report:
+    from bench_compare.comparison.compare import compare
+    from bench_compare.model import View
+    from bench_compare.report.compare import report_of
+
+    comparison: Comparison = compare(_side(before), [_side(built)], policy, None)
+    return report_of(comparison, View(all=True))
+
+
+def _alone(built: Built) -> Report:
+    """The first build of an archive, which nothing is compared with."""
+    from bench_compare.model import Invocation, View
+    from bench_compare.report.single import ShownRun, report_of
+
+    return report_of(ShownRun(built.sources[0], Invocation()), View(all=True))
