@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench_compare.commands.files import write
 from bench_compare.commands.outcome import CommandResult
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench_compare.history.model import BuildInfo, History
-    from bench_compare.model import Comparison, Conclusion, Side, Source, View
+    from bench_compare.model import Comparison, Side, Source
     from bench_compare.policy import Policy
     from bench_compare.report.model import Report
     from bench_compare.report.site import BuildEntry
@@ -59,6 +60,8 @@ INDEX, HISTORY, NEWEST, STYLE, BUILDS = (
     *("index.html", "history.html", "newest.html", "style.css"),
     "builds",
 )
+LEAST_JOBS = 8
+"""Pages that are worth processes of their own."""
 SHOWN = 16
 """Characters of a commit's hash, or of a date, in a file's name."""
 
@@ -69,7 +72,6 @@ class Built:
 
     info: BuildInfo
     sources: tuple[Source, ...]
-    page: str
 
     @property
     def cases(self) -> int:
@@ -86,7 +88,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     from bench_compare.report.site import index
 
     site = Path(arguments["--output"])
-    words = {"--metric": None, "--filter": None, "--since": None, "--fail-on": None}
+    words: dict[str, Any] = {"--metric": None, "--filter": None, "--since": None, "--fail-on": None}
     words |= {"--next": None, "--quiet": False, "--allow-no-answer": True}
     options = parse({**words, **arguments})
     if arguments["--by"] is None and not arguments["--repo"]:
@@ -101,7 +103,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     from bench_compare.policy import Policy
 
     policy = Policy(threshold_ratio=options.threshold_ratio)
-    entries, written = _write_builds(site, history, policy, view, force=arguments["--force"])
+    entries, written = _write_builds(site, history, policy, force=arguments["--force"])
     links = [("history", HISTORY), ("newest build", NEWEST)]
     sentences = list(history.problems)
     write(site / INDEX, index(history.title, conclusion.line, sentences, entries, links))
@@ -141,35 +143,54 @@ def _make(folder: Path) -> None:
         raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from None
 
 
+class Job(NamedTuple):
+    """The page of a build that is to be written."""
+
+    site: Path
+    info: BuildInfo
+    page: str
+    before: tuple[BuildInfo, str] | None
+    """The build before and its page."""
+    policy: Policy
+    is_newest: bool
+
+
 def _write_builds(
-    site: Path, history: History, policy: Policy, view: View, *, force: bool
+    site: Path, history: History, policy: Policy, *, force: bool
 ) -> tuple[list[BuildEntry], int]:
     """Write a page for each build that has none, and the newest with charts; return the rows of the
     index and the number of pages written. The answer of a page that is kept is read from it."""
     from bench_compare.report.site import BuildEntry
 
     pages = _page_names(history.builds)
-    entries: list[BuildEntry] = []
-    before: Built | None = None
-    written = 3
-    for number, (info, page) in enumerate(zip(history.builds, pages, strict=True)):
-        path = site / page
-        is_newest = number + 1 == len(history.builds)
-        kept = None if force or is_newest else _kept(path, info)
-        if kept is not None:
-            entries.append(BuildEntry(info.name, info.started, len(info.documents), *kept, page))
-            before = None
-            continue
-        if before is None and number:
-            before = _read(history.builds[number - 1], pages[number - 1])
-        built = _read(info, page)
-        line = _write_build(site, built, before, policy, view, is_newest=is_newest)
-        written += 1 + is_newest
-        entries.append(
-            BuildEntry(info.name, info.started, len(info.documents), built.cases, line, page)
-        )
-        before = built
-    return entries, written
+    found: dict[str, tuple[int, str]] = {}
+    jobs = []
+    before = None
+    for info, page in zip(history.builds, pages, strict=True):
+        is_newest = info is history.builds[-1]
+        kept = None if force or is_newest else _kept(site / page, info)
+        if kept is None:
+            jobs.append(Job(site, info, page, before, policy, is_newest))
+        else:
+            found[page] = kept
+        before = info, page
+    found.update(zip((job.page for job in jobs), _in_processes(jobs), strict=True))
+    entries = [
+        BuildEntry(info.name, info.started, len(info.documents), *found[page], page)
+        for info, page in zip(history.builds, pages, strict=True)
+    ]
+    return entries, len(jobs) + 3
+
+
+def _in_processes(jobs: Sequence[Job]) -> list[tuple[int, str]]:
+    """Cases and answer of each page that was written, by as many processes as there are cores."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    cores = len(os.sched_getaffinity(0))
+    if len(jobs) < LEAST_JOBS or cores < 2:
+        return [_write_build(job) for job in jobs]
+    with ProcessPoolExecutor(cores) as pool:
+        return list(pool.map(_write_build, jobs, chunksize=4))
 
 
 def _page_names(builds: Sequence[BuildInfo]) -> list[str]:
@@ -202,33 +223,34 @@ def _kept(path: Path, info: BuildInfo) -> tuple[int, str] | None:
     return int(found[2]), html.unescape(found[3])
 
 
-def _read(info: BuildInfo, page: str) -> Built:
+def _read(info: BuildInfo) -> Built:
     from bench_compare.input.load import read_source
 
-    return Built(info, tuple(read_source(Path(path)) for path in info.documents), page)
+    return Built(info, tuple(read_source(Path(path)) for path in info.documents))
 
 
-def _write_build(
-    site: Path, built: Built, before: Built | None, policy: Policy, view: View, *, is_newest: bool
-) -> str:
-    """Write the page of a build, and return its answer."""
+def _write_build(job: Job) -> tuple[int, str]:
+    """Write the page of a build; return its cases and its answer."""
     import html
 
+    from bench_compare.model import View
     from bench_compare.report import render
     from bench_compare.report.site import light
 
-    report = _alone(built) if before is None else _compared(before, built, policy)
+    view = View(all=True)
+    built = _read(job.info)
+    report = _alone(built) if job.before is None else _compared(_read(job.before[0]), built, job)
     line = report.conclusion.line
     links = [("index", f"../{INDEX}"), ("history", f"../{HISTORY}")]
-    if before is not None:
-        links.append((f"build before: {before.info.name}", f"../{before.page}"))
-    title = f"{built.info.name}: {line}"
+    if job.before is not None:
+        links.append((f"build before: {job.before[0].name}", f"../{job.before[1]}"))
+    title = f"{job.info.name}: {line}"
     facts = f'<meta name="bench" content="{len(built.sources)} {built.cases} {html.escape(line)}">'
     text = light(report, view, title, links).replace("<link", f"{facts}\n<link", 1)
-    write(site / built.page, text)
-    if is_newest:
-        write(site / NEWEST, render("html", report, view))
-    return line
+    write(job.site / job.page, text)
+    if job.is_newest:
+        write(job.site / NEWEST, render("html", report, view))
+    return built.cases, line
 
 
 def _side(built: Built) -> Side:
@@ -238,12 +260,12 @@ def _side(built: Built) -> Side:
     return Side(built.info.name, built.sources, tuple(dict.fromkeys(engines)))
 
 
-def _compared(before: Built, built: Built, policy: Policy) -> Report:
+def _compared(before: Built, built: Built, job: Job) -> Report:
     from bench_compare.comparison.compare import compare
     from bench_compare.model import View
     from bench_compare.report.compare import report_of
 
-    comparison: Comparison = compare(_side(before), [_side(built)], policy, None)
+    comparison: Comparison = compare(_side(before), [_side(built)], job.policy, None)
     return report_of(comparison, View(all=True))
 
 

@@ -79,7 +79,9 @@ def light(report: Report, view: View, title: str, links: Sequence[tuple[str, str
 
     # Names from documents are escaped in the Markdown, whose only tags are our own.
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
-    body = TABLES.sub(r'<div class="wide">\g<0></div>', parser.render(render("markdown", report, view)))
+    body = TABLES.sub(
+        r'<div class="wide">\g<0></div>', parser.render(render("markdown", report, view))
+    )
     return _page(title, body, links, root="../")
 
 

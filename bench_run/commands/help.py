@@ -113,7 +113,9 @@ def bad_words(command: str, words: Sequence[str], usage: str) -> str:
     if command == "import" and not any(word.startswith(("-o", "--out")) for word in words):
         general = "import: name the folder to write: -o DIR"
     if command == "init" and words[:1] not in (["kernel"], ["ci"]):
-        general = "init: name what to write: bench-run init kernel, or bench-run init ci --engine SPEC"
+        general = (
+            "init: name what to write: bench-run init kernel, or bench-run init ci --engine SPEC"
+        )
     return bad_flag(words, usage, _help(command), unknown) or general
 
 
