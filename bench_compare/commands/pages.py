@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench_compare.commands.files import write
 from bench_compare.commands.outcome import CommandResult
-from bench_compare.errors import OutputError, UsageError
+from bench_compare.errors import InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bench_compare.comparison.judging.calibration import Calibration
     from bench_compare.history.model import BuildInfo, History
     from bench_compare.model import Comparison, Side, Source
     from bench_compare.policy import Policy
@@ -103,7 +105,8 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     from bench_compare.policy import Policy
 
     policy = Policy(threshold_ratio=options.threshold_ratio)
-    entries, written = _write_builds(site, history, policy, force=arguments["--force"])
+    known = _calibration(options.archive)
+    entries, written = _write_builds(site, history, policy, known, force=arguments["--force"])
     links = [("history", HISTORY), ("newest build", NEWEST)]
     sentences = list(history.problems)
     write(site / INDEX, index(history.title, conclusion.line, sentences, entries, links))
@@ -125,6 +128,18 @@ def _way(archive: Sequence[str]) -> str:
         folder, wanted, lambda made: [doc_of(row, None) for row in made.execute(DOCUMENTS)]
     )
     return "commit" if docs and all("commit" in doc.tags for doc in docs) else "started"
+
+
+def _calibration(archive: Sequence[str]) -> Calibration | None:
+    """Variation between documents of one build, as the archive shows it; None if it cannot."""
+    from bench_compare.history.calibration import learned
+
+    if len(archive) != 1 or not Path(archive[0]).is_dir():
+        return None
+    try:
+        return learned(Path(archive[0]))[0]
+    except InputError:  # too few documents
+        return None
 
 
 def _check_folder(site: Path, archive: Sequence[str]) -> None:
@@ -152,15 +167,23 @@ class Job(NamedTuple):
     before: tuple[BuildInfo, str] | None
     """The build before and its page."""
     policy: Policy
+    calibration: Calibration | None
     is_newest: bool
 
 
 def _write_builds(
-    site: Path, history: History, policy: Policy, *, force: bool
+    site: Path,
+    history: History,
+    policy: Policy,
+    calibration: Calibration | None,
+    *,
+    force: bool,
 ) -> tuple[list[BuildEntry], int]:
     """Write a page for each build that has none, and the newest with charts; return the rows of the
     index and the number of pages written. The answer of a page that is kept is read from it."""
+    from bench_compare.report.history import size_text
     from bench_compare.report.site import BuildEntry
+    from bench_compare.report.words import instant
 
     pages = _page_names(history.builds)
     found: dict[str, tuple[int, str]] = {}
@@ -170,15 +193,22 @@ def _write_builds(
         is_newest = info is history.builds[-1]
         kept = None if force or is_newest else _kept(site / page, info)
         if kept is None:
-            jobs.append(Job(site, info, page, before, policy, is_newest))
+            jobs.append(Job(site, info, page, before, policy, calibration, is_newest))
         else:
             found[page] = kept
         before = info, page
     found.update(zip((job.page for job in jobs), _in_processes(jobs), strict=True))
-    entries = [
-        BuildEntry(info.name, info.started, len(info.documents), *found[page], page)
-        for info, page in zip(history.builds, pages, strict=True)
-    ]
+    events: dict[int, list[str]] = defaultdict(list)
+    for event in history.events:
+        size = size_text(event)
+        events[event.build].append(f"{event.sentence}, {size}" if size else event.sentence)
+    entries = []
+    for number, (info, page) in enumerate(zip(history.builds, pages, strict=True)):
+        cases, line = found[page]
+        started, documents = instant(info.started), len(info.documents)
+        entries.append(
+            BuildEntry(info.name, started, documents, cases, line, page, tuple(events[number]))
+        )
     return entries, len(jobs) + 3
 
 
@@ -265,7 +295,7 @@ def _compared(before: Built, built: Built, job: Job) -> Report:
     from bench_compare.model import View
     from bench_compare.report.compare import report_of
 
-    comparison: Comparison = compare(_side(before), [_side(built)], job.policy, None)
+    comparison: Comparison = compare(_side(before), [_side(built)], job.policy, job.calibration)
     return report_of(comparison, View(all=True))
 
 

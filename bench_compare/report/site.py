@@ -33,6 +33,7 @@ nav a { margin-right: 1rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1rem 0; }
 th, td { padding: .25rem .75rem; border-bottom: 1px solid var(--line); text-align: left; }
 code { font-size: .9em; overflow-wrap: anywhere; }
+td code { overflow-wrap: normal; white-space: nowrap; }
 pre { overflow-x: auto; padding: .75rem; border: 1px solid var(--line); }
 details { margin: .75rem 0; }
 """
@@ -71,6 +72,8 @@ class BuildEntry:
     """Of the comparison with the build before; empty: it is the first."""
     page: str
     """Its address, relative to the index."""
+    events: tuple[str, ...] = ()
+    """Steps of the history that begin with it."""
 
 
 def light(report: Report, view: View, title: str, links: Sequence[tuple[str, str]]) -> str:
@@ -93,11 +96,11 @@ def index(
     links: Sequence[tuple[str, str]],
 ) -> str:
     """The first page: the newest state, and all builds, newest first."""
-    head = ("build", "started", "documents", "cases", "against the build before")
+    head = ("build", "started", "documents", "cases", "history", "against the build before")
     rows = [
         f'<tr><td><a href="{_text(one.page)}"><code>{_text(one.name)}</code></a></td>'
-        f"<td>{_text(one.started)}</td><td>{one.documents}</td><td>{one.cases}</td>"
-        f"<td>{_text(one.answer)}</td></tr>"
+        f'<td class="quiet">{_text(one.started)}</td><td>{one.documents}</td><td>{one.cases}</td>'
+        f"<td>{'<br>'.join(map(_text, one.events))}</td><td>{_answer(one.answer)}</td></tr>"
         for one in reversed(builds)
     ]
     parts = [
@@ -111,6 +114,12 @@ def index(
         "</tbody></table></div>",
     ]
     return _page(title, "\n".join(parts), links, root="")
+
+
+def _answer(line: str) -> str:
+    """Bad news in full, else the word alone."""
+    word, _, _ = line.partition(":")
+    return f"<strong>{_text(line)}</strong>" if word == "FAIL" else _text(word)
 
 
 def _page(title: str, body: str, links: Sequence[tuple[str, str]], root: str) -> str:
