@@ -106,5 +106,5 @@ def _build_step(build: str, sides: tuple[str, ...]) -> str:
     """A step in YAML that builds each side; empty where there is nothing to build."""
     if not build:
         return ""
-    each = "\n".join(f"          (cd {side}; {build})" for side in sides)
+    each = "\n".join(f"          (cd {side} && {build})" for side in sides)
     return f"\n      - name: Build\n        run: |\n{each}\n"
