@@ -14,6 +14,7 @@ COMMANDS = {
     "merge": "bench_run.commands.merge",
     "tune": "bench_run.commands.tune",
     "init": "bench_run.commands.init",
+    "judge": "bench_run.commands.judge",
     "help": "bench_run.commands.help",
 }
 """First word of the command line to the module that answers it: a text ``USAGE`` for docopt, and

@@ -28,7 +28,7 @@ validate, output), a command, or all.
 
 GUIDES = (
     *("running", "operators", "engines", "kernels", "validation", "machines", "networks"),
-    *("tuning", "config"),
+    *("tuning", "config", "judge"),
 )
 """Pages of ``bench_run/docs``."""
 MORE = "Settings that are rarely needed: bench-run help config"
@@ -64,7 +64,9 @@ Commands (a file or folder with such a name is given as ./engines):
   merge                 one document of the shards of a run (--shard I/N)
   tune                  the best variant of every graph, kept in a record
   import                a model (ONNX, PyTorch) as graphs and a pipeline
-  init                  a kernel and an operator of your own to start from
+  init                  a kernel and an operator of your own to start from, or
+                        workflows that measure your repository
+  judge                 is a kernel correct, honest and faster? one line
   help WORD             guides: running, operators, engines, kernels, machines,
                         validation, networks, tuning, config; more options:
                         input, measure, validate, output, all; or a command

@@ -103,23 +103,30 @@ class Referee:
                 if self._against is None
                 else ["--a", self._against, "--b", path]
             )
-            words = [*sides, "--threshold", repr(self._threshold_ratio), "--json", "-"]
-            done = subprocess.run(  # noqa: S603 - our own command, no shell
-                [sys.executable, "-m", "bench_compare", *words],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-            )
-        try:
-            record = json.loads(done.stdout)
-        except ValueError:
-            text = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
-            last = text.splitlines()[-1][:SHOWN].removeprefix("bench-compare: ")
-            raise UsageError(f"--until decided: {last}") from None
+            record = comparison_record(sides, self._threshold_ratio, "--until decided")
         decisions = read_decisions(record, self._against is None)
         if not decisions.decided and not decisions.open and record["problems"]:
             raise UsageError(f"--until decided: {record['problems'][0]}")
         return decisions
+
+
+def comparison_record(sides: Sequence[str], threshold_ratio: float, asked: str) -> dict[str, Any]:
+    """Return the JSON of bench-compare on `sides`, words of its command line. Raises `UsageError`,
+    which begins with `asked`, where nothing can be compared."""
+    words = [*sides, "--threshold", repr(threshold_ratio), "--json", "-"]
+    done = subprocess.run(  # noqa: S603 - our own command, no shell
+        [sys.executable, "-m", "bench_compare", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    try:
+        record: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        text = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+        last = text.splitlines()[-1][:SHOWN].removeprefix("bench-compare: ")
+        raise UsageError(f"{asked}: {last}") from None
+    return record
 
 
 def read_decisions(record: Mapping[str, Any], paired: bool) -> Decisions:

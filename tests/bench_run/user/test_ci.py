@@ -123,8 +123,11 @@ class Repository:
         summary = work / "summary.md"
         shared = {
             **{key: str(value) for key, value in tree.get("env", {}).items()},
-            **{"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": event, "GITHUB_REPOSITORY": "me/it"},
-            **{"GITHUB_SERVER_URL": "https://host", "GITHUB_RUN_ID": "9"},
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_EVENT_NAME": event,
+            "GITHUB_REPOSITORY": "me/it",
+            "GITHUB_SERVER_URL": "https://host",
+            "GITHUB_RUN_ID": "9",
             "GITHUB_API_URL": f"http://127.0.0.1:{self.server.server_port}",
             "GITHUB_STEP_SUMMARY": str(summary),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -1,0 +1,92 @@
+"""A judge: correct, honest, faster; one line, one exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench_run.cli import main
+from bench_run.commands.judge import CODES, TOOL, USAGE, _verdict
+
+KERNELS = {
+    "same": ("return np.maximum(x, 0)", ("faster", "same", "slower", "undecided"), True, True),
+    "slow": ("return [np.maximum(x, 0) for _ in range(9)][0]", ("slower",), True, True),
+    "wrong": ("return np.abs(x)", ("wrong",), False, True),
+    "crash": ("raise ValueError('no')", ("failed",), False, True),
+    "edge": ("y = np.maximum(x, 0); y[x > 50] = 50; return y", ("wrong",), False, True),
+    "input": ("x *= -1; return np.maximum(-x, 0)", ("wrong", "dishonest"), None, None),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_verdict_and_the_exit_code_of_a_kernel(name, tmp_path, capsys):
+    body, verdicts, correct, honest = KERNELS[name]
+    path = tmp_path / f"{name}.py"
+    path.write_text(f"import numpy as np\n\n\ndef relu(x):\n    {body}\n")
+    words = ["--op", "relu: dims=64x64", "--base", "numpy", "--max-rounds", "5", "--json"]
+    code = main(["judge", str(path), *words])
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] in verdicts, found
+    assert code == CODES[found["verdict"]]
+    assert correct in (None, found["correct"])
+    assert honest in (None, found["honest"])
+    assert found["sentence"].startswith(found["verdict"].upper())
+    (case,) = found["cases"]
+    assert case["verdict"] == found["verdict"]
+    assert case["reason"]
+
+
+def test_an_operator_of_ones_own_is_judged_with_its_own_reference(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "kernel"]) == 0
+    code = main(["judge", "my_case.py", "--base", "numpy", "--max-rounds", "5", "-o", "kept.json"])
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert code in (0, 1, 2)
+    assert "correct and honest in 1 case" in line
+    assert Path("kept.json").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["k.py"], "on which operation?"),
+        (["k.py", "--op", "relu", "--threshold", "much"], "--threshold"),
+        (["k.py", "--op", "relu", "--max-rounds", "x"], "--max-rounds: a number is expected"),
+        (["nothere.py", "--op", "relu: dims=4x4"], "nothere.py"),
+    ],
+)
+def test_a_wrong_word_says_what_to_type(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text("def relu(x): return x\n")
+    assert main(["judge", *words]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_the_tool_is_described_as_the_guide_shows_it(capsys):
+    assert main(["judge", "--tool"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    guide = (Path(__file__).parents[3] / "bench_run/docs/judge.md").read_text()
+    shown = json.loads(guide.partition("```json\n")[2].partition("```")[0])
+    assert told == TOOL == shown
+
+
+def test_every_parameter_of_the_tool_is_a_word_of_the_command():
+    for name in TOOL["parameters"]["properties"]:
+        assert (name.upper() if name == "kernel" else f"--{name}") in USAGE
+
+
+@pytest.mark.parametrize(
+    ("cases", "verdict"),
+    [
+        (["faster", "slower"], "slower"),
+        (["faster", "undecided"], "undecided"),
+        (["faster", "same"], "faster"),
+        (["same", "same"], "same"),
+        (["slower", "wrong"], "wrong"),
+        ([], "failed"),
+    ],
+)
+def test_the_worst_case_is_the_verdict(cases, verdict):
+    assert _verdict(cases) == verdict
