@@ -1,14 +1,30 @@
 """bench-compare: holds result documents against each other, with statistics that can be trusted.
 
-For scripts::
+For scripts and notebooks::
 
-    from bench_compare.comparison.compare import compare
-    from bench_compare.comparison.conclusion import conclude
-    from bench_compare.input.load import load
-    from bench_compare.policy import Policy
-    from bench_compare.input.sides import Grouping, group
+    import bench_compare
 
-    sources, remarks = load(["before.json", "after.json"])
-    base, others = group(sources, Grouping())
-    comparison = compare(base, others, Policy(threshold_ratio=0.02))
+    result = bench_compare.compare("before.json", "after.json", threshold="2%")
+    result.word         # PASS, FAIL or UNDECIDED
+    result.to_frame()   # a row a case, for pandas
+    result              # in a notebook: the table
 """
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing costs half of what --help takes
+if TYPE_CHECKING:
+    from typing import Any
+
+    from bench_compare.notebook import compare
+
+__all__ = ["compare"]
+
+
+def __getattr__(name: str) -> Any:
+    """The function of the package, loaded when it is first asked for: ``--help`` needs none."""
+    if name == "compare":
+        from bench_compare.notebook import compare
+
+        return compare
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

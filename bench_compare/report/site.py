@@ -78,14 +78,17 @@ class BuildEntry:
 
 def light(report: Report, view: View, title: str, links: Sequence[tuple[str, str]]) -> str:
     """A report as a page in a folder of the site; `links`: text and address."""
+    body = as_html(render("markdown", report, view))
+    return _page(title, body, links, root="../")
+
+
+def as_html(markdown: str) -> str:
+    """The HTML of a report in Markdown, without a page around it. Names from documents are escaped
+    in the Markdown, whose only tags are our own."""
     from markdown_it import MarkdownIt
 
-    # Names from documents are escaped in the Markdown, whose only tags are our own.
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
-    body = TABLES.sub(
-        r'<div class="wide">\g<0></div>', parser.render(render("markdown", report, view))
-    )
-    return _page(title, body, links, root="../")
+    return TABLES.sub(r'<div class="wide">\g<0></div>', parser.render(markdown))
 
 
 def index(

@@ -22,7 +22,7 @@ Usage:
   bench-run help [WORD]
 
 WORD is a guide (running, operators, engines, kernels, validation, machines,
-networks, tuning, config), a topic of options (input, engines, measure,
+networks, tuning, config, judge), a topic of options (input, engines, measure,
 validate, output), a command, or all.
 """
 
@@ -68,8 +68,9 @@ Commands (a file or folder with such a name is given as ./engines):
                         workflows that measure your repository
   judge                 is a kernel correct, honest and faster? one line
   help WORD             guides: running, operators, engines, kernels, machines,
-                        validation, networks, tuning, config; more options:
-                        input, measure, validate, output, all; or a command
+                        validation, networks, tuning, config, judge; more
+                        options: input, measure, validate, output, all; or a
+                        command
 
 Exit codes: 0 success; 1 usage error, unreadable input, no device, or a case,
 engine or reference failed; 2 outputs differ from the reference.

@@ -59,7 +59,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `UsageError` for an unknown framework or a path outside of the repository, and
     `OutputError` for a file that is there."""
     if arguments["ci"]:
-        from bench_run.user.ci import workflows
+        from bench_run.commands.workflows import workflows
 
         return CommandOutput("\n".join(workflows(arguments)))
     from pathlib import Path

@@ -23,12 +23,12 @@ with the base, in fresh processes; its outputs are compared with float64 on
 ordinary and on adversarial inputs, in a process that never loads its code.
 
 Options:
-  --op OP               operation, as in 'matmul: m=256 n=256 k=256'; may be given
-                        again
-  --case FILE           graph, or file with an operator of your own; may be given
-                        again (default: KERNEL, if it holds one)
-  --base SPEC           engine that it must beat (default: torch:cuda if there is
-                        a GPU for it, else numpy)
+  --op OP               operation, as in 'matmul: m=256 n=256 k=256'; may be
+                        given again
+  --case FILE           graph, or file with an operator of your own; may be
+                        given again (default: KERNEL, if it holds one)
+  --base SPEC           engine that it must beat (default: that of
+                        bench-run --engine auto)
   --threshold T         smallest change of interest (default {THRESHOLD})
   --max-rounds N        upper limit of rounds (default 30)
   --json                the answer as JSON, in place of the line
@@ -109,6 +109,7 @@ def judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     from bench_schema import files
 
+    from bench_run.engines import choose_auto
     from bench_run.errors import UsageError
     from bench_run.options import Options, checked
     from bench_run.options.read import read_ratio
@@ -119,7 +120,7 @@ def judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
     graphs = tuple(arguments["--case"])
     if not graphs and not arguments["--op"]:
         graphs = (_own_case(arguments["KERNEL"]),)
-    base = arguments["--base"] or default_base()
+    base = arguments["--base"] or choose_auto()[0]
     most = arguments["--max-rounds"]
     if most is not None and not most.isdecimal():
         raise UsageError(f"--max-rounds: a number is expected, not {most!r}")
@@ -185,17 +186,6 @@ def _own_case(kernel: str) -> str:
         f"judge: on which operation? {path} has no operator of its own (INPUTS, OUTPUTS, "
         "reference): give --op 'relu: dims=1024x1024', or --case GRAPH"
     )
-
-
-def default_base() -> str:
-    """PyTorch on a GPU if both are there, else NumPy."""
-    from importlib.util import find_spec
-
-    if find_spec("torch") is None:
-        return "numpy"
-    import torch
-
-    return "torch:cuda" if torch.cuda.is_available() else "numpy"
 
 
 # --- the answer ---

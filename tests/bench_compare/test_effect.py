@@ -24,7 +24,6 @@ SILENT = {
     "--aa a.json --color never": ("--color", AA),
     "--aa a.json --fail-on none": ("--fail-on", AA),
     "--aa a.json --strict": ("--strict", AA),
-    "--aa a.json --group-by engine": ("--group-by", AA),
     "--aa a.json --plotlyjs cdn": ("--plotlyjs", AA),
     "--a a.json --b b.json --group-by engine": ("--group-by", SIDES),
     "--a a.json --b b.json --base b": ("--base", SIDES),
@@ -44,6 +43,7 @@ READ = (
     "a.json b.json -q --csv t.csv --sort name",
     "--a a.json --b b.json --label x --label y",
     "--aa a.json --threshold 2%",
+    "--aa a.json --group-by engine",
 )
 
 

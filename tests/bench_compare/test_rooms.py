@@ -81,9 +81,10 @@ MAY_IMPORT = {
         "report",
         "options",
     ),
+    "notebook": ("errors", "model", "input", "policy", "comparison", "report", "commands"),
     "cli": ("commands", "errors", "model"),
     "__main__": ("cli",),
-    "__init__": (),
+    "__init__": ("notebook",),
 }
 """Room to the rooms below it; a room may use only what stands above it in this table, so there is
 no circle."""

@@ -238,6 +238,7 @@ def test_noise_is_undecided_and_never_green_by_silence(repository):
     assert (allowed.returncode, allowed.stdout[:20]) == (0, "::warning::UNDECIDED")
 
 
+@pytest.mark.slow
 def test_by_hand_the_gate_says_which_threshold_the_runner_can_hold(repository):
     steps, summary, _ = repository.play(
         "bench-gate.yml",
@@ -250,6 +251,7 @@ def test_by_hand_the_gate_says_which_threshold_the_runner_can_hold(repository):
     assert repository.server.comments == []
 
 
+@pytest.mark.slow
 def test_a_kernel_that_the_base_lacks_is_measured_alone(repository):
     repository.git("rm", "-q", "kernel.py")
     bare = repository.commit("empty")
