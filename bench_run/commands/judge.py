@@ -27,8 +27,8 @@ Options:
                         given again
   --case FILE           graph, or file with an operator of your own; may be
                         given again (default: KERNEL, if it holds one)
-  --base SPEC           engine that it must beat (default: that of
-                        bench-run --engine auto)
+  --base SPEC           engine that it must beat (default: torch:cuda if it
+                        can run here, else that of bench-run --engine auto)
   --threshold T         smallest change of interest (default {THRESHOLD})
   --max-rounds N        upper limit of rounds (default 30)
   --json                the answer as JSON, in place of the line
@@ -46,6 +46,7 @@ Examples:
 """
 CODES = {"faster": 0, "same": 0, "undecided": 1, "failed": 2, "wrong": 2, "dishonest": 2}
 CODES["slower"] = 2
+TORCH = "torch:cuda"
 FIRST_ITERATIONS = 5
 """Of the round that tells whether the kernel is worth more."""
 UNFIT = ("failed", "wrong", "dishonest")
@@ -109,7 +110,6 @@ def judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     from bench_schema import files
 
-    from bench_run.engines import choose_auto
     from bench_run.errors import UsageError
     from bench_run.options import Options, checked
     from bench_run.options.read import read_ratio
@@ -120,7 +120,7 @@ def judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
     graphs = tuple(arguments["--case"])
     if not graphs and not arguments["--op"]:
         graphs = (_own_case(arguments["KERNEL"]),)
-    base = arguments["--base"] or choose_auto()[0]
+    base = arguments["--base"] or _default_base()
     most = arguments["--max-rounds"]
     if most is not None and not most.isdecimal():
         raise UsageError(f"--max-rounds: a number is expected, not {most!r}")
@@ -128,7 +128,7 @@ def judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
     options = Options(
         graphs=graphs,
         op=tuple(arguments["--op"]),
-        engine=(kernel,),
+        engine=(base, kernel),
         rounds=1,
         iterations=FIRST_ITERATIONS,
         adversarial=True,
@@ -136,9 +136,11 @@ def judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
         quiet=True,
     )
     # A kernel that is wrong needs no time: one round tells.
-    first = answer_of(run_benchmark(checked(options), command_line()), base, kernel)
+    tried = run_benchmark(checked(options), command_line())
+    first = answer_of(tried, base, kernel)
     if first["verdict"] in UNFIT:
         return first
+    _check_base(tried, base)
     options = replace(
         options,
         engine=Options.engine,
@@ -186,6 +188,26 @@ def _own_case(kernel: str) -> str:
         f"judge: on which operation? {path} has no operator of its own (INPUTS, OUTPUTS, "
         "reference): give --op 'relu: dims=1024x1024', or --case GRAPH"
     )
+
+
+def _default_base() -> str:
+    """PyTorch on a GPU, which runs every operation, else what ``auto`` stands for."""
+    from bench_run.engines import availability, choose_auto
+
+    return TORCH if availability(TORCH).ok else choose_auto()[0]
+
+
+def _check_base(document: Document, base: str) -> None:
+    """Raises `UsageError` if the base completed no case: then nothing has a speed."""
+    from bench_run.errors import UsageError
+
+    cases = [case for case in document.cases if case.engine == document.engines[0].key]
+    if not any(case.outcome.status == "completed" for case in cases):
+        case = cases[0]
+        raise UsageError(
+            f"judge: the base {base} does not run {case.graph.name} ({case.outcome.reason}); name "
+            "another engine: --base torch, or --base numpy"
+        )
 
 
 # --- the answer ---

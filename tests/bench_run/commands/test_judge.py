@@ -54,12 +54,14 @@ def test_an_operator_of_ones_own_is_judged_with_its_own_reference(tmp_path, monk
         (["k.py"], "on which operation?"),
         (["k.py", "--op", "relu", "--threshold", "much"], "--threshold"),
         (["k.py", "--op", "relu", "--max-rounds", "x"], "--max-rounds: a number is expected"),
+        (["k.py", "--op", "relu: dims=8x8", "--base", "kernel@other.py"], "--base torch, or"),
         (["nothere.py", "--op", "relu: dims=4x4"], "nothere.py"),
     ],
 )
 def test_a_wrong_word_says_what_to_type(words, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("k.py").write_text("def relu(x): return x\n")
+    Path("k.py").write_text("def relu(x): return x * (x > 0)\n")
+    Path("other.py").write_text("def relu(x): raise NotImplementedError('not today')\n")
     assert main(["judge", *words]) == 1
     assert said in capsys.readouterr().err
 
