@@ -179,8 +179,8 @@ def _write_builds(
     *,
     force: bool,
 ) -> tuple[list[BuildEntry], int]:
-    """Write a page for each build that has none, and the newest with charts; return the rows of the
-    index and the number of pages written. The answer of a page that is kept is read from it."""
+    """Write the pages of builds that are missing, and the newest with charts; return the rows of
+    the index and the number of pages written. The answer of a page that is kept is read from it."""
     from bench_compare.report.history import size_text
     from bench_compare.report.site import BuildEntry
     from bench_compare.report.words import instant

@@ -43,7 +43,7 @@ class Exported:
     engine: EngineRecord
     engine_name: str
     sha256: str
-    """Of the document's file."""
+    """Hash of the document's file."""
 
     @property
     def document(self) -> Document:

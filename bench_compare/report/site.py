@@ -69,7 +69,7 @@ class BuildEntry:
     documents: int
     cases: int
     answer: str
-    """Of the comparison with the build before; empty: it is the first."""
+    """Conclusion of the comparison with the build before, of the first build of its cases."""
     page: str
     """Its address, relative to the index."""
     events: tuple[str, ...] = ()

@@ -99,8 +99,8 @@ def rectangles(series: Sequence[Ints] | SampleTable) -> Iterator[tuple[Ints, Int
 
 
 def narrow(rows: Ints) -> Ints:
-    """In half of the width where they fit: they are sorted in half of the time. Times of other
-    tools may have fractions."""
+    """Return the rows in half of the width if they fit, which sorts in half of the time. Times of
+    other tools may have fractions."""
     fit = rows.dtype.kind == "i" and rows.max() < 1 << 31 and rows.min() >= 0
     return rows.astype(np.int32) if fit else rows
 

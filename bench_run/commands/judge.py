@@ -48,7 +48,7 @@ CODES = {"faster": 0, "same": 0, "undecided": 1, "failed": 2, "wrong": 2, "disho
 CODES["slower"] = 2
 TORCH = "torch:cuda"
 FIRST_ITERATIONS = 5
-"""Of the round that tells whether the kernel is worth more."""
+"""Iterations of the round that finds kernels that are wrong."""
 UNFIT = ("failed", "wrong", "dishonest")
 WORST = (*UNFIT, "slower", "undecided")
 """Answers of which one case is enough."""

@@ -22,7 +22,7 @@ class Reader(NamedTuple):
     read: Callable[[Any, str, Path], Document]
     """Tree, layout and path to the document."""
     flag: str
-    """What makes the tool write such a file."""
+    """Words of the tool's command line that write such a file."""
 
 
 READERS: dict[str, Reader] = {

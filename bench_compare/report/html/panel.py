@@ -219,7 +219,7 @@ def _dots(name: str, held: Sequence[Any], metric: MetricComparison | None) -> st
         if several
         else "Dots: median of each round."
     )
-    decide = metric is not None and metric.unit != "summary"
+    decide = metric is not None and metric.unit not in ("summary", "iteration")
     text = f"{marks} The {metric.unit}s decide, not the iterations." if decide and metric else marks
     if metric is None:
         return text

@@ -29,7 +29,7 @@ class Subject(NamedTuple):
     """Engine spec of the base, relative to the folder that holds both sides."""
     head: str
     path: str
-    """What a side has if it can be measured."""
+    """File or folder that a side has if it can be measured."""
     build: str
     """Shell command that builds a side; empty: nothing to build."""
 
