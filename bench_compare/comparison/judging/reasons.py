@@ -62,7 +62,8 @@ def reason(evidence: Evidence) -> str:
     elif evidence.move == Move.SAME:
         text = f"{change} ({interval}): within the threshold of {threshold}"
     elif evidence.move == Move.UNCLEAR and evidence.tick:
-        text = f"{change} ({interval}): no more than the clock's own step can make"
+        cause = "another process" if evidence.unit == "iteration" else "the clock's own step"
+        text = f"{change} ({interval}): no more than {cause} can make"
     elif evidence.move == Move.UNCLEAR:
         text = f"{change} ({interval}): {_doubt(evidence, threshold)}{_remedy(evidence)}"
     else:

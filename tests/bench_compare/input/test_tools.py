@@ -231,3 +231,22 @@ def _places(tree):
         yield tree, key
         if isinstance(tree[key], (dict, list)):
             yield from _places(tree[key])
+
+
+@pytest.mark.parametrize(("shift", "verdicts"), [(1.05, {"unclear"}), (1.2, {"slower"})])
+def test_what_another_process_can_make_is_no_change(shift, verdicts, tmp_path, capsys):
+    """Thousands of samples of one process know nothing of another one: ten of one function were up
+    to 7 % apart, and 12 of their 45 pairs were called faster or slower."""
+    random = np.random.default_rng(2)
+    paths = []
+    for number, level in enumerate((1.0, shift)):
+        tree = json.loads(Path(files("pytest")[0]).read_text())
+        stats = tree["benchmarks"][0]["stats"]
+        stats["data"] = (28e-6 * level * np.exp(random.normal(0, 0.003, 2000))).tolist()
+        paths.append(str(tmp_path / f"{number}.json"))
+        Path(paths[-1]).write_text(json.dumps(tree))
+    _, report = compared(capsys, *paths)
+    (found,) = report["cases"]
+    assert found["verdict"] in verdicts
+    if shift < 1.1:
+        assert "no more than another process can make" in found["reason"]
