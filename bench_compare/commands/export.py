@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 USAGE = """bench-compare export: results in the formats of other tools.
 
 Usage:
-  bench-compare export [options] --to=KIND... DOC...
+  bench-compare export [options] [--to=KIND]... [DOC]...
   bench-compare export --help
   bench-compare export --version
 
@@ -51,6 +51,12 @@ Options:
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """Raises `BenchCompareError` for unknown kinds and for documents that the format has no room
     for."""
+    if not arguments["DOC"]:
+        raise UsageError("export: no document given: bench-compare export run.json --to bmf")
+    if not arguments["--to"]:
+        from bench_compare.report.exports import KINDS
+
+        raise UsageError(f"export: --to which format? Choose from {', '.join(KINDS)}")
     targets = [_target(text) for text in arguments["--to"]]
     files = {f"to {kind}:{number}": file for number, (kind, file) in enumerate(targets) if file}
     check_reports(files, [("DOC", pattern) for pattern in arguments["DOC"]])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 USAGE = """bench-compare pages: a site of an archive of result documents.
 
 Usage:
-  bench-compare pages [options] --output=DIR ARCHIVE...
+  bench-compare pages [options] [ARCHIVE]...
   bench-compare pages --help
   bench-compare pages --version
 
@@ -46,7 +47,7 @@ Examples:
   bench-compare pages results/ -o site/ --by commit --repo ~/src/kernels
 
 Options:
-  -o, --output DIR      folder of the site
+  -o, --output DIR      folder of the site (needed)
   --by HOW              what is a build: commit, label, tag:KEY or started
                         (default: commit where each document has that tag)
   --repo PATH           git repository that orders the builds
@@ -64,8 +65,8 @@ INDEX, HISTORY, NEWEST, STYLE, BUILDS = (
 )
 LEAST_JOBS = 8
 """Pages that are worth processes of their own."""
-SHOWN = 16
-"""Characters of a commit's hash, or of a date, in a file's name."""
+MOST_CHARACTERS = 32
+"""Of a build's name in the name of its page."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,13 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     from bench_compare.report.site import STYLE as STYLE_SHEET
     from bench_compare.report.site import index
 
+    if arguments["--output"] is None:
+        raise UsageError("pages: where to? Name a folder for the site: -o site/")
     site = Path(arguments["--output"])
     words: dict[str, Any] = {"--metric": None, "--filter": None, "--since": None, "--fail-on": None}
     words |= {"--next": None, "--quiet": False, "--allow-no-answer": True}
-    options = parse({**words, **arguments})
-    if arguments["--by"] is None and not arguments["--repo"]:
-        options = replace(options, by=_way(options.archive))
+    by = arguments["--by"] or (_way(arguments["ARCHIVE"]) if arguments["ARCHIVE"] else None)
+    options = parse({**words, **arguments, "--by": by})
     _check_folder(site, options.archive)
     history, remarks = read_history(options)
     view = View()
@@ -191,9 +193,10 @@ def _write_builds(
     before = None
     for info, page in zip(history.builds, pages, strict=True):
         is_newest = info is history.builds[-1]
-        kept = None if force or is_newest else _kept(site / page, info)
+        job = Job(site, info, page, before, policy, calibration, is_newest)
+        kept = None if force or is_newest else _kept(job)
         if kept is None:
-            jobs.append(Job(site, info, page, before, policy, calibration, is_newest))
+            jobs.append(job)
         else:
             found[page] = kept
         before = info, page
@@ -227,7 +230,7 @@ def _page_names(builds: Sequence[BuildInfo]) -> list[str]:
     """Addresses from the names of builds, each once."""
     found: dict[str, None] = {}
     for info in builds:
-        stem = re.sub(r"[^A-Za-z0-9._]+", "-", info.name).strip("-.")[: 2 * SHOWN] or "build"
+        stem = re.sub(r"[^A-Za-z0-9._]+", "-", info.name).strip("-.")[:MOST_CHARACTERS] or "build"
         name, number = f"{BUILDS}/{stem}.html", 1
         while name in found:
             number += 1
@@ -236,19 +239,31 @@ def _page_names(builds: Sequence[BuildInfo]) -> list[str]:
     return list(found)
 
 
-FACTS = re.compile(r'<meta name="bench" content="(\d+) (\d+) ([^"]*)">')
-"""Documents, cases and answer, in the page of a build."""
+FACTS = re.compile(r'<meta name="bench" content="(\w+) (\d+) ([^"]*)">')
+"""Key, cases and answer, in the page of a build."""
 
 
-def _kept(path: Path, info: BuildInfo) -> tuple[int, str] | None:
-    """Cases and answer of a page that is there and holds all documents of the build."""
+def _key(job: Job) -> str:
+    """Hash of all that a page is made of: documents of the build and of the one before, by name and
+    size, and the threshold."""
+    infos = [job.info, *([] if job.before is None else [job.before[0]])]
+    held = [
+        (info.name, [(Path(path).name, os.path.getsize(path)) for path in info.documents])
+        for info in infos
+    ]
+    text = repr((held, job.policy.threshold_ratio))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kept(job: Job) -> tuple[int, str] | None:
+    """Cases and answer of a page that is there and is made of the same."""
     import html
 
     try:
-        found = FACTS.search(path.read_text("utf-8")[:4000])
+        found = FACTS.search((job.site / job.page).read_text("utf-8")[:4000])
     except (OSError, ValueError):
         return None
-    if found is None or int(found[1]) != len(info.documents):
+    if found is None or found[1] != _key(job):
         return None
     return int(found[2]), html.unescape(found[3])
 
@@ -275,7 +290,7 @@ def _write_build(job: Job) -> tuple[int, str]:
     if job.before is not None:
         links.append((f"build before: {job.before[0].name}", f"../{job.before[1]}"))
     title = f"{job.info.name}: {line}"
-    facts = f'<meta name="bench" content="{len(built.sources)} {built.cases} {html.escape(line)}">'
+    facts = f'<meta name="bench" content="{_key(job)} {built.cases} {html.escape(line)}">'
     text = light(report, view, title, links).replace("<link", f"{facts}\n<link", 1)
     write(job.site / job.page, text)
     if job.is_newest:

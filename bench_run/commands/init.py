@@ -19,7 +19,7 @@ that measure your repository.
 
 Usage:
   bench-run init kernel [options] [FRAMEWORK]
-  bench-run init ci [options] --engine=SPEC [--op=OP]... [GRAPH]...
+  bench-run init ci [options] [--op=OP]... [GRAPH]...
 
 FRAMEWORK is {", ".join(FRAMEWORKS[:-1])} or {FRAMEWORKS[-1]} (default numpy); three
 commands that measure the kernel are printed.
@@ -36,7 +36,7 @@ is what the repository holds:
 
 Options:
   --op OP               an operation, as bench-run takes it; may be given again
-  --engine SPEC         engine, with a path inside the repository
+  --engine SPEC         engine, with a path inside the repository (needed)
   --build COMMAND       what builds a side, run in its folder
   --threshold T         smallest change of interest (default 2%)
   --runner LABEL        runner of the jobs (default ubuntu-latest)

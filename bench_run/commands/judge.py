@@ -15,8 +15,7 @@ THRESHOLD = "1%"
 USAGE = f"""Judge a kernel: correct, honest, and faster by how much. For scripts and agents.
 
 Usage:
-  bench-run judge [options] [--case=FILE]... [--op=OP]... KERNEL
-  bench-run judge --tool
+  bench-run judge [options] [--case=FILE]... [--op=OP]... [KERNEL]
 
 KERNEL is a file of kernels, kernel:NAME@FILE, or any engine. It runs in turns
 with the base, in fresh processes; its outputs are compared with float64 on
@@ -33,6 +32,7 @@ Options:
   --max-rounds N        upper limit of rounds (default 30)
   --json                the answer as JSON, in place of the line
   -o, --output FILE     keep the result document
+  --force               replace the run that this file holds
   --tool                print the description of this command as a tool, as JSON
   -h, --help            show help
 
@@ -95,6 +95,12 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
     if arguments["--tool"]:
         return CommandOutput(json.dumps(TOOL, indent=2))
+    if arguments["KERNEL"] is None:
+        from bench_run.errors import UsageError
+
+        raise UsageError(
+            "judge: which kernel? bench-run judge my_kernel.py --op 'relu: dims=64x64'"
+        )
     judged = judge(arguments)
     code = CODES[judged["verdict"]]
     if arguments["--json"]:
@@ -114,6 +120,7 @@ def judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
     from bench_run.options import Options, checked
     from bench_run.options.read import read_ratio
     from bench_run.runner.benchmark import run_benchmark
+    from bench_run.runner.places import check_run_places
     from bench_run.runner.stopping import comparison_record
 
     kernel = engine_of(arguments["KERNEL"])
@@ -125,43 +132,50 @@ def judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if most is not None and not most.isdecimal():
         raise UsageError(f"--max-rounds: a number is expected, not {most!r}")
     threshold = read_ratio("--threshold", arguments["--threshold"] or THRESHOLD)
+    output = arguments["--output"]
     options = Options(
         graphs=graphs,
         op=tuple(arguments["--op"]),
-        engine=(base, kernel),
-        rounds=1,
-        iterations=FIRST_ITERATIONS,
-        adversarial=True,
-        strict=True,
-        quiet=True,
-    )
-    # A kernel that is wrong needs no time: one round tells.
-    tried = run_benchmark(checked(options), command_line())
-    first = answer_of(tried, base, kernel)
-    if first["verdict"] in UNFIT:
-        return first
-    _check_base(tried, base)
-    options = replace(
-        options,
-        engine=Options.engine,
         a=base,
         b=kernel,
-        rounds=Options.rounds,
-        iterations=Options.iterations,
         until="decided",
         threshold_ratio=threshold,
         max_rounds=Options.max_rounds if most is None else int(most),
         reference="auto",
-        output=arguments["--output"],
-        force=True,
+        adversarial=True,
+        strict=True,
+        quiet=True,
+        output=output,
+        force=arguments["--force"],
     )
+    check_run_places(checked(options))
+    first = replace(
+        options,
+        a=None,
+        b=None,
+        engine=(base, kernel),
+        rounds=1,
+        iterations=FIRST_ITERATIONS,
+        until=None,
+        threshold_ratio=Options.threshold_ratio,
+        max_rounds=Options.max_rounds,
+        output=None,
+    )
+    # A kernel that is wrong needs no time: one round tells.
+    tried = run_benchmark(checked(first), command_line())
+    found = answer_of(tried, base, kernel, None, output)
+    if found["verdict"] in UNFIT:
+        if output is not None:
+            files.save(Path(output), tried)
+        return found
+    _check_base(tried, base)
     document = run_benchmark(checked(options), command_line())
     with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
-        path = arguments["--output"] or str(Path(folder) / "judged.json")
-        if arguments["--output"] is None:
+        path = output or str(Path(folder) / "judged.json")
+        if output is None:
             files.save(Path(path), document)
         record = comparison_record([path, "--group-by", "engine"], threshold, "judge")
-    return answer_of(document, base, kernel, record, arguments["--output"])
+    return answer_of(document, base, kernel, record, output)
 
 
 SUFFIXES = (".py", ".cu", ".hip", ".cpp", ".cc", ".cxx", ".c", ".so")
@@ -276,8 +290,11 @@ def _case(case: Case, compared: Mapping[str, Any] | None) -> dict[str, Any]:
         verdict, reason = "failed", case.outcome.reason
     elif doubt is not None:
         verdict, reason = "dishonest", doubt
+    elif check is None or check.status == "not checked":
+        why = None if check is None else check.reason
+        verdict, reason = "undecided", f"outputs not checked: {why or 'no reference'}"
     elif not correct:
-        verdict, reason = "wrong", None if check is None else check.reason
+        verdict, reason = "wrong", check.reason
     elif metric is None:
         verdict, reason = "undecided", "the base did not complete it"
     else:
@@ -327,4 +344,5 @@ def _sentence(found: Mapping[str, Any]) -> str:
     if low is not None and high is not None:
         speed += f" (95 % CI ×{low:.3g} to ×{high:.3g})"
     why = f"; {bad['name']}: {bad['reason']}" if word == "undecided" and bad else ""
-    return f"{word.upper()}:{speed or ' no speed'}; correct and honest in {number}{why}"
+    fit = "correct and honest" if found["correct"] else "not known to be correct"
+    return f"{word.upper()}:{speed or ' no speed'}; {fit} in {number}{why}"

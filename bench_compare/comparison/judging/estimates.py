@@ -44,7 +44,7 @@ SERIES = "device_ns"
 
 PROCESS_SPREAD_RATIO = {SERIES: 0.03}
 HOST_SPREAD_RATIO = 0.1
-"""By how much two processes of one program may differ, for device times and for times of the host.
+"""Share by which two processes of one program may differ, of device times and of times of the host.
 Measured: ten processes of a Python function on a shared machine lay within 7 % and 14 %, and 95 %
 of their pairs within 10 %; products on an H200 within 2 % (nvbench)."""
 

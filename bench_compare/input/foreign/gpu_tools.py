@@ -288,7 +288,7 @@ def _short(value: str) -> str:
 def _table_case(name: str, provider: str, unit: str, value: Any) -> Measured:
     number = parts.number(value)
     if number is None or number <= 0:
-        outcome = Outcome("failed", f"the table has {value!r} and no time")
+        outcome = Outcome("unsupported", f"the table has {value!r} and no time")
         return Measured(name, engine=provider, outcome=outcome)
     if unit in TIMES:
         time = summary({"median": number}, TIMES[unit])

@@ -55,7 +55,15 @@ def read_google_benchmark(tree: Any, layout: str, path: Path) -> Document:  # no
         timer="real time",
         libraries=_texts(context, "library_build_type"),
     )
-    return document(about, [_google_case(name, rows) for name, rows in groups.items()], tree)
+    measured = [_google_case(name, rows) for name, rows in groups.items() if _is_measured(rows)]
+    return document(about, measured, tree)
+
+
+def _is_measured(rows: list[Table]) -> bool:
+    """False for a fit of complexity (BigO, RMS), which has no time."""
+    return any(
+        "real_time" in row or row.get("error_occurred") or row.get("skipped") for row in rows
+    )
 
 
 def _google_case(name: str, rows: list[Table]) -> Measured:

@@ -38,6 +38,8 @@ def workflows(arguments: Mapping[str, Any]) -> list[str]:
     """Write both workflows and return lines on them. Raises `UsageError` for words that no workflow
     can be made of, and `OutputError` for files that are there."""
     root = Path(arguments["--output"] or ".")
+    if arguments["--engine"] is None:
+        raise UsageError("init ci: what is measured? --engine kernel@FILE.py, hipdnn@DIR or torch")
     subject = _subject(arguments["--engine"], arguments["--build"] or "", root)
     texts = {}
     for template, name in FILES.items():
@@ -94,9 +96,15 @@ def _subject(spec: str, build: str, root: Path) -> Subject:
 
 
 def _work(ops: list[str], graphs: list[str], root: Path) -> str:
-    """Words of bench-run that say what is measured. Raises `UsageError` where there are none."""
+    """Words of bench-run that say what is measured. Raises `UsageError` where there are none, and
+    what a run would raise for operations and graphs that it does not know."""
+    from bench_run.options import Options
+    from bench_run.plan.load import gather
+
     if not ops and not graphs:
-        raise UsageError("init ci: what is measured? Give --op 'relu: dims=1024x1024', or graphs")
+        raise UsageError("init ci: on which cases? Give --op 'relu: dims=1024x1024', or graphs")
+    there = tuple(str(root / one) if (root / one).exists() else one for one in graphs)
+    gather(Options(graphs=there, op=tuple(ops)))
     words = [word for op in ops for word in ("--op", op)]
     words += [f"head/{graph}" if (root / graph).exists() else graph for graph in graphs]
     return shlex.join(words)

@@ -100,6 +100,19 @@ def test_one_document_has_a_site_too(tmp_path):
     assert "PASS: 2 cases" in page.read_text()
 
 
+def test_a_page_is_written_anew_when_the_build_before_it_changes(copied, capsys):
+    folder, site = copied
+    (folder / "d003.json").unlink()
+    assert main(["pages", str(folder), "-o", str(site)]) == 0
+    assert "11 builds, 5 pages written" in capsys.readouterr().out
+    assert "2026-01-03" in (site / "builds/2026-01-05-03-00-00.html").read_text()
+
+
+def test_without_a_folder_it_says_what_to_type(capsys):
+    assert main(["pages", "."]) == 1
+    assert "-o site/" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("site", "said"), [(".", "is the archive"), ("d000.json", "is a file, and a folder is needed")]
 )

@@ -184,6 +184,20 @@ def test_an_error_of_google_benchmark_is_a_failed_case(tmp_path):
     assert (one.outcome.status, one.outcome.reason) == ("failed", "no device")
 
 
+def test_a_fit_of_complexity_is_no_case(tmp_path):
+    fit = {"run_name": "g", "run_type": "aggregate", "aggregate_name": "BigO", "big_o": "N"}
+    rows = [{"real_time": 2.0, "time_unit": "us"}, fit]
+    assert [case.graph.name for case in saved(tmp_path, google(*rows))] == ["f"]
+
+
+def test_a_cell_without_a_value_is_a_provider_that_did_not_run(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_text("N,triton (ms),torch (ms)\n128,1.0,\n256,nan,2.0\n")
+    statuses = [case.outcome.status for case in read_source(path).document.cases]
+    assert statuses == ["completed", "unsupported", "unsupported", "completed"]
+    assert main([str(path)]) == 0
+
+
 def test_commands_of_hyperfine_in_one_file_are_compared_as_engines(tmp_path, capsys):
     trees = [json.loads(Path(path).read_text()) for path in files("hyperfine")]
     path = tmp_path / "both.json"

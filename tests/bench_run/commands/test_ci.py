@@ -279,7 +279,10 @@ def test_the_nightly_workflow_keeps_an_archive_and_makes_pages(repository):
     [
         (["--engine", "kernel@nope.py", "--op", "relu"], "nope.py: not there"),
         (["--engine", "kernel@../k.py", "--op", "relu"], "a path inside the repository"),
-        (["--engine", "torch"], "what is measured?"),
+        (["--engine", "torch"], "on which cases?"),
+        (["--op", "relu"], "what is measured? --engine kernel@FILE.py"),
+        (["--engine", "torch", "--op", "rleu"], "did you mean relu"),
+        (["--engine", "torch", "graphz/"], "graphz"),
         (["--engine", "nonsense", "--op", "relu"], "nonsense"),
         (["--engine", "torch", "--op", "relu"], "bench-gate.yml: is there already; --force"),
     ],

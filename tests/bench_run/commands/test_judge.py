@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from bench_schema.document import Validation
 
 from bench_run.cli import main
-from bench_run.commands.judge import CODES, TOOL, USAGE, _verdict
+from bench_run.commands.judge import CODES, TOOL, USAGE, _case, _verdict
+from tests.bench_compare.build import case
 
 KERNELS = {
     "same": ("return np.maximum(x, 0)", ("faster", "same", "slower", "undecided"), True, True),
@@ -51,6 +53,7 @@ def test_an_operator_of_ones_own_is_judged_with_its_own_reference(tmp_path, monk
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ([], "which kernel?"),
         (["k.py"], "on which operation?"),
         (["k.py", "--op", "relu", "--threshold", "much"], "--threshold"),
         (["k.py", "--op", "relu", "--max-rounds", "x"], "--max-rounds: a number is expected"),
@@ -77,6 +80,28 @@ def test_the_tool_is_described_as_the_guide_shows_it(capsys):
 def test_every_parameter_of_the_tool_is_a_word_of_the_command():
     for name in TOOL["parameters"]["properties"]:
         assert (name.upper() if name == "kernel" else f"--{name}") in USAGE
+
+
+def test_a_file_that_holds_a_run_is_not_replaced_and_a_wrong_kernel_keeps_its_run(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text("def relu(x): return -x\n")
+    words = ["judge", "k.py", "--op", "relu: dims=8x8", "--base", "numpy", "-o", "run.json"]
+    assert main(words) == 2
+    kept = Path("run.json").read_bytes()
+    capsys.readouterr()
+    assert main(words) == 1
+    assert "--force" in capsys.readouterr().err
+    assert Path("run.json").read_bytes() == kept
+    assert main([*words, "--force"]) == 2
+
+
+def test_outputs_that_nothing_checks_are_not_called_wrong():
+    made = case("g", [[1000] * 5] * 3, validation=Validation("not checked", "none", "no formula"))
+    found = _case(made, None)
+    assert (found["verdict"], found["correct"]) == ("undecided", False)
+    assert "no formula" in found["reason"]
 
 
 @pytest.mark.parametrize(
