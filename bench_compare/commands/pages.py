@@ -66,7 +66,7 @@ INDEX, HISTORY, NEWEST, STYLE, BUILDS = (
 LEAST_JOBS = 8
 """Pages that are worth processes of their own."""
 MOST_CHARACTERS = 32
-"""Of a build's name in the name of its page."""
+"""Length of a build's name in the name of its page."""
 
 
 @dataclass(frozen=True)
