@@ -115,16 +115,19 @@ conf2 1.84 2.01 82.9 0.3
 
 
 @pytest.fixture(scope="module")
-def typed(warm_commands):
-    """Types a command in a folder, with hipDNN's double on the path."""
+def typed(warm_commands, tmp_path_factory):
+    """Types a command in a folder, with hipDNN's double on the path, whose plugin counts its
+    engines."""
+    numbered = tmp_path_factory.mktemp("plugins")
+    engines = [{"name": None, "id": 1}, {"name": None, "id": 2}]
+    (numbered / "libnumbered.so").write_text(json.dumps({"engines": engines}))
 
     def run(folder, command):
         program, *words = shlex.split(command)
         if program == "bench-run" and not {"-i", "--iters", "coverage"} & {*words}:
             words += QUICK
-        release = "newest" if "hipdnn:all" in words else "old"
         paths = (ROOT, ROOT / "schema", ROOT / "tests" / "doubles")
-        env = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "HIPDNN_DOUBLE_PROFILE": release}
+        env = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "HIPDNN_PLUGIN_DIR": str(numbered)}
         env = os.environ | env
         if program == "bench-run":
             return warm_commands.run(words, folder, env, 120)

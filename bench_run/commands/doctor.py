@@ -62,7 +62,6 @@ LIBRARIES = {
     "cupti": ("cupti-python", "pip install 'dnn-bench[cupti]': kernel records"),
     "hipdnn_frontend": ("hipdnn_frontend", "comes with ROCm's hipDNN, or name --hipdnn-prefix DIR"),
     "amdsmi": ("amdsmi", "pip install /opt/rocm/share/amd_smi: AMD telemetry"),
-    "hip": ("hip-python", "pip install hip-python: HIP events where hipDNN has none"),
 }
 """Module: its package, and how to get it with what for."""
 

@@ -1,11 +1,12 @@
 """A HIP stream: events of whatever binding has them, and a stall gate where there is one.
 
 The gate holds back the stream while work is enqueued, so that launch costs stay out of the
-samples (`WatchedGate`). Where it opens by force, because an engine waits for the device inside
-`execute`, `forced_gates` counts up, what was measured behind it is void, and the plan goes on
-without a gate: then events also hold the host's delays, which the plan's facts say. That is tried
-once for each plan, before its samples. A gate that opened by force may refuse to close in this
-process from then on (`gate_is_gone`). With a cache flush that may wait there is no gate either.
+samples. hipDNN's own watchdog opens it after two seconds, since an engine that waits for the
+device inside `execute` would wait for ever, and says so (`timed_out`). Then `forced_gates` counts
+up, what was measured behind it is void, and the plan goes on without a gate: then events also hold
+the host's delays, which the plan's facts say. That is tried once for each plan, before its samples.
+A gate that opened by force refuses to close in this process from then on (`gate_is_gone`). With a
+cache flush that may wait there is no gate either.
 
 The bindings offer no empty kernel, so what two marks cost cannot be told from what a kernel
 costs: nothing is subtracted.
@@ -14,8 +15,7 @@ costs: nothing is subtracted.
 from __future__ import annotations
 
 import ctypes
-import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,76 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-# hipDNN's stall gate, in each of its generations, with a timeout.
-#
-# The first generation has no watchdog: an engine that waits for the device inside `execute` would
-# wait behind a closed gate for ever, so a thread of ours opens it after `LIMIT_S`. Later ones open
-# by themselves and say so (`timed_out`); ours watches them too, a while later, since a release that
-# binds `timed_out` need not have a watchdog that works. Either way what was enqueued behind that
-# gate is void. Newer still, a gate that opened by force refuses to close again in that process
-# (`GateGoneError`).
-
-LIMIT_S = 2.0
-"""No block of launches takes the host that long; the bindings' own watchdog waits as long."""
-
-
 class StallGate(Protocol):
     def arm(self, stream: int, /) -> None: ...
 
     def release(self) -> None: ...
 
-
-class GateGoneError(Exception):
-    """The gate cannot be closed any more; the words are the bindings'."""
-
-
-class WatchedGate:
-    """Closes the stream; opens when the block ends or, at the latest, after the limit.
-
-    `timed_out` is the gate's own word on whether its watchdog opened it. With it ours waits twice
-    as long, so that theirs comes first.
-    """
-
-    def __init__(
-        self,
-        gate: StallGate,
-        stream: int,
-        timed_out: Callable[[], bool] | None = None,
-        limit_s: float = LIMIT_S,
-    ) -> None:
-        self._gate, self._stream = gate, stream
-        self._limit_s = limit_s if timed_out is None else 2 * limit_s
-        self._timed_out = timed_out
-        self._lock = threading.Lock()
-        self._closed = self._forced = False
-
-    @contextmanager
-    def closed(self) -> Iterator[None]:
-        self._forced = False
-        try:
-            self._gate.arm(self._stream)
-        except Exception as error:  # foreign: sticky gates and drivers without stream waits
-            raise GateGoneError(str(error) or type(error).__name__) from error
-        self._closed = True
-        watchdog = threading.Timer(self._limit_s, self._open, kwargs={"forced": True})
-        watchdog.daemon = True
-        watchdog.start()
-        try:
-            yield
-        finally:
-            watchdog.cancel()
-            self._open(forced=False)
-
-    def _open(self, *, forced: bool) -> None:
-        """Once for each closing, by the first caller."""
-        with self._lock:
-            if self._closed:
-                self._closed, self._forced = False, forced
-                self._gate.release()
-
-    def was_forced(self) -> bool:
-        """Whether the last gate opened before its block ended; asked once its work is done."""
-        return self._forced or (self._timed_out is not None and bool(self._timed_out()))
+    def timed_out(self) -> bool:
+        """Whether the watchdog opened it after the last `arm`."""
 
 
 GATE_DEPTH = 64
@@ -122,17 +59,19 @@ class HipStream:
         self,
         wait: Callable[[], None],
         events: Events | None,
-        gate: WatchedGate | str | None = None,
+        gate: StallGate | str | None = None,
         flush: Callable[[], None] | None = None,
         *,
+        number: int = 0,
         flush_may_wait: bool = True,
         wait_for_device: Callable[[], None] | None = None,
         library: str = "hip",
     ) -> None:
-        """`gate`: or why there is none, where one was looked for. `wait_for_device`: where the
-        runtime is within reach."""
-        self._wait_for_device = wait_for_device
+        """`gate`: or why there is none, where one was looked for. `number`: the stream's pointer.
+        `wait_for_device`: where the runtime is within reach."""
+        self._wait_for_device, self._number = wait_for_device, number
         self._wait, self._events, self._library = wait, events, library
+        self._made_gate = None if isinstance(gate, str) else gate
         if flush is not None and flush_may_wait and gate is not None:
             gate = "flushing the caches may wait for the device"
         self._gate = None if events is None or isinstance(gate, str) else gate
@@ -219,10 +158,9 @@ class HipStream:
         if self._gate is None or not self.gate_depth:
             yield
             return
-        held = self._gate.closed()
         try:
-            held.__enter__()
-        except GateGoneError as error:
+            self._gate.arm(self._number)
+        except Exception as error:  # foreign: a gate that was forced open refuses to close
             self._lose_gate(f"the gate does not close: {error}")
             yield
             return
@@ -230,13 +168,18 @@ class HipStream:
         try:
             yield
         finally:
-            self._release(held)
+            try:
+                self._gate.release()
+            except Exception as error:  # foreign: as above
+                raise self._failure("HipStallGate.release", error) from error
 
-    def _release(self, held: Any) -> None:
-        try:
-            held.__exit__(None, None, None)
-        except Exception as error:  # foreign: as above
-            raise self._failure("HipStallGate.release", error) from error
+    def close(self) -> None:
+        """The later gates keep a thread of their own until they are closed."""
+        close = getattr(self._made_gate, "close", None)
+        self._gate = self._made_gate = None
+        if close is not None:
+            with suppress(Exception):  # foreign: nothing measured hangs on it
+                close()
 
     def _lose_gate(self, why: str) -> None:
         """No gate for the rest of this process; the block is void, since others were gated."""
@@ -264,7 +207,7 @@ class HipStream:
         """Asked after every gated block: a gate that opened by force voids what is behind it."""
         assert self._gate is not None
         try:
-            forced = self._gate.was_forced()
+            forced = bool(self._gate.timed_out())
         except Exception as error:  # foreign: as above
             self._lose_gate(str(self._failure("HipStallGate.timed_out", error)))
             return
@@ -287,10 +230,10 @@ class HipStream:
         return EngineError(f"{self._library}: {step}: {text}", detail=text)
 
 
-# Events and an asynchronous memset of the HIP runtime, for releases of hipDNN without their own.
+# An asynchronous memset: hipDNN's own may wait for the device.
 #
-# Through ctypes on the very library that is in this process already (a second copy of the runtime
-# would have a device state of its own), else through `hip-python`.
+# Through ctypes on the very library that is in this process already: a second copy of the runtime
+# would have a device state of its own.
 
 LIBRARY = "libamdhip64"
 
@@ -305,24 +248,16 @@ class Runtime:
     def __init__(self, library: Any) -> None:
         self._library = library
 
-    def call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self._library, name)(*arguments)
-        if code != 0:
-            raise HipError(f"{name} failed with HIP error {code}")
-
-    def wait(self) -> None:
-        """For everything on the current device."""
-        self.call("hipDeviceSynchronize")
-
     def memset(self, address: int, value: int, size_bytes: int, stream: int) -> None:
         """Enqueued on the stream; returns at once."""
-        self.call(
-            "hipMemsetAsync",
+        code = self._library.hipMemsetAsync(
             ctypes.c_void_p(address),
             ctypes.c_int(value),
             ctypes.c_size_t(size_bytes),
             ctypes.c_void_p(stream),
         )
+        if code != 0:
+            raise HipError(f"hipMemsetAsync failed with HIP error {code}")
 
 
 def loaded_runtime(maps: str = "/proc/self/maps") -> Runtime | None:
@@ -339,61 +274,3 @@ def loaded_runtime(maps: str = "/proc/self/maps") -> Runtime | None:
         return Runtime(ctypes.CDLL(path))
     except OSError:
         return None
-
-
-class RuntimeEvents:
-    """hipEvent_t through ctypes, made once and used in turn."""
-
-    name = "HIP runtime events"
-
-    def __init__(self, runtime: Runtime, count: int, stream: int = 0) -> None:
-        self._runtime, self._turn = runtime, 0
-        self._stream = ctypes.c_void_p(stream)
-        self._events = [ctypes.c_void_p() for _ in range(count)]
-        for event in self._events:
-            runtime.call("hipEventCreate", ctypes.byref(event))
-
-    def record(self) -> ctypes.c_void_p:
-        self._turn = (self._turn + 1) % len(self._events)
-        event = self._events[self._turn]
-        self._runtime.call("hipEventRecord", event, self._stream)
-        return event
-
-    def elapsed_ms(self, begin: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
-        elapsed = ctypes.c_float()
-        self._runtime.call("hipEventElapsedTime", ctypes.byref(elapsed), begin, end)
-        return elapsed.value
-
-
-class HipPythonEvents:
-    """Events of `hip-python`, whose functions return an error code first."""
-
-    name = "hip-python events"
-
-    def __init__(self, hip: Any, count: int, stream: int = 0) -> None:
-        self._hip, self._turn = hip, 0
-        self._stream = stream or None
-        self._events = [self._call("hipEventCreate")[0] for _ in range(count)]
-
-    def _call(self, name: str, *arguments: Any) -> tuple[Any, ...]:
-        code, *values = getattr(self._hip, name)(*arguments)
-        if int(code) != 0:
-            raise HipError(f"{name} failed with HIP error {int(code)}")
-        return tuple(values)
-
-    def record(self) -> Any:
-        self._turn = (self._turn + 1) % len(self._events)
-        self._call("hipEventRecord", self._events[self._turn], self._stream)
-        return self._events[self._turn]
-
-    def elapsed_ms(self, begin: Any, end: Any) -> float:
-        return float(self._call("hipEventElapsedTime", begin, end)[0])
-
-
-def hip_python() -> Any:
-    """The module, or None where it is not installed or does not load."""
-    try:
-        from hip import hip
-    except Exception:  # foreign: importing it loads the HIP runtime
-        return None
-    return hip

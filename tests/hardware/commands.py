@@ -11,23 +11,8 @@ from pathlib import Path
 
 from tests.hardware.report import log_name
 
-CONDITION = r"(?:^(with|without) `([A-Za-z_.]+)`\n\n)?"
-"""Before a block: what the release of the bindings must have, or lack, for it to hold."""
-
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Expressions that the output must hold, in releases with (or without) a member."""
-
-    lines: tuple[str, ...]
-    member: str | None = None
-    has: bool = True
-
-    def holds_for(self, abilities):
-        return self.member is None or (abilities[self.member] == self.has)
 
 
 @dataclass(frozen=True)
@@ -36,12 +21,11 @@ class Section:
 
     title: str
     commands: str
-    everywhere: tuple[Expected, ...]
+    everywhere: tuple[str, ...]
     on_hardware: tuple[str, ...]
 
-    def missing(self, output, abilities, *, hardware):
-        of_release = [e.lines for e in self.everywhere if e.holds_for(abilities)]
-        wanted = (*sum(of_release, ()), *(self.on_hardware if hardware else ()))
+    def missing(self, output, *, hardware):
+        wanted = (*self.everywhere, *(self.on_hardware if hardware else ()))
         text = re.sub(r"\s+", " ", output)
         return [
             line for line in wanted if not re.search(line, text) and not re.search(line, output)
@@ -53,29 +37,16 @@ def _blocks(text, language):
     return tuple(line for block in found for line in block.splitlines() if line)
 
 
-def _expected(text):
-    found = re.finditer(CONDITION + r"^```expect\n(.*?)```", text, re.DOTALL | re.MULTILINE)
-    for match in found:
-        lines = tuple(line for line in match[3].splitlines() if line)
-        yield Expected(lines, match[2], match[1] != "without")
-
-
 def sections():
     return [
         Section(
             part.splitlines()[0],
             "\n".join(_blocks(part, "sh")),
-            tuple(_expected(part)),
+            _blocks(part, "expect"),
             _blocks(part, "hardware"),
         )
         for part in TEXT.split("\n## ")[1:]
     ]
-
-
-def abilities(output):
-    """What the release has, by name, as the doctor of the first section prints it."""
-    found = re.findall(r"^  (yes|no ) ([A-Za-z_.]+)$", output, re.MULTILINE)
-    return {name: answer == "yes" for answer, name in found}
 
 
 def run(section, folder, **variables):

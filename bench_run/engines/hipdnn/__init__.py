@@ -3,8 +3,8 @@
 Spec: ``hipdnn`` (hipDNN chooses), ``hipdnn:MIOPEN_ENGINE``, ``hipdnn:1``, ``hipdnn:0x15b4…``,
 ``hipdnn:all`` (each engine that accepts the graph), ``hipdnn:autotune`` (the one that hipDNN's own
 tuner finds fastest); ``@DIR`` or ``@FILE.so`` for a build of the
-plugin, ``+lib=DIR`` for the library behind it. Whatever came or went between releases is looked for
-by name; what is missing is done another way where there is one, and said in the document.
+plugin, ``+lib=DIR`` for the library behind it. It drives the newest states of the bindings; older
+ones are refused with the first name that they lack.
 """
 
 from __future__ import annotations

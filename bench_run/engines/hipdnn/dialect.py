@@ -1,4 +1,4 @@
-"""The graph as text that the installed hipDNN reads, and the graph types it may not have kept."""
+"""The graph as text that hipDNN reads, and what of a graph hipDNN leaves open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from bench_run.engines.hipdnn.errors import check, is_good, message_of
 from bench_run.errors import UnsupportedGraphError
 from bench_run.graph.format.fields import MULTIPLIER
 from bench_run.graph.format.hipdnn_json import to_json
@@ -20,20 +19,8 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Node
 
 
-FORMER_KEYS = {
-    "io_data_type": "io_type",
-    "intermediate_data_type": "intermediate_type",
-    "compute_data_type": "compute_type",
-}
-"""Graph-wide default types: today's key and the one of the first releases."""
-
-SETTERS = {
-    "set_io_data_type": "io_data_type",
-    "set_intermediate_data_type": "intermediate_data_type",
-    "set_compute_data_type": "compute_data_type",
-}
-
-
+TYPES = ("io_data_type", "intermediate_data_type", "compute_data_type")
+"""Graph-wide default types."""
 UNSET, FLOAT = "unset", "float"
 """hipDNN rejects a node whose compute type is unset; a graph type that is not said is float."""
 
@@ -61,71 +48,37 @@ def refuse_unwritable(graph: Graph) -> None:
 
 def refuse_unknown_types(library: Library, graph: Graph) -> None:
     """Raises `UnsupportedGraphError` for a type that this release has no name for."""
-    if not library.can.has("DataType"):
-        return
     for tensor in graph.tensors:
-        if getattr(library.module.DataType, tensor.data_type.upper(), None) is None:
+        if not hasattr(library.module.DataType, tensor.data_type.upper()):
             raise UnsupportedGraphError(
                 f"hipdnn: {library.version} has no data type {tensor.data_type}, "
                 f"which {describe(tensor)} has"
             )
 
 
-def graph_text(graph: Graph, *, former: bool = False) -> str:
-    """The file's text in the form that the strict reader wants; with `former`, under the keys of
-    the first releases."""
+def graph_text(graph: Graph) -> str:
+    """The file's text in the form that the strict reader wants."""
     data: dict[str, Any] = to_json(graph)
-    for key in FORMER_KEYS:
+    for key in TYPES:
         data[key] = FLOAT if data[key] == UNSET else data[key]
     for node in data["nodes"]:
         if node["compute_data_type"] == UNSET:
             node["compute_data_type"] = data["compute_data_type"]
-    if former:
-        data = {FORMER_KEYS.get(key, key): value for key, value in data.items()}
     return orjson.dumps(data).decode()
 
 
 def deserialise(library: Library, graph: Graph, *, keep_preference: bool) -> Any:
-    """hipDNN's graph object. A preference of the file is left out where the user chose.
-
-    The reader itself tells which keys it wants: text in today's form first; where it complains
-    about a former key, or about the lack of one, the former form.
-    """
+    """hipDNN's graph object. A preference of the file is left out where the user chose."""
     refuse_unknown_types(library, graph)
     if not keep_preference:
         graph = replace(graph, preferred_engine_id=None)
-    native, error = _read(library, graph, former=False)
-    if not is_good(error) and _wants_former(message_of(error)):
-        native, error = _read(library, graph, former=True)
-    check("Graph.from_json", error)
-    return native
-
-
-def _read(library: Library, graph: Graph, *, former: bool) -> tuple[Any, Any]:
-    """A new graph with its types set, which has to come first, and what reading returned."""
     with library.calling("Graph"):
         native = library.module.Graph()
-    _set_types(library, native, graph)
-    with library.calling("Graph.from_json"):
-        return native, native.from_json(graph_text(graph, former=former))
-
-
-def _wants_former(message: str) -> bool:
-    words = "".join(c if c.isalnum() or c == "_" else " " for c in message).split()
-    return any(f"{key}" in words for key in FORMER_KEYS.values())
-
-
-def _set_types(library: Library, native: Any, graph: Graph) -> None:
-    """Some releases do not keep the default types of the text: say them beforehand as well."""
-    if not library.can.has("DataType"):
-        return
-    for setter, field in SETTERS.items():
-        stated = getattr(graph, field)
-        kind = FLOAT if stated == UNSET else stated
-        value = getattr(library.module.DataType, kind.upper(), None)
-        if value is not None and library.can.has(f"Graph.{setter}"):
-            with library.calling(f"Graph.{setter}"):
-                getattr(native, setter)(value)
+        for key in TYPES:  # before the text, which need not keep them
+            kind = FLOAT if getattr(graph, key) == UNSET else getattr(graph, key)
+            getattr(native, f"set_{key}")(getattr(library.module.DataType, kind.upper()))
+    library.step(native, "from_json", graph_text(graph))
+    return native
 
 
 # What hipDNN's graph format leaves open and its engines answer differently: refused, since a time

@@ -15,7 +15,6 @@ from bench_run.engines.base import (
     PlanFacts,
     knobs_of_variant,
 )
-from bench_run.engines.hipdnn.abilities import member_of
 from bench_run.engines.hipdnn.choosing import (
     Chooser,
     EngineChoice,
@@ -26,7 +25,6 @@ from bench_run.engines.hipdnn.choosing import (
     parse_choice,
 )
 from bench_run.engines.hipdnn.dialect import deserialise, refuse_undefined, refuse_unwritable
-from bench_run.engines.hipdnn.errors import check
 from bench_run.engines.hipdnn.plan import Buffers, Compiled, HipdnnPlan, buffer_bytes
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.chain import weights_of
@@ -50,44 +48,18 @@ if TYPE_CHECKING:
 # measured here. A time that it claims is taken by its own clock and its own rules: it is told as
 # text and never becomes a sample.
 
-TUNER, ADD, SIZE = (
-    "Graph.autotune",
-    "Graph.add_all_engines",
-    "Graph.get_estimated_max_workspace_size",
-)
+TUNER, SIZE = "Graph.autotune", "Graph.get_estimated_max_workspace_size"
 HOW = f"{TUNER}, standard mode, over every engine that takes the graph"
 SEED = 0
 LEAST_BYTES = 1 << 20
 """hipDNN's estimate of the workspace is a lower bound: twice that, and no less than this."""
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """What hipDNN says of its candidates."""
-
-    claims: Mapping[str, str]
-    winner: int | None = None
-    """Id of the engine that it names fastest; None where this release does not tell."""
-
-
-def refuse_without_tuner(library: Library) -> None:
-    missing = library.lacks(TUNER, ADD, SIZE)
-    if missing is not None:
-        raise UnsupportedGraphError(
-            f"hipdnn: {library.version} has no {missing}, which hipdnn:autotune needs"
-        )
-
-
-def add_candidates(library: Library, native: Any, chooser: Chooser) -> None:
-    """Every engine that takes the graph. Raises `UnsupportedGraphError` where none does."""
-    if library.cannot_rank is None and not chooser.ranked(native):
-        raise UnsupportedGraphError("hipdnn: no engine accepts this graph: nothing to tune")
-    with library.calling(ADD):
-        check(ADD, native.add_all_engines(*library.modes()))
-
-
-def autotune(library: Library, native: Any, handle: Any, buffers: Buffers, graph: Graph) -> Tuned:
-    """Lets hipDNN tune, on seeded inputs; its winner stays active on the graph."""
+def autotune(
+    library: Library, native: Any, handle: Any, buffers: Buffers, graph: Graph
+) -> tuple[int, dict[str, str]]:
+    """Lets hipDNN tune, on seeded inputs; its winner stays active on the graph. Returns the id of
+    the engine that it names fastest, and what it says of its candidates."""
     buffers.upload(make_inputs(graph, SEED))
     with library.calling(SIZE):
         size = max(2 * int(native.get_estimated_max_workspace_size()), LEAST_BYTES)
@@ -98,11 +70,10 @@ def autotune(library: Library, native: Any, handle: Any, buffers: Buffers, graph
         results = list(native.autotune(handle, buffers.pack, pointer, workspace_size=size))
     if not results:
         raise UnsupportedGraphError(f"hipdnn: {TUNER}: no candidates: no engine took the graph")
-    done = [result for result in results if _is_measured(result)]
+    done = sorted((row for row in results if _is_measured(row)), key=lambda row: row.rank)
     if not done:
-        reason = member_of(results[0], "error_message", "") or "no reason is given"
+        reason = results[0].error_message or "no reason is given"
         raise EngineError(f"hipdnn: {TUNER}: none of {len(results)} candidates succeeded: {reason}")
-    done.sort(key=lambda result: member_of(result, "rank", 0))
     texts = [_claim(result) for result in done]
     claims = {
         "autotune's winner claims": texts[0],
@@ -110,15 +81,14 @@ def autotune(library: Library, native: Any, handle: Any, buffers: Buffers, graph
     }
     if len(texts) > 1:
         claims["autotune's others claim"] = "; ".join(texts[1:])
-    winner = member_of(done[0], "engine_id")
-    return Tuned(claims, None if winner is None else int(winner))
+    return done[0].engine_id, claims
 
 
-def hold_winner(tuned: Tuned, running: int | None, chooser: Chooser) -> None:
+def hold_winner(winner: int, running: int, chooser: Chooser) -> None:
     """Raises `EngineError` where another engine is active than the one that hipDNN names fastest:
     the claimed time would stand beside the time of something else."""
-    if None not in (tuned.winner, running) and tuned.winner != running:
-        claimed, real = (chooser.name_of(i) for i in (tuned.winner, running) if i is not None)
+    if winner != running:
+        claimed, real = chooser.name_of(winner), chooser.name_of(running)
         raise EngineError(
             f"hipdnn: {TUNER} names {claimed} its winner, and {real} is active after it; not "
             "measured under the wrong name"
@@ -127,19 +97,14 @@ def hold_winner(tuned: Tuned, running: int | None, chooser: Chooser) -> None:
 
 def _is_measured(result: Any) -> bool:
     """Whether its time is one: rows of candidates that were left out have rank and time 0."""
-    tried = member_of(result, "succeeded", True) and member_of(result, "benchmarked", True)
-    ranked = member_of(result, "rank", 0) >= 0
-    return bool(tried and ranked and not member_of(result, "excluded_by_caller", False))
+    tried = result.succeeded and result.benchmarked and not result.excluded_by_caller
+    return bool(tried and result.rank >= 0)
 
 
 def _claim(result: Any) -> str:
-    """Engine with its least and mean time, as far as this release tells them."""
-    parts = [str(member_of(result, "engine_name") or member_of(result, "engine_id", "an engine"))]
-    for name, words in (("min_time_ms", "least"), ("avg_time_ms", "mean")):
-        value = member_of(result, name)
-        if value is not None:
-            parts.append(f"{words} {time_text(float(value) * 1e6)}")
-    return ", ".join(parts)
+    """Engine with its least and mean time."""
+    least, mean = (time_text(ms * 1e6) for ms in (result.min_time_ms, result.avg_time_ms))
+    return f"{result.engine_name or result.engine_id}, least {least}, mean {mean}"
 
 
 # How long each step of hipDNN's own initialisation took.
@@ -223,28 +188,22 @@ class HipdnnEngine:
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """With ``all`` one for each engine that accepts the graph."""
-        if not self._opened.choice.every:
-            return ({},)
-        if self._opened.library.cannot_rank is not None:
-            return ({},)  # `build` says why
-        return self.plans(graph)
+        return self.plans(graph) if self._opened.choice.every else ({},)
 
     def plans(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """One for each engine that accepts the graph."""
-        self._refuse_unranked()
         native = self._operation_graph(graph, Phases())
         return tuple({"engine": self._chooser.name_of(i)} for i in self._chooser.ranked(native))
 
     def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """For listings: the engines that accept the graph, best first, with their knobs."""
-        library = self._opened.library
-        if library.cannot_rank is not None:
-            return ({"engines": f"not listed by hipDNN {library.version}"},)
+        """For listings: the engines that accept the graph, best first, with what hipDNN notes of
+        them and their knobs."""
         native = self._operation_graph(graph, Phases())
         found = []
         for engine in self._chooser.ranked(native):
             row = {"engine": self._chooser.name_of(engine), "id": str(engine)}
-            found.append({**row, **descriptions(offered(library, native, engine))})
+            row["notes"] = " ".join(self._chooser.notes(native, engine)) or "none"
+            found.append({**row, **descriptions(offered(self._opened.library, native, engine))})
         return tuple(found)
 
     def knob_values(
@@ -262,11 +221,12 @@ class HipdnnEngine:
         refuse_undefined(graph)
         choice = self._choice(variant)
         phases = Phases(self._opened.phases)
-        if choice.tuned:
-            refuse_without_tuner(self._opened.library)
         native = self._operation_graph(graph, phases, choice)
         if choice.tuned:
-            add_candidates(self._opened.library, native, self._chooser)
+            if not self._chooser.ranked(native):
+                raise UnsupportedGraphError("hipdnn: no engine accepts this graph: nothing to tune")
+            library = self._opened.library
+            library.step(native, "add_all_engines", library.modes)
             return PreparedGraph(graph, native, Selection(None, HOW), phases)
         with phases.time("plans"):
             knobs = {**self._opened.options.knobs, **knobs_of_variant(variant)}
@@ -280,17 +240,7 @@ class HipdnnEngine:
             return parse_choice(variant["engine"])
         if not self._opened.choice.every:
             return self._opened.choice
-        self._refuse_unranked()
         raise UnsupportedGraphError("hipdnn: no engine accepts this graph")
-
-    def _refuse_unranked(self) -> None:
-        """Where the release does not say which engines accept a graph."""
-        library = self._opened.library
-        if library.cannot_rank is not None:
-            raise UnsupportedGraphError(
-                f"hipdnn: {library.version} has no {library.cannot_rank}, "
-                "which hipdnn:all needs; name an engine"
-            )
 
     def _operation_graph(
         self, graph: Graph, phases: Phases, choice: EngineChoice | None = None
@@ -329,17 +279,21 @@ class HipdnnEngine:
     def _compile(self, built: PreparedGraph, buffers: Buffers) -> CompiledGraph:
         """`buffers` are what a tuner tries on."""
         native, phases, opened = built.native, built.phases, self._opened
-        tuned = Tuned({})
+        winner: int | None = None
+        claims: dict[str, str] = {}
         with phases.time("build"):
             if opened.choice.tuned:
-                tuned = autotune(opened.library, native, opened.handle, buffers, built.graph)
+                winner, claims = autotune(
+                    opened.library, native, opened.handle, buffers, built.graph
+                )
             else:
                 opened.library.step(native, "build_plans")
-        engine, certainty = self._chooser.confirm(native, built.selection)
-        hold_winner(tuned, engine, self._chooser)
+        engine = self._chooser.confirm(native, built.selection)
+        if winner is not None:
+            hold_winner(winner, engine, self._chooser)
         with phases.time("workspace"):
             workspace_bytes, workspace = self._workspace(native)
-        chosen = {**self._chosen(built, engine, certainty), **tuned.claims}
+        chosen = {**self._chosen(built, engine), **claims}
         compiled = Compiled(opened.library, native, opened.handle, workspace)
         return CompiledGraph(compiled, chosen, workspace_bytes)
 
@@ -375,16 +329,16 @@ class HipdnnEngine:
             for _ in range(copies(held, CACHE_BYTES) - 1):
                 yield Buffers(library, graph, first, weights)
 
-    def _chosen(self, built: PreparedGraph, engine: int | None, certainty: str) -> dict[str, str]:
+    def _chosen(self, built: PreparedGraph, engine: int) -> dict[str, str]:
         """What the document says of the plan, as text."""
-        selection, native = built.selection, built.native
-        found = {"selection": selection.how, "attribution": certainty}
-        if engine is not None:
-            found["engine"] = self._chooser.name_of(engine)
-            found["engine_id"] = str(engine)
+        selection, native, chooser = built.selection, built.native, self._chooser
+        found = {"selection": selection.how, "attribution": "confirmed"}
+        found |= {"engine": chooser.name_of(engine), "engine_id": str(engine)}
+        found["engine name"] = chooser.lie_of(engine) or ""
         if selection.wanted is None and built.graph.preferred_engine_id is not None:
-            found["preferred_by_file"] = self._chooser.name_of(built.graph.preferred_engine_id)
-        found["plan"] = self._chooser.plan_name(native)
+            found["preferred_by_file"] = chooser.name_of(built.graph.preferred_engine_id)
+        found["plan"] = chooser.plan_name(native)
+        found["notes"] = ", ".join(chooser.notes(native, engine))
         found.update({f"knob {name}": value for name, value in selection.knobs.items()})
         found["init"] = built.phases.text()
         return {name: value for name, value in found.items() if value}
@@ -393,6 +347,7 @@ class HipdnnEngine:
         return None
 
     def close(self) -> None:
-        """Plans are closed before; then the handle can go."""
+        """Plans are closed before; then the gate and the handle can go."""
+        self._opened.stream.close()
         with self._opened.library.calling("destroy_handle"):
             self._opened.library.module.destroy_handle(self._opened.handle)

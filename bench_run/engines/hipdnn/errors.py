@@ -6,7 +6,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.hipdnn.abilities import member_of
 from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError
 from bench_run.errors import UnsupportedGraphError as Unsupported
 
@@ -48,42 +47,15 @@ DECLINES: dict[str, tuple[str, ...] | None] = {
 them with the code of a failure."""
 
 
-def is_good(error: Any) -> bool | None:
-    """Of hipDNN's `Error` value, whichever of its members this release binds; None where it is no
-    such value."""
-    for name, good in (("is_good", True), ("is_bad", False)):
-        function = member_of(error, name)
-        if function is not None:
-            return bool(function() if callable(function) else function) is good
-    code = code_of(error)
-    return None if code is None else code == "OK"
-
-
-def code_of(error: Any) -> str | None:
-    """Name of the code of hipDNN's `Error` value."""
-    function = member_of(error, "get_code")
-    code = member_of(error, "code") if function is None else function()
-    return None if code is None else str(member_of(code, "name", code)).rpartition(".")[2]
-
-
-def message_of(error: Any) -> str:
-    function = member_of(error, "get_message")
-    return str(member_of(error, "err_msg", "") if function is None else function())
-
-
 def check(step: str, error: Any) -> None:
     """Raises what hipDNN's `Error` value means; `step` is the function that returned it."""
-    good = is_good(error)
-    if good is None:
-        kind = type(error).__name__
-        raise EngineError(f"hipdnn: {step} returned {kind} where an Error was expected")
-    if not good:
+    if not error.is_good():
         raise meaning(step, error)
 
 
 def meaning(step: str, error: Any) -> BenchRunError:
     """The error of ours for a bad `Error` value."""
-    code, text = code_of(error) or "no code", message_of(error)
+    code, text = error.get_code().name, error.get_message()
     what, kind = MEANINGS.get(code, ("unknown code", EngineError))
     declines = DECLINES.get(step, ())
     if declines is None or code in declines:

@@ -13,7 +13,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_run.engines.hipdnn.abilities import Abilities, missing_required, probe
 from bench_run.engines.hipdnn.errors import check, foreign_errors
 from bench_run.errors import EngineUnavailableError
 
@@ -123,6 +122,76 @@ PLACES = (
 """Where the package may lie below an installation prefix; the first that has it is taken."""
 
 
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "": (
+        "Graph",
+        "create_handle",
+        "destroy_handle",
+        "set_engine_plugin_paths",
+        "hip_get_device_count",
+        "hip_stream_synchronize",
+        "hip_device_synchronize",
+        "hip_can_use_stream_wait_value",
+        "KnobSetting",
+    ),
+    "Graph": (
+        "set_io_data_type",
+        "set_intermediate_data_type",
+        "set_compute_data_type",
+        "from_json",
+        "validate",
+        "build_operation_graph",
+        "get_ranked_engine_ids",
+        "get_behavior_notes_for_engine",
+        "create_execution_plans",
+        "create_execution_plan_ext",
+        "check_support",
+        "build_plans",
+        "get_execution_plan_engine_id",
+        "get_workspace_size",
+        "execute",
+        "get_plan_name",
+        "get_knobs_for_engine",
+        "add_all_engines",
+        "get_estimated_max_workspace_size",
+        "autotune",
+    ),
+    "Handle": ("get_stream", "get_engine_info"),
+    "DeviceBuffer": ("ptr", "copy_from_host", "copy_to_host", "zeros"),
+    "DataType": (),
+    "HeuristicMode": ("FALLBACK",),
+    "PluginLoadingMode": ("ABSOLUTE", "ADDITIVE"),
+    "Error": ("is_good", "get_code", "get_message"),
+    "EngineInfo": ("engine_name", "plugin_name", "version"),
+    "HipEvent": ("record", "elapsed_time"),
+    "HipStallGate": ("arm", "release", "timed_out"),
+    "Knob": ("knob_id", "value_type", "default_value", "constraint", "is_deprecated", "validate"),
+    "AutotuneResult": ("engine_id", "rank", "min_time_ms", "succeeded", "benchmarked"),
+}
+"""What is used of the bindings, by class (``""`` is the module). Every state of them since the gate
+has a watchdog has it all; what came before is refused."""
+
+OPTIONAL = ("HipStallGate.close", "Graph.execute_timed_ext")
+"""What only some of these states have."""
+
+
+def lookup(module: Any, name: str) -> bool:
+    """Whether a dotted name is there; nothing of it is run."""
+    owner, _, member = name.rpartition(".")
+    place = getattr(module, owner, None) if owner else module
+    return place is not None and hasattr(place, member)
+
+
+def first_missing(module: Any) -> str | None:
+    """The first name that is used and not there."""
+    for owner, names in REQUIRED.items():
+        wanted = [f"{owner}.{name}" if owner else name for name in names]
+        for name in [owner, *wanted] if owner else wanted:
+            if not lookup(module, name):
+                return name
+    return None
+
+
 @dataclass(frozen=True)
 class Library:
     """The imported module, its version and what it has. Foreign calls go through here: whatever
@@ -134,8 +203,12 @@ class Library:
     """The backend library that was loaded before the module; None: the loader found its own."""
 
     @cached_property
-    def can(self) -> Abilities:
-        return probe(self.module)
+    def abilities(self) -> dict[str, str]:
+        """What not every state has, as the document and `doctor` show it."""
+        return {name: "yes" if lookup(self.module, name) else "no" for name in OPTIONAL}
+
+    def has(self, name: str) -> bool:
+        return self.abilities[name] == "yes"
 
     def calling(self, step: str) -> AbstractContextManager[None]:
         return foreign_errors(step, self.version)
@@ -146,29 +219,10 @@ class Library:
         with self.calling(step):
             check(step, getattr(native, name)(*arguments))
 
-    def lacks(self, *names: str) -> str | None:
-        """The first of the names that this release has not."""
-        return next((name for name in names if not self.can.has(name)), None)
-
     @property
-    def cannot_rank(self) -> str | None:
-        """What is missing to ask which engines accept a graph; None where that can be asked."""
-        return self.lacks("Graph.get_ranked_engine_ids", "HeuristicMode", "HeuristicMode.FALLBACK")
-
-    def need(self, name: str, what_for: str) -> Any:
-        """A function or class of the module, or a refusal that names it and the version."""
-        if not self.can.has(name):
-            raise EngineUnavailableError(
-                f"hipdnn: {MODULE} {self.version} has no {name}, which {what_for} needs"
-            )
-        return getattr(self.module, name)
-
-    def modes(self) -> tuple[Any, ...]:
-        """Arguments that say how plans are made; none where the release has no such mode: its
-        functions have a default."""
-        if not self.can.has("HeuristicMode.FALLBACK"):
-            return ()
-        return ([self.module.HeuristicMode.FALLBACK],)
+    def modes(self) -> list[Any]:
+        """How plans are made."""
+        return [self.module.HeuristicMode.FALLBACK]
 
 
 def load(prefix: str | None) -> Library:
@@ -227,9 +281,9 @@ def version_of(module: ModuleType) -> str:
 
 
 def _expect_required(library: Library) -> None:
-    missing = missing_required(library.module)
+    missing = first_missing(library.module)
     if missing is not None:
         raise EngineUnavailableError(
-            f"hipdnn: {MODULE} {library.version} has no {missing}: "
-            "a release that this engine cannot drive"
+            f"hipdnn: {MODULE} {library.version} has no {missing}: bench-run drives the bindings "
+            "since the stall gate has a watchdog; install a newer wheel or build of hipDNN"
         )

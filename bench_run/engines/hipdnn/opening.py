@@ -10,12 +10,11 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench_run.engines.base import EngineFacts
 from bench_run.engines.caches import AMD, USERS, cache_environment, caches_text
-from bench_run.engines.hipdnn.abilities import member_of
-from bench_run.engines.hipdnn.choosing import HARD, Chooser, parse_choice
+from bench_run.engines.hipdnn.choosing import Chooser, parse_choice
 from bench_run.engines.hipdnn.engine import HipdnnEngine, Opened, Phases
 from bench_run.engines.hipdnn.errors import opening_errors
 from bench_run.engines.hipdnn.loading import MODULE, load
@@ -25,10 +24,9 @@ from bench_run.machine import amd
 from bench_run.machine.amd import VISIBLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_run.engines.base import EngineOptions, EngineSpec
-    from bench_run.engines.hipdnn.choosing import EngineChoice
     from bench_run.engines.hipdnn.loading import Library
 
 
@@ -44,6 +42,8 @@ PROVIDERS = (
     "libhsa-runtime",
 )
 """Libraries behind the plugins whose very file decides what runs."""
+USUAL = ("hipdnn_plugins", "engines")
+"""Folder that hipDNN loads plugins from by itself, below its backend."""
 LARGEST_HASHED_BYTES = 256 << 20
 LOG_HINT = "run once with HIPDNN_LOG_LEVEL=info to see why"
 
@@ -74,36 +74,23 @@ def set_paths(library: Library, paths: Sequence[str], mode: str) -> None:
         return
     if mode not in MODES:
         raise UsageError(f"--plugin-mode {mode}: choose from {', '.join(MODES)}")
-    modes = library.need("PluginLoadingMode", "a plugin path")
-    function = library.need("set_engine_plugin_paths", "a plugin path")
     with opening_errors("set_engine_plugin_paths", library.version):
-        function(list(paths), getattr(modes, mode.upper()))
+        mode_ = getattr(library.module.PluginLoadingMode, mode.upper())
+        library.module.set_engine_plugin_paths(list(paths), mode_)
 
 
-def loaded_paths(library: Library, handle: Any) -> tuple[str, ...] | None:
-    """Shared objects that hipDNN says it loaded; None where this release does not tell."""
-    name, can = "get_loaded_engine_plugin_paths", library.can
-    with opening_errors(name, library.version):
-        if can.has(name):
-            return tuple(
-                str(path) for path in library.module.get_loaded_engine_plugin_paths(handle)
-            )
-        if can.has(f"Handle.{name}"):
-            return tuple(str(path) for path in handle.get_loaded_engine_plugin_paths())
-    return None
-
-
-def chosen_files(
-    spec: EngineSpec, wanted: Sequence[str], loaded: Sequence[str] | None
-) -> list[Path]:
-    """The files of the named paths that were loaded. Refuses where none was: its engines would
-    be missing, or worse, another build's."""
-    named = [file.resolve() for path in wanted for file in plugin_files(path)]
-    if loaded is None or not named:
-        return named if named else [Path(path) for path in loaded or ()]
-    present = {Path(path).resolve() for path in loaded}
-    found = [file for file in named if file in present]
-    if not found:
+def chosen_files(spec: EngineSpec, wanted: Sequence[str]) -> list[Path]:
+    """The plugin files of the named paths that this process has in memory; without names those of
+    the usual folders. The bindings do not tell, so the memory map is asked. Refuses where none of
+    the named ones was loaded: its engines would be missing, or worse, another build's."""
+    named = {file.resolve() for path in wanted for file in plugin_files(path)}
+    usual = os.environ.get("HIPDNN_PLUGIN_DIR", "")
+    found = []
+    for file in sorted(map(Path, mapped_files())):
+        usually = file.parent == Path(usual) or file.parts[-3:-1] == USUAL
+        if file in named or (not named and usually and file.suffix == ".so"):
+            found.append(file)
+    if named and not found:
         raise EngineUnavailableError(
             f"engine {spec.text!r}: hipDNN loaded no plugin of {', '.join(wanted)}; {LOG_HINT}"
         )
@@ -146,18 +133,19 @@ def file_facts(path: Path) -> str:
     return f"{text}, sha256 {(sha256(path) or 'unreadable')[:16]}"
 
 
-def mapped_libraries(
-    names: Iterable[str] = PROVIDERS, maps: str = "/proc/self/maps"
-) -> dict[str, str]:
-    """The provider libraries that this process really has in memory, with their facts. Of two with
-    one name each is named with its folder: something loaded the wrong one."""
-    wanted = tuple(names)
+def mapped_files(maps: str = "/proc/self/maps") -> set[str]:
+    """Files that this process has in memory."""
     try:
         lines = Path(maps).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return {}
-    paths = {line.split(None, 5)[5] for line in lines if len(line.split(None, 5)) == 6}
-    found = sorted(path for path in paths if Path(path).name.startswith(wanted))
+        return set()
+    return {line.split(None, 5)[5] for line in lines if len(line.split(None, 5)) == 6}
+
+
+def mapped_libraries(maps: str = "/proc/self/maps") -> dict[str, str]:
+    """The provider libraries that this process really has in memory, with their facts. Of two with
+    one name each is named with its folder: something loaded the wrong one."""
+    found = sorted(path for path in mapped_files(maps) if Path(path).name.startswith(PROVIDERS))
     names = Counter(Path(path).name for path in found)
     return {
         Path(path).name if names[Path(path).name] == 1 else path: file_facts(Path(path))
@@ -206,13 +194,11 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     phases = Phases()
     with phases.time("import"):
         library = load(options.prefix)
-    _refuse_blind_name(library, choice)
     count = _count_devices(library)
     set_paths(library, wanted, options.plugin_mode)
     with phases.time("handle and plugins"), opening_errors("create_handle", library.version):
         handle = library.module.create_handle()
-    loaded = loaded_paths(library, handle)
-    files = chosen_files(spec, wanted, loaded)
+    files = chosen_files(spec, wanted)
     stream = open_stream(library, handle, options)
     chooser = Chooser(library, handle)
     place, kind = amd.describe_device(device)
@@ -220,9 +206,7 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     libraries = {MODULE: library.version}
     info = None if choice.id is None else chooser.info(choice.id)
     if info is not None:
-        version = member_of(info, "version", "of unknown version")
-        plugin = member_of(info, "plugin_name", "?")
-        libraries[chooser.name_of(choice.id or 0)] = f"{version} ({plugin})"
+        libraries[chooser.name_of(info.engine_id)] = f"{info.version} ({info.plugin_name})"
     libraries.update({file.name: file_facts(file) for file in files})
     libraries.update(mapped_libraries())
     if library.backend is not None:
@@ -234,7 +218,7 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
         device_kind=kind,
         plugin_path=path,
         plugin_sha256=sha256,
-        abilities=library.can.words,
+        abilities=library.abilities,
     )
     # What was set for this engine, knobs included, as the document says it.
     found = dict(options.knobs)
@@ -261,9 +245,7 @@ def _take_device(index: int) -> str:
 
 
 def _count_devices(library: Library) -> int:
-    """Devices that HIP shows; what the variable or amdsmi say where the module cannot tell."""
-    if not library.can.has("hip_get_device_count"):
-        return len(amd.listed_devices()) or max(1, len(amd.devices()))
+    """Devices that HIP shows."""
     with opening_errors("hip_get_device_count", library.version):
         found = int(library.module.hip_get_device_count())
     if found == 0:
@@ -272,14 +254,3 @@ def _count_devices(library: Library) -> int:
             f"and {VISIBLE} for what is hidden"
         )
     return found
-
-
-def _refuse_blind_name(library: Library, choice: EngineChoice) -> None:
-    """Releases before named engines count them: a name's hash would be ignored in silence."""
-    can = library.can
-    tells = can.has("engine_id_to_name") or can.confirms_engine or can.has(HARD)
-    if choice.name is not None and not tells:
-        raise EngineUnavailableError(
-            f"hipdnn: {MODULE} {library.version} has no engine_id_to_name and cannot confirm "
-            f"{choice.name}: give the engine's number (1 was MIOpen)"
-        )

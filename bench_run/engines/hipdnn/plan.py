@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench_run.engines.base import PlanAbilities
-from bench_run.engines.hipdnn.abilities import member_of
-from bench_run.engines.hipdnn.errors import check, failure, is_good
+from bench_run.engines.hipdnn.errors import check, failure
 from bench_run.errors import BenchRunError
 from bench_run.tensors.layout import describe, poison_byte, storage_size, storage_type
 from bench_run.text import time_text
@@ -62,7 +61,6 @@ class HipdnnPlan:
             self._workspace_pointer = 0 if workspace is None else int(workspace.ptr())
         self._stream, self._synchronize = stream, stream.synchronize
         self._execute, self._pack, self._turn = native.execute, sets[0].pack, 0
-        self._fast = library.can.has("Error.is_good") and callable(library.module.Error.is_good)
         if len(sets) > 1:
             self.run = self._run_in_turn  # type: ignore[method-assign]
         stream.attach(self.run)
@@ -99,7 +97,7 @@ class HipdnnPlan:
     def run(self) -> None:
         try:
             error = self._execute(self._handle, self._pack, self._workspace_pointer)
-            if not (error.is_good() if self._fast else is_good(error)):
+            if not error.is_good():
                 check(STEP, error)
         except BenchRunError:
             raise
@@ -114,7 +112,7 @@ class HipdnnPlan:
         It closes a gate of its own, so a plan that cannot be behind ours is not asked: each
         execution would wait for the watchdog.
         """
-        if not self._library.can.has(WITNESS):
+        if not self._library.has(WITNESS):
             return {}
         if self._stream.gate_left_open:
             return {SAYS: f"not asked: {self._stream.no_gate_because}"}
@@ -130,14 +128,13 @@ class HipdnnPlan:
                 self._handle, self._pack, self._workspace_pointer
             )
             check(WITNESS, error)
-            elapsed_ms = member_of(timing, "elapsed_ms")
-            quality = member_of(timing, "quality", "no quality")
-            name = str(member_of(quality, "name", quality)).rpartition(".")[2]
-            if member_of(timing, "timed_out", False):
+            name = timing.quality.name
+            if name == "INVALID" or timing.elapsed_ms is None:
+                # A good `Error` without a time: the gate's watchdog came first, also where this
+                # state of the bindings does not bind `timed_out`.
                 yield "a gate opened by force"
                 break
-            if elapsed_ms is not None and name != "INVALID":
-                times_ns.setdefault(name, []).append(float(elapsed_ms) * 1e6)
+            times_ns.setdefault(name, []).append(float(timing.elapsed_ms) * 1e6)
         for name, values in sorted(times_ns.items()):
             yield f"{name}: median {time_text(statistics.median(values))} of {len(values)}"
 

@@ -1,4 +1,4 @@
-"""The contract test double in the place of `hipdnn_frontend`, in any of its releases."""
+"""The contract test double in the place of `hipdnn_frontend`, in any of its states."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from bench_run.engines.spec import parse_spec
 
 DOUBLES = Path(__file__).resolve().parents[2] / "doubles"
 MODULE = "hipdnn_frontend"
+STATES = ("sweep", "dlpack", "newest", "attested")
+"""Of the bindings, oldest first: what the engine drives."""
 
 
 def forget():
@@ -31,7 +33,7 @@ def doubles():
 
 @pytest.fixture
 def release(monkeypatch):
-    """Puts a release of the double on the path of this process and its workers."""
+    """Puts a state of the double on the path of this process and its workers."""
     monkeypatch.syspath_prepend(str(DOUBLES))
     paths = [str(DOUBLES), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
@@ -39,6 +41,7 @@ def release(monkeypatch):
     def choose(name="newest", **variables):
         forget()
         monkeypatch.setenv("HIPDNN_DOUBLE_PROFILE", name)
+        monkeypatch.setenv("HIPDNN_DOUBLE_WATCHDOG_S", "0.1")
         for key, value in variables.items():
             monkeypatch.setenv(f"HIPDNN_DOUBLE_{key.upper()}", value)
 
@@ -48,7 +51,7 @@ def release(monkeypatch):
 
 @pytest.fixture
 def double(release):
-    """Imports a release of the double."""
+    """Imports a state of the double."""
 
     def load(name="newest", **variables):
         release(name, **variables)
@@ -59,7 +62,7 @@ def double(release):
 
 @pytest.fixture
 def open_engine(release):
-    """Opens the engine on a release of the double; closes it after the test."""
+    """Opens the engine on a state of the double; closes it after the test."""
     engines = []
 
     def open_(text="hipdnn", profile="newest", variables=None, **options):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from bench_run.cli import main
 from bench_run.engines.hipdnn.choosing import engine_id
-from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError, UsageError
+from bench_run.errors import EngineError, UnsupportedGraphError, UsageError
 from tests.conformance.graphs import FAMILIES
 
 ADD = FAMILIES["pointwise_add"]("float", "packed")
 MATMUL = FAMILIES["matmul_2d"]("float", "packed")
-
-
-SOFT = {"without": "Graph.create_execution_plan_ext,Graph.get_ranked_engine_ids"}
-"""What no release lacks beside a read-back; the engine copes with it all the same."""
 
 
 def plan_of(engine, graph=ADD, variant=None):
@@ -24,46 +22,37 @@ def plan_of(engine, graph=ADD, variant=None):
     return chosen
 
 
-@pytest.mark.parametrize("profile", ["hard", "newest"])
-def test_the_engine_that_hipdnn_chose_is_on_record(open_engine, profile):
-    chosen = plan_of(open_engine(profile=profile))
+def test_the_engine_that_hipdnn_chose_is_on_record(open_engine):
+    chosen = plan_of(open_engine())
     assert ("MIOPEN_ENGINE", "confirmed") == (chosen["engine"], chosen["attribution"])
 
 
-@pytest.mark.parametrize("profile", ["old", "middle"])
-def test_a_release_that_does_not_tell_leaves_the_engine_open(open_engine, profile):
-    chosen = plan_of(open_engine(profile=profile))
-    assert "engine" not in chosen
-    assert "requested, not confirmed" == chosen["attribution"]
-
-
-def test_a_numbered_engine_of_an_old_release_is_requested_not_confirmed(open_engine):
-    chosen = plan_of(open_engine("hipdnn:1", "old"))
-    assert ("1", "requested, not confirmed") == (chosen["engine"], chosen["attribution"])
-
-
-def test_a_name_is_refused_where_it_could_be_ignored_in_silence(open_engine):
-    with pytest.raises(EngineUnavailableError, match=r"0\.1\.0 has no engine_id_to_name .* number"):
-        open_engine("hipdnn:MIOPEN_ENGINE", "old")
+def test_behaviour_notes_of_the_engine_are_on_record_and_listed(open_engine):
+    engine = open_engine()
+    assert "RUNTIME_COMPILATION, EXTERNAL_LIBRARY_DEPENDENCY" == plan_of(engine)["notes"]
+    listed = [row["notes"] for row in engine.choices(ADD)]
+    assert ["RUNTIME_COMPILATION EXTERNAL_LIBRARY_DEPENDENCY", "SUPPORTS_GRAPH_CAPTURE"] == listed
 
 
 @pytest.mark.parametrize("spec", ["HIPBLASLT_ENGINE", "0x79aeb17432d4a22b", "8768140637164053035"])
-@pytest.mark.parametrize("profile", ["middle", "hard", "newest"])
-def test_the_engine_asked_for_runs(open_engine, spec, profile):
-    assert "HIPBLASLT_ENGINE" == plan_of(open_engine(f"hipdnn:{spec}", profile), MATMUL)["engine"]
+def test_the_engine_asked_for_runs(open_engine, spec):
+    assert "HIPBLASLT_ENGINE" == plan_of(open_engine(f"hipdnn:{spec}"), MATMUL)["engine"]
 
 
-def test_a_preference_that_hipdnn_ignores_is_an_outcome_of_its_own(open_engine):
-    engine = open_engine("hipdnn:HIPBLASLT_ENGINE", variables=SOFT)
-    words = "preference ignored: HIPBLASLT_ENGINE was requested and hipDNN chose MIOPEN_ENGINE"
+def test_a_choice_that_hipdnn_ignores_is_an_outcome_of_its_own(open_engine, monkeypatch):
+    engine = open_engine("hipdnn:TEST_ENGINE")
+    other = engine_id("MIOPEN_ENGINE")
+    graph_class = sys.modules["hipdnn_frontend"].Graph
+    monkeypatch.setattr(graph_class, "get_execution_plan_engine_id", lambda _: other)
+    words = "preference ignored: TEST_ENGINE was requested and hipDNN chose MIOPEN_ENGINE"
     with pytest.raises(UnsupportedGraphError, match=words):
         plan_of(engine)
 
 
-@pytest.mark.parametrize("profile", ["middle", "newest"])
-def test_an_engine_that_declines_is_named_with_those_that_do_not(open_engine, profile):
-    engine = open_engine("hipdnn:HIPBLASLT_ENGINE", profile)
-    words = r"HIPBLASLT_ENGINE does not run this graph; engines that do: MIOPEN_ENGINE, .*Failed to"
+@pytest.mark.parametrize("knobs", [{}, {"mix": "0.5"}])
+def test_an_engine_that_declines_is_named_with_those_that_do_not(open_engine, knobs):
+    engine = open_engine("hipdnn:HIPBLASLT_ENGINE", knobs=knobs)
+    words = r"HIPBLASLT_ENGINE does not run this graph; engines that do: MIOPEN_ENGINE, "
     with pytest.raises(UnsupportedGraphError, match=words):
         plan_of(engine)
 
@@ -77,10 +66,8 @@ def test_all_is_a_variant_for_each_engine_that_accepts(open_engine):
 COLON = "hipkernel:Gfx950AttentionDense"
 
 
-@pytest.mark.parametrize("profile", ["middle", "hard", "newest"])
-def test_an_engine_whose_name_holds_a_colon_can_be_named(open_engine, plugin, profile):
-    folder = plugin("colon", engines=(COLON,))
-    engine = open_engine(f"hipdnn:{COLON}@{folder}", profile)
+def test_an_engine_whose_name_holds_a_colon_can_be_named(open_engine, plugin):
+    engine = open_engine(f"hipdnn:{COLON}@{plugin('colon', engines=(COLON,))}")
     assert str(engine_id(COLON)) == plan_of(engine, ADD)["engine_id"]
 
 
@@ -90,24 +77,12 @@ def test_an_engine_whose_name_holds_a_colon_is_among_all_and_runs(open_engine, p
     assert ({"engine": COLON}, COLON) == (variant, plan_of(engine, ADD, variant)["engine"])
 
 
-def test_variants_of_engines_that_nobody_names_are_their_numbers(open_engine):
-    variants = open_engine("hipdnn:all", "middle").variants(ADD)
-    assert {"engine": str(engine_id("TEST_ENGINE"))} in variants
-
-
-@pytest.mark.parametrize("profile", ["hard", "newest"])
-def test_each_variant_of_all_runs_its_engine(open_engine, profile):
-    engine = open_engine("hipdnn:all", profile)
+def test_each_variant_of_all_runs_its_engine(open_engine):
+    engine = open_engine("hipdnn:all")
     variants = engine.variants(MATMUL)
     assert [v["engine"] for v in variants] == [
         plan_of(engine, MATMUL, v)["engine"] for v in variants
     ]
-
-
-def test_all_on_a_release_that_cannot_list_says_so(open_engine):
-    engine = open_engine("hipdnn:all", variables=SOFT)
-    with pytest.raises(UnsupportedGraphError, match=r"has no Graph\.get_ranked_engine_ids"):
-        plan_of(engine, ADD, engine.variants(ADD)[0] if engine.variants(ADD) else {})
 
 
 def test_a_graph_that_no_engine_takes_is_unsupported(open_engine, plugin):
@@ -123,6 +98,7 @@ def test_knobs_need_an_engine(open_engine):
 
 def test_knobs_are_set_and_on_record(open_engine):
     knobs = {"global.benchmarking": "1", "split.factor": "4", "mix": "0.25", "layout": "nhwc"}
+    knobs |= {"tile": "32"}
     chosen = plan_of(open_engine("hipdnn:MIOPEN_ENGINE", knobs=knobs))
     assert knobs == {name: chosen[f"knob {name}"] for name in knobs}
 
@@ -131,10 +107,11 @@ def test_knobs_are_set_and_on_record(open_engine):
     ("knob", "problem"),
     [
         ({"global.benchmarking": "yes"}, "expected a whole number"),
-        ({"global.benchmarking": "2"}, "expected 0 to 1"),
-        ({"split.factor": "5"}, "expected steps of 2 from 2"),
+        ({"global.benchmarking": "2"}, "2 violates its constraint; it takes .*0 to 1"),
+        ({"split.factor": "5"}, "5 violates its constraint; it takes .*2 to 16, steps of 2"),
         ({"mix": "nan"}, "expected a finite number"),
-        ({"layout": "nchw"}, "choose from auto, nhwc"),
+        ({"tile": "0"}, "one of 8 16 32 64"),
+        ({"layout": "nchw"}, "one of auto channels last nhwc"),
     ],
 )
 def test_a_knob_of_the_wrong_type_or_value_is_refused(open_engine, knob, problem):
@@ -143,17 +120,24 @@ def test_a_knob_of_the_wrong_type_or_value_is_refused(open_engine, knob, problem
 
 
 def test_an_unknown_knob_is_refused_with_the_known_ones(open_engine):
-    with pytest.raises(UnsupportedGraphError, match=r"no knob 'speed'; it has global.benchmarking"):
+    with pytest.raises(UnsupportedGraphError, match=r"no knob 'speed'; it has former, global"):
         plan_of(open_engine("hipdnn:MIOPEN_ENGINE", knobs={"speed": "1"}))
 
 
 @pytest.mark.parametrize(
-    ("profile", "spec", "missing"),
-    [("middle", "MIOPEN_ENGINE", "KnobSetting"), ("old", "1", "create_execution_plan_ext")],
+    "knob", [{"tile": "8"}, {"layout": "channels last"}], ids=["beyond bounds", "too long"]
 )
-def test_a_release_without_knobs_is_named_with_what_it_lacks(open_engine, profile, spec, missing):
-    with pytest.raises((EngineError, EngineUnavailableError), match=rf"has no .*{missing}"):
-        plan_of(open_engine(f"hipdnn:{spec}", profile, knobs={"mix": "0"}))
+def test_listed_values_overrule_bounds_and_length(open_engine, knob):
+    chosen = plan_of(open_engine("hipdnn:MIOPEN_ENGINE", knobs=knob))
+    assert knob == {name: chosen[f"knob {name}"] for name in knob}
+
+
+def test_every_value_of_a_knob_can_be_tried(open_engine):
+    values = open_engine("hipdnn:MIOPEN_ENGINE").knob_values(ADD, {})
+    assert ("8", "16", "32", "64") == values["tile"]
+    assert ("auto", "channels last", "nhwc") == values["layout"]
+    assert ("2", "4", "6", "8", "10", "12", "14", "16") == values["split.factor"]
+    assert {"tag", "mix", "former"}.isdisjoint(values)
 
 
 def test_choices_list_engines_and_their_knobs(open_engine):
@@ -169,4 +153,4 @@ def test_list_engines_shows_what_a_graph_can_choose_from(release, small_graph, c
     release()
     assert 0 == main(["--list-engines", "--engine", "hipdnn", str(small_graph)])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "engine MIOPEN_ENGINE, id 1563989756945604898, global.benchmarking a whole" in shown
+    assert "engine MIOPEN_ENGINE, id 1563989756945604898, notes RUNTIME_COMPILATION" in shown

@@ -1,4 +1,4 @@
-"""The promises of every engine, asked of hipdnn on every release of the double."""
+"""The promises of every engine, asked of hipdnn on every state of the double."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from tests.conformance.test_promises import *  # noqa: F403 - the list of promis
 @pytest.fixture(
     scope="module",
     params=[
-        "old",
-        pytest.param("middle", marks=pytest.mark.slow),
-        pytest.param("hard", marks=pytest.mark.slow),
+        pytest.param("sweep", marks=pytest.mark.slow),
+        pytest.param("dlpack", marks=pytest.mark.slow),
         "newest",
     ],
 )
@@ -28,15 +27,9 @@ def engine_spec(request):
     return request.param
 
 
-@pytest.fixture
-def may_refuse():
-    """A release takes every graph whose data types it has."""
-    return lambda words: "has no data type" in words
-
-
 @pytest.fixture(scope="module")
 def engine(engine_spec, doubles):
-    """The engine on one release; the module is gone again afterwards."""
+    """The engine on one state; the module is gone again afterwards."""
     os.environ["HIPDNN_DOUBLE_PROFILE"] = engine_spec
     sys.path.insert(0, str(doubles))
     importlib.invalidate_caches()

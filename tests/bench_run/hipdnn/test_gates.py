@@ -42,7 +42,7 @@ def timings(cases):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("profile", ["middle", "newest"])
+@pytest.mark.parametrize("profile", ["sweep", "newest"])
 def test_an_engine_that_waits_behind_the_gate_is_measured_without_and_the_table_says_so(
     release, plugin, two_graphs, profile
 ):
@@ -65,7 +65,7 @@ def test_an_engine_that_waits_behind_the_gate_is_measured_without_and_the_table_
 
 @pytest.mark.slow
 def test_a_gate_that_never_opens_costs_at_most_ten_seconds_and_no_case(release, plugin, two_graphs):
-    release("middle", gate="locked")
+    release("sweep", gate="locked")
     begin = time.monotonic()
     measured(two_graphs, "hipdnn", rounds=2)
     usual_s = time.monotonic() - begin
@@ -82,11 +82,21 @@ def test_a_gate_that_never_opens_costs_at_most_ten_seconds_and_no_case(release, 
 def test_a_gate_that_its_watchdog_disabled_costs_the_other_graphs_nothing(
     release, plugin, two_graphs
 ):
-    release("newest", gate="sticky")
+    release()
     _, cases = measured(two_graphs, f"hipdnn@{plugin('waiting', waits=WAITS)}", rounds=3)
     assert {"matmul_2d.json": {"gated events"}, "pointwise_add.json": {"events"}} == timings(cases)
     for case in cases.values():
         assert ("completed", {0, 1, 2}) == (case.outcome.status, {r.index for r in case.rounds})
+
+
+@pytest.mark.slow
+def test_the_bindings_own_watchdog_opens_the_gate_after_two_seconds(
+    release, plugin, two_graphs, monkeypatch
+):
+    release()
+    monkeypatch.setenv("HIPDNN_DOUBLE_WATCHDOG_S", "2")
+    _, cases = measured(two_graphs, f"hipdnn@{plugin('waiting', waits=WAITS)}")
+    assert {"matmul_2d.json": {"gated events"}, "pointwise_add.json": {"events"}} == timings(cases)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +104,13 @@ def test_a_gate_that_its_watchdog_disabled_costs_the_other_graphs_nothing(
     [
         ("newest", True),
         pytest.param("newest", False, marks=pytest.mark.slow),
-        pytest.param("middle", True, marks=pytest.mark.slow),
+        pytest.param("sweep", True, marks=pytest.mark.slow),
     ],
 )
 def test_a_graph_whose_gate_is_forced_late_is_measured_again_as_a_whole(
     release, plugin, two_graphs, tmp_path, profile, kept
 ):
-    release(profile, gate="sticky")
+    release(profile)
     folder = plugin("late", waits=WAITS, waits_after=2)
     output = {"output": str(tmp_path / "run.json")} if kept else {}
     _, cases = measured(two_graphs, f"hipdnn@{folder}", rounds=3, **output)
@@ -111,13 +121,11 @@ def test_a_graph_whose_gate_is_forced_late_is_measured_again_as_a_whole(
     assert 6 == again.summary["device_ns"].count
 
 
-def test_a_document_says_what_the_release_can_do(release, two_graphs):
-    release("hard")
+def test_a_document_says_what_the_bindings_can_do(release, two_graphs):
+    release("sweep")
     document, _ = measured(two_graphs, "hipdnn")
-    abilities = document.engines[0].abilities
-    assert ["yes", "no"] == [
-        abilities[name] for name in ("HipStallGate.release", "HipStallGate.timed_out")
-    ]
+    found = {"HipStallGate.close": "no", "Graph.execute_timed_ext": "no"}
+    assert found == document.engines[0].abilities
 
 
 @pytest.mark.slow

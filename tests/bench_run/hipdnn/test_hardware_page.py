@@ -10,10 +10,10 @@ import tarfile
 import pytest
 from bench_schema.packing import zstd_module
 
-from tests.hardware.commands import ROOT, Expected, abilities, run, sections
+from tests.bench_run.hipdnn.conftest import STATES
+from tests.hardware.commands import ROOT, run, sections
 from tests.hardware.report import log_name, main, pack
 
-RELEASES = ("newest", "hard", "middle", "old")
 QUICK = ("1 ", "2 ")
 
 
@@ -37,19 +37,6 @@ def typed(tmp_path_factory, doubles):
     return type_in
 
 
-@pytest.fixture(scope="module")
-def has(typed):
-    """What each release has, as the doctor says it."""
-    found = {}
-
-    def ask(release):
-        if release not in found:
-            found[release] = abilities(typed(sections()[0], release).stdout)
-        return found[release]
-
-    return ask
-
-
 def test_the_page_has_a_command_and_an_expectation_in_every_section():
     found = sections()
     assert len(found) > 3
@@ -67,24 +54,15 @@ def test_the_page_has_a_command_and_an_expectation_in_every_section():
             else pytest.mark.slow,
             id=f"{release} {section.title}",
         )
-        for release in RELEASES
+        for release in STATES
         for section in sections()
     ],
 )
-def test_a_command_prints_on_the_double_what_the_page_says(typed, has, release, section):
+def test_a_command_prints_on_the_double_what_the_page_says(typed, release, section):
     done = typed(section, release)
     output = done.stdout + done.stderr
     assert done.returncode == 0, output
-    assert [] == section.missing(output, has(release), hardware=False), output
-
-
-def test_what_a_release_has_decides_what_is_expected():
-    released = abilities("  yes HipEvent\n  no  Graph.autotune\n")
-    assert {"HipEvent": True, "Graph.autotune": False} == released
-    assert [True, False, True] == [
-        Expected((), *condition).holds_for(released)
-        for condition in ((), ("Graph.autotune", True), ("Graph.autotune", False))
-    ]
+    assert [] == section.missing(output, hardware=False), output
 
 
 def read(report):

@@ -99,12 +99,6 @@ def test_the_loading_mode_decides_what_is_loaded_beside(open_engine, plugin, mod
     assert engines == len(engine.variants(FAMILIES["matmul_2d"]("float", "packed")))
 
 
-def test_what_a_release_lacks_is_on_record(open_engine):
-    abilities = open_engine(profile="middle").facts.abilities
-    asked = ("HipStallGate", "HipStallGate.timed_out", "Graph.get_knobs_for_engine")
-    assert ["yes", "no", "no"] == [abilities[name] for name in asked]
-
-
 def test_a_device_is_chosen_before_the_library_loads(open_engine, monkeypatch):
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2, 5")
     open_engine(variables={"devices": "6"}, device=1)

@@ -4,11 +4,11 @@ Work is enqueued and done when somebody waits, so that whoever forgets to wait s
 execution advances the device's clock by what its plugin says, with a little noise, and keeps the
 host waiting as long.
 
-Gates of three generations (``BEHAVIOUR["gate"]``): *no watchdog* waits for `release` for ever,
-*watchdog* opens after `WATCHDOG_S` and says so; with ``HIPDNN_DOUBLE_GATE=sticky`` it then refuses
-to close again, with ``stuck`` no gate ever opens, and with ``locked`` whoever waits behind a closed
-one keeps Python's lock, so that nobody can open it; with ``unsupported`` none can be made, with
-``unasked`` the function that tells fails. ``HIPDNN_DOUBLE_EVENT`` names what fails of events.
+A gate opens after ``HIPDNN_DOUBLE_WATCHDOG_S`` (2, as upstream's), says so, and none closes again
+in that process. In *sweep* it is used as it is; later ones have to be closed. With
+``HIPDNN_DOUBLE_GATE=locked`` none ever opens and whoever waits behind a closed one keeps Python's
+lock; with ``unsupported`` none can be made, with ``unasked`` the function that tells fails.
+``HIPDNN_DOUBLE_EVENT`` names what fails of events.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ import os
 import random
 import time
 
-from .surface import behaviour
+from .surface import namespace, profile
 
 LATENCY_MS = 0.001
-WATCHDOG_S = 0.1
-NO_STREAM = os.environ.get("HIPDNN_DOUBLE_STREAM") == "none"
-"""Handles have no stream before they are given one."""
-STREAM = 0 if NO_STREAM else int(os.environ.get("HIPDNN_DOUBLE_STREAM", "0"))
+WATCHDOG_S = float(os.environ.get("HIPDNN_DOUBLE_WATCHDOG_S", "2"))
+STREAM = int(os.environ.get("HIPDNN_DOUBLE_STREAM", "0"))
 """The stream that every handle without one of its own works on."""
+HOST_MEMORY = profile in ("newest", "attested")
 
 SPACING = 1 << 40
 _addresses = itertools.count(0x7F0000000000, SPACING)
 _noise = random.Random(20)
-buffers = {}  # by address; the values are bytearrays
+buffers = {}  # by address; the values are `Memory`
 queue = []
 clock_ms = 1000.0
 gates = []
@@ -63,9 +62,9 @@ def synchronize():
     """Wait for everything: first until the closed gate is open."""
     begin = time.monotonic()
     while gates:
-        if os.environ.get("HIPDNN_DOUBLE_GATE") in ("stuck", "locked"):
+        if os.environ.get("HIPDNN_DOUBLE_GATE") == "locked":
             ctypes.PyDLL(None).sleep(1000)  # holds the lock, as a binding may
-        if behaviour["gate"] == "watchdog" and time.monotonic() - begin > WATCHDOG_S:
+        if time.monotonic() - begin > WATCHDOG_S:
             gates[0]._force()
         time.sleep(0.001)
     while queue:
@@ -76,18 +75,12 @@ def can_stall():
     return not (disabled or os.environ.get("HIPDNN_DOUBLE_NO_GATE"))
 
 
-def give_up_stalling():
-    """A watchdog opened a gate that was closed too long."""
-    global disabled
-    disabled = os.environ.get("HIPDNN_DOUBLE_GATE") == "sticky"
-
-
 def hip_device_synchronize():
     synchronize()
 
 
-def hip_stream_synchronize(stream=0):
-    expect_stream(stream)
+def hip_stream_synchronize(stream):
+    _expect_stream(stream)
     synchronize()
 
 
@@ -104,10 +97,36 @@ def hip_get_device_count():
     return len(found if named is None else [n for n in named.split(",") if int(n) in found])
 
 
-def expect_stream(stream):
+def _expect_stream(stream):
     """Marks and gates on another stream than the work's would measure nothing."""
     if stream != STREAM:
         raise RuntimeError(f"hipErrorInvalidHandle: no stream {stream}")
+
+
+SIZES = {"float32": 4, "float16": 2, "float64": 8, "int32": 4, "uint8": 1, "int8": 1}
+
+
+def get_dtype_size(dtype):
+    if str(dtype) not in SIZES:
+        raise RuntimeError(f"Unsupported dtype: {dtype}")
+    return SIZES[str(dtype)]
+
+
+def _get_data_ptr(value):
+    """The address that a value of a variant pack means, by what the state takes."""
+    if isinstance(value, bool):
+        raise TypeError("a pointer cannot be a bool")
+    if hasattr(value, "__index__"):
+        return value.__index__()
+    if isinstance(value, namespace["DeviceBuffer"]):
+        return value.ptr()
+    if HOST_MEMORY and hasattr(value, "data_ptr"):
+        return value.data_ptr()
+    if hasattr(value, "__dlpack__"):
+        if not HOST_MEMORY:
+            raise ValueError("the DLPack capsule holds no memory of a ROCm device")
+        return value.ctypes.data
+    raise TypeError(f"unsupported variant-pack value {type(value).__name__}")
 
 
 class Memory:
@@ -169,13 +188,22 @@ class HipEvent:
             raise RuntimeError("hipEventCreate failed: out of memory")
         self._at_ms, self._pending, self._alive = None, False, True
 
+    def _expect_alive(self):
+        if not self._alive:
+            raise RuntimeError("HIP event has been destroyed")
+
     def ptr(self):
+        self._expect_alive()
         return id(self)
 
-    def record(self, stream=0):
-        expect_stream(stream)
-        if not self._alive:
-            raise RuntimeError("HipEvent: used after destroy")
+    __int__ = __index__ = ptr
+
+    def __repr__(self):
+        return f"<HipEvent {self.ptr():#x}>"
+
+    def record(self, stream):
+        self._expect_alive()
+        _expect_stream(stream)
         if os.environ.get("HIPDNN_DOUBLE_EVENT") == "recorded":
             raise RuntimeError("hipEventRecord failed: invalid resource handle")
         self._pending = True
@@ -185,15 +213,17 @@ class HipEvent:
         self._at_ms, self._pending = clock_ms, False
 
     def synchronize(self):
+        self._expect_alive()
         synchronize()
 
     def elapsed_time(self, stop):
         for event in (self, stop):
+            event._expect_alive()
             if event._pending or event._at_ms is None:
                 raise RuntimeError("hipEventElapsedTime failed: hipErrorNotReady")
         elapsed_ms = stop._at_ms - self._at_ms
-        if elapsed_ms < 0:
-            raise RuntimeError("HipEvent.elapsed_time: negative time")
+        if elapsed_ms < 0 and HOST_MEMORY:
+            raise RuntimeError("HIP event elapsed time is negative or not finite")
         return elapsed_ms
 
     def destroy(self):
@@ -206,29 +236,42 @@ class HipStallGate:
             raise RuntimeError("hipStreamWaitValue32 unsupported on this device")
         self._forced, self._alive = False, True
 
-    def arm(self, stream=0):
-        expect_stream(stream)
+    def _expect_alive(self):
         if not self._alive:
-            raise RuntimeError("HipStallGate: used after destroy")
-        if disabled:
-            raise RuntimeError("HipStallGate: disabled after a stall watchdog timeout")
-        if queue or gates:
-            raise RuntimeError("HipStallGate.arm: the stream must be synchronised first")
+            raise RuntimeError("HipStallGate is closed")
+
+    def arm(self, stream):
+        self._expect_alive()
+        _expect_stream(stream)
         self._forced = False
+        if disabled:
+            words = "disabled after a stall watchdog timeout"
+            first = "HIP stall gate is" if profile == "sweep" else "HIP stall gate declined arm:"
+            raise RuntimeError(f"{first} {words}")
         gates.append(self)
 
     def _force(self):
-        self._forced = True
-        give_up_stalling()
+        global disabled
+        self._forced = disabled = True
         gates.remove(self)
 
     def release(self):
-        if self in gates and os.environ.get("HIPDNN_DOUBLE_GATE") != "stuck":
+        self._expect_alive()
+        if self in gates:
             gates.remove(self)
 
     def timed_out(self):
+        self._expect_alive()
         return self._forced
 
-    def destroy(self):
-        self.release()
+    def close(self):
+        if self in gates:
+            gates.remove(self)
         self._alive = False
+
+    def __enter__(self):
+        self._expect_alive()
+        return self
+
+    def __exit__(self, *_):
+        self.close()

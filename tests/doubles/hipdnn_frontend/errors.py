@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .surface import classes
+from .surface import namespace
 
 
 class Error:
-    def __init__(self, code, err_msg=""):
-        self._code, self._err_msg = code, err_msg
+    def __init__(self, code=None, err_msg=""):
+        self._code = namespace["ErrorCode"]["OK"] if code is None else code
+        self._err_msg = err_msg
 
     def get_code(self):
         return self._code
@@ -23,8 +24,8 @@ class Error:
 
 
 def good():
-    return bad("OK", "")
+    return namespace["Error"]()
 
 
 def bad(name, message):
-    return classes["Error"](classes["ErrorCode"][name], message)
+    return namespace["Error"](namespace["ErrorCode"][name], message)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,23 +17,38 @@ from bench_run.tensors.layout import logical_view, storage_type, to_storage
 
 from . import device, knobs, tuning
 from .errors import bad, good
-from .surface import behaviour, classes
+from .plugins import Engine, handle_of
+from .surface import make, namespace
 
-ORDER = ("new", "read", "valid", "operations", "planned", "supported", "built")
-TYPE_KEYS = {
-    "current": ("io_data_type", "intermediate_data_type", "compute_data_type"),
-    "former": ("io_type", "intermediate_type", "compute_type"),
-}
+ORDER = ("new", "read", "valid", "operations")
+TYPE_KEYS = ("io_data_type", "intermediate_data_type", "compute_data_type")
 WORKSPACE_BYTES = 256
 BENCHMARKING = "global.benchmarking"
+NO_ENGINES = ("HIPDNN_BACKEND_ERROR", "no engines were found for the graph")
+DECLINES = ("HIPDNN_BACKEND_ERROR", "Failed to finalize engine descriptor")
+OUT_OF_BOUNDS = "plan index out of bounds"
+
+
+@dataclass
+class Plan:
+    """An engine with knobs, for a graph."""
+
+    engine: Engine
+    settings: dict = field(default_factory=dict)
+    built: bool = False
+
+    @property
+    def workspace_bytes(self):
+        return self.engine.plugin.get("workspace_bytes", WORKSPACE_BYTES)
 
 
 class Graph:
     def __init__(self):
-        self._state, self._graph, self._handle = "new", None, None
-        self._preferred, self._engine, self._storages = None, None, {}
-        self._types, self._benchmarking, self._searched = {}, False, False
-        self._candidates = []
+        self._state, self._graph, self._text, self._handle = "new", None, None, None
+        self._preferred, self._storages, self._searched = None, {}, False
+        self._types = dict.fromkeys(("io", "intermediate", "compute"), "NOT_SET")
+        self._name, self._deselected, self._largest = "", set(), None
+        self._plans, self._active, self._specs = [], 0, []
 
     def _before(self, state, step):
         if ORDER.index(self._state) < ORDER.index(state):
@@ -40,10 +57,23 @@ class Graph:
             )
         return None
 
+    def _must_be(self, state, what):
+        if self._before(state, ""):
+            raise RuntimeError(f"Failed to get {what}: the graph is {self._state}")
+
+    def _open(self, handle):
+        """The handle behind whatever object gave its pointer; a bad `Error` for none."""
+        found = handle_of(handle)
+        return found, None if found is not None else bad("HANDLE_ERROR", "handle must not be null")
+
+    def set_name(self, name):
+        self._name = name
+        return self
+
+    def get_name(self):
+        return self._name
+
     def _set_type(self, role, data_type):
-        """Types are said before the text is read: later they are not looked at any more."""
-        if self._state != "new":
-            raise RuntimeError(f"set_{role}_data_type: the graph is read already")
         self._types[role] = data_type.name
         return self
 
@@ -56,30 +86,46 @@ class Graph:
     def set_compute_data_type(self, data_type):
         return self._set_type("compute", data_type)
 
-    def from_json(self, text):
-        data = json.loads(text)
+    def get_io_data_type(self):
+        return namespace["DataType"][self._types["io"]]
+
+    def get_intermediate_data_type(self):
+        return namespace["DataType"][self._types["intermediate"]]
+
+    def get_compute_data_type(self):
+        return namespace["DataType"][self._types["compute"]]
+
+    def from_json(self, *words):
+        text = words[-1]
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            return bad("INVALID_VALUE", f"[json.exception.parse_error.101] {error}")
         problem = self._unreadable(data)
         if problem is not None:
             return bad("INVALID_VALUE", problem)
         for tensor in data["tensors"]:
-            if DTYPES[tensor["data_type"]].name.upper() not in classes["DataType"].__members__:
+            name = DTYPES[tensor["data_type"]].name
+            if name.upper() not in namespace["DataType"].__members__:
                 return bad("INVALID_VALUE", f"unknown data type {tensor['data_type']!r}")
         try:
             self._graph = read_graph(text.encode(), "graph")
         except GraphError as error:
             return bad("INVALID_VALUE", str(error))
         self._preferred = self._graph.preferred_engine_id
-        self._state = "read"
-        return good()
+        self._state, self._text, self._name = "read", text, data["name"]
+        if len(words) == 1:
+            return good()
+        problem = self.validate()
+        return problem if problem.is_bad() else self.build_operation_graph(words[0])
 
     def _unreadable(self, data):
         """What the strict reader misses in the text; None where it is fine."""
-        for key in (*TYPE_KEYS[behaviour["keys"]], "name", "tensors", "nodes"):
+        for key in (*TYPE_KEYS, "name", "tensors", "nodes"):
             if key not in data:
                 return f"[json.exception.out_of_range.403] key '{key}' not found"
         for node in data["nodes"]:
-            kind = node.get("compute_data_type", "unset")
-            if kind == "unset" and behaviour["keys"] == "current":
+            if node.get("compute_data_type", "unset") == "unset":
                 return f"node {node.get('name')!r}: compute type is unset"
         for tensor in data["tensors"]:
             missing = {"uid", "name", "dims", "strides", "virtual"} - set(tensor)
@@ -87,198 +133,343 @@ class Graph:
                 return f"key '{missing.pop()}' not found"
         return None
 
-    def set_preferred_engine_id_ext(self, engine_id):
-        if self._state in ORDER[ORDER.index("planned") :]:
-            raise RuntimeError("set_preferred_engine_id_ext: plans exist already")
-        self._preferred = engine_id
+    def to_json(self):
+        self._must_be("read", "json")
+        return self._text
+
+    def to_binary(self):
+        return self.to_json().encode()
+
+    def from_binary(self, *words):
+        return self.from_json(*words[:-1], words[-1].decode(errors="replace"))
+
+    def set_preferred_engine_id_ext(self, engine=None):
+        if isinstance(engine, str):
+            engine = Engine(None, {}, {"name": engine}).id
+        self._preferred = engine
+        return self
+
+    def get_preferred_engine_id_ext(self):
+        return self._preferred
 
     def validate(self):
-        problem = self._before("read", "validate")
-        self._state = self._state if problem else "valid"
-        return problem or _forced("validate") or good()
-
-    def build_operation_graph(self, handle):
-        problem = self._before("valid", "build_operation_graph")
+        problem = self._before("read", "validate") or _forced("validate")
         if problem:
             return problem
-        handle._expect_alive()
-        self._handle, self._state = handle, "operations"
-        return _forced("build_operation_graph") or good()
+        self._state = max(self._state, "valid", key=ORDER.index)
+        return good()
+
+    def build_operation_graph(self, handle):
+        found, problem = self._open(handle)
+        problem = problem or self._before("valid", "build_operation_graph")
+        problem = problem or _forced("build_operation_graph")
+        if problem:
+            return problem
+        self._handle, self._state = found, "operations"
+        return good()
 
     def _accepting(self):
         """Engines that take the graph, the first of the first plugin first."""
-        return [engine for engine in self._handle._engines.values() if engine.takes(self._graph)]
+        return [
+            engine
+            for engine in self._handle._engines.values()
+            if engine.takes(self._graph) and not {engine.id, engine.name} & self._deselected
+        ]
 
-    def create_execution_plans(self, modes=()):
+    def _applicable(self, engine_id, what):
+        self._must_be("operations", what)
+        found = next((e for e in self._accepting() if e.id == engine_id), None)
+        if found is None:
+            raise RuntimeError(f"Failed to get {what}: {DECLINES[1]}")
+        return found
+
+    def deselect_engines(self, engines):
+        self._deselected |= set(engines)
+        return self
+
+    def deselect_workspace_greater_than(self, workspace):
+        self._largest = workspace
+        return self
+
+    def create_execution_plans(self, modes):
         problem = self._before("operations", "create_execution_plans")
+        problem = problem or _forced("create_execution_plans")
         if problem:
             return problem
         engines = self._accepting()
         if not engines:
-            return bad(*behaviour["no engine"])
-        chosen = [engine for engine in engines if engine.id == self._preferred]
-        self._engine, self._state = (chosen or engines)[0], "planned"
-        return _forced("create_execution_plans") or good()
+            return bad(*NO_ENGINES)
+        engines.sort(key=lambda engine: engine.id != self._preferred)
+        self._plans, self._active = [Plan(engine) for engine in engines], 0
+        return good()
+
+    def create_execution_plan_ext(self, engine_id, knob_settings):
+        problem = self._before("operations", "create_execution_plan_ext")
+        problem = problem or _forced("create_execution_plan_ext")
+        if problem:
+            return problem
+        engine = next((e for e in self._accepting() if e.id == engine_id), None)
+        if engine is None:
+            return bad(*DECLINES)
+        settings = {each._knob_id: each._value for each in knob_settings}
+        problem = knobs.settings_problem(engine, settings)
+        if problem:
+            return problem
+        self._plans, self._active = [Plan(engine, settings)], 0
+        return good()
 
     def get_ranked_engine_ids(self, modes):
-        if self._before("operations", ""):
-            raise RuntimeError("get_ranked_engine_ids: build_operation_graph comes first")
+        self._must_be("operations", "ranked engine ids")
         found = [engine.id for engine in self._accepting()]
         if not found:
-            raise RuntimeError("HEURISTIC_QUERY_FAILED: no engine accepts the graph")
+            raise RuntimeError("Failed to get ranked engine ids: no engine accepts the graph")
         return found
 
-    def create_execution_plan_ext(self, engine_id, knob_settings=()):
-        problem = self._before("operations", "create_execution_plan_ext")
-        problem = problem or knobs.problem(knob_settings)
-        if problem:
-            return problem
-        accepting = {engine.id: engine for engine in self._accepting()}
-        if engine_id not in accepting:
-            return bad(*behaviour["declines"])
-        self._engine, self._state = accepting[engine_id], "planned"
-        self._benchmarking = any(
-            s._knob_id == BENCHMARKING and s._value == 1 for s in knob_settings
-        )
-        return _forced("create_execution_plan_ext") or good()
+    def get_behavior_notes_for_engine(self, engine_id):
+        notes = self._applicable(engine_id, "behavior notes").notes
+        kinds = namespace["BehaviorNote"]
+        return [kinds[note] for note in notes if note in kinds.__members__]
+
+    def get_engine_configs(self, modes, handle=None):
+        self._must_be("operations", "engine configs")
+        return [
+            make(
+                "EngineConfigInfo",
+                engine_id=engine.id,
+                engine_name=engine.hexadecimal if handle is None else engine.name or "",
+                knobs=list(knobs.offered(engine).values()),
+                supports_exhaustive=BENCHMARKING in knobs.offered(engine),
+                estimated_workspace_size=WORKSPACE_BYTES // 2,
+            )
+            for engine in self._accepting()
+        ]
 
     def get_knobs_for_engine(self, engine_id):
-        if engine_id not in self._handle._engines:
-            raise RuntimeError(f"no engine {engine_id}")
-        return knobs.offered()
+        return list(self.get_knob_lookup_for_engine(engine_id).values())
+
+    def get_knob_lookup_for_engine(self, engine_id):
+        return knobs.offered(self._applicable(engine_id, "knobs for engine"))
 
     def check_support(self):
-        problem = self._before("planned", "check_support")
+        problem = self._unplanned("check_support") or _forced("check_support")
         if problem:
             return problem
+        failure = self._plans[self._active].engine.do("check_support")
+        if failure is not None:
+            return bad(*failure)
         if os.environ.get("HIPDNN_DOUBLE_SUPPORT") == "declared":
-            self._state = "supported"
-            return _forced("check_support") or good()
+            return good()
+        graph = self._graph
         try:
-            _results(
-                self._graph, {t.uid: np.zeros(t.span, storage_type(t)) for t in self._graph.inputs}
-            )
+            _results(graph, {t.uid: np.zeros(t.span, storage_type(t)) for t in graph.inputs})
         except UnsupportedGraphError as error:
             return bad("GRAPH_NOT_SUPPORTED", str(error))
-        self._state = "supported"
-        return _forced("check_support") or good()
+        return good()
 
-    def build_plans(self, policy=None):
-        problem = self._before("supported", "build_plans")
+    def _unplanned(self, step):
+        problem = self._before("operations", step)
+        if problem or self._plans:
+            return problem
+        return bad("INVALID_VALUE", f"{step}: no execution plans were created")
+
+    def build_plans(self, policy):
+        problem = self._unplanned("build_plans") or _forced("build_plans")
         if problem:
             return problem
-        self._engine.do("build")
-        self._state = "built"
-        return _forced("build_plans") or good()
+        places = range(len(self._plans)) if policy.name == "ALL" else [self._active]
+        for place in places:
+            problem = problem or self._build(place)
+        return problem or good()
 
-    def _expect_built(self, step):
-        if self._state != "built":
-            raise RuntimeError(f"{step}: no plan was built")
+    def _build(self, place):
+        plan = self._plans[place]
+        if self._largest is not None and plan.workspace_bytes > self._largest:
+            return bad("GRAPH_EXECUTION_PLAN_CREATION_FAILED", "the workspace is deselected")
+        failure = plan.engine.do("build")
+        plan.built = failure is None
+        return None if failure is None else bad(*failure)
+
+    def build_plan_at_index(self, plan_index):
+        if not 0 <= plan_index < len(self._plans):
+            return bad("INVALID_VALUE", OUT_OF_BOUNDS)
+        return self._build(plan_index) or good()
+
+    def _plan_at(self, place, what):
+        if place is None:
+            place = self._active
+        if not 0 <= place < len(self._plans) or not self._plans[place].built:
+            raise RuntimeError(f"Failed to get {what}: {OUT_OF_BOUNDS}")
+        return self._plans[place]
+
+    def get_execution_plan_count(self):
+        return len(self._plans)
+
+    def get_execution_plan_engine_id(self):
+        return self._plan_at(None, "execution plan engine id").engine.id
 
     def get_workspace_size(self):
-        self._expect_built("get_workspace_size")
-        return self._engine.plugin.get("workspace_bytes", WORKSPACE_BYTES)
+        return self._plan_at(None, "workspace size").workspace_bytes
+
+    def get_workspace_size_plan_at_index(self, plan_index):
+        return self._plan_at(plan_index, "workspace size").workspace_bytes
 
     def get_autotune_workspace_size(self):
         """Of compiled plans: nothing before there are some."""
-        return WORKSPACE_BYTES if self._state == "built" else 0
+        return max((plan.workspace_bytes for plan in self._plans if plan.built), default=0)
 
     def get_estimated_max_workspace_size(self):
         """Of the candidates; a lower bound, as upstream's."""
-        if not self._candidates:
+        if not self._specs:
             raise RuntimeError("Failed to get estimated max workspace size: no plan specs")
         return WORKSPACE_BYTES // 2
 
-    def get_execution_plan_engine_id(self):
-        self._expect_built("get_execution_plan_engine_id")
-        return self._engine.id
-
     def get_plan_name(self, handle=None):
-        """Without the handle a plugin's engine is its number in hexadecimal digits."""
-        self._expect_built("get_plan_name")
-        number = f"0x{self._engine.id & 0xFFFFFFFFFFFFFFFF:016x}"
-        return f"{number if handle is None else self._engine.name}_plan_0"
+        return self._plan_name(None, handle)
 
-    def add_all_engines(self, modes=()):
-        problem = self._before("operations", "add_all_engines")
+    def get_plan_name_at_index(self, plan_index, handle=None):
+        return self._plan_name(plan_index, handle)
+
+    def _plan_name(self, place, handle):
+        """Without the handle, and of an engine without a name, its number."""
+        engine = self._plan_at(place, "plan name").engine
+        return (handle is not None and engine.name) or engine.hexadecimal
+
+    def _add(self, step, rows):
+        """Candidates for the tuner, as pairs of engine id and settings."""
+        problem = self._before("operations", step) or _forced(step)
         if problem:
             return problem
-        self._candidates = self._accepting()
-        if not self._candidates:
-            return bad(*behaviour["no engine"])
-        return _forced("add_all_engines") or good()
+        engines, added = {engine.id: engine for engine in self._accepting()}, []
+        for engine_id, settings in rows:
+            if engine_id not in engines:
+                return bad(*DECLINES)
+            engine = engines[engine_id]
+            unknown = knobs.unknown(engine, settings)
+            if unknown is not None:
+                return bad("INVALID_VALUE", f"{step}: the engine has no knob {unknown}")
+            problem = knobs.settings_problem(engine, settings)
+            if problem:
+                return problem
+            added.append(Plan(engine, dict(settings)))
+        if not added:
+            return bad(*NO_ENGINES)
+        self._specs += added
+        return good()
 
-    def autotune(self, handle, variant_pack, workspace=0, workspace_size=None, config=None):
+    def add_engine(self, engine_id, knob_settings):
+        settings = {each._knob_id: each._value for each in knob_settings}
+        return self._add("add_engine", [(engine_id, settings)])
+
+    def add_engines(self, engine_ids):
+        return self._add("add_engines", [(engine_id, {}) for engine_id in engine_ids])
+
+    def add_engine_configs(self, configs):
+        return self._add("add_engine_configs", [(each._engine_id, {}) for each in configs])
+
+    def add_engine_variants(self, variants):
+        rows = [(each._engine_id, each._knob_settings) for each in variants]
+        return self._add("add_engine_variants", rows)
+
+    def add_engine_sweep(self, specs):
+        rows = []
+        for spec in specs:
+            names = [axis._knob_id for axis in spec._axes]
+            product = itertools.product(*(axis._values for axis in spec._axes))
+            fixed = spec._fixed_settings
+            rows += [(spec._engine_id, fixed | dict(zip(names, v, strict=True))) for v in product]
+        return self._add("add_engine_sweep", rows)
+
+    def add_all_engines(self, modes):
+        engines = [] if self._before("operations", "") else self._accepting()
+        return self._add("add_all_engines", [(engine.id, {}) for engine in engines])
+
+    def autotune(self, handle, variant_pack, workspace, workspace_size, config, storage_config):
         if self._before("operations", "autotune"):
-            raise RuntimeError("autotune: build_operation_graph comes first")
-        if workspace_size is None:
-            raise RuntimeError("Autotune failed: no compiled plans; candidates need workspace_size")
-        problem = self._wrong_pack(variant_pack, workspace)
+            raise RuntimeError("Autotune failed: build_operation_graph comes first")
+        plans = self._specs or [plan for plan in self._plans if plan.built]
+        if workspace_size is None and self._specs:
+            raise RuntimeError("Autotune failed: plan specs need workspace_size")
+        for name in ("warmup_iterations", "timed_iterations", "max_iterations", "window_size"):
+            if getattr(config, name) < (name != "warmup_iterations"):
+                raise RuntimeError(f"Autotune failed: {name} is too small")
+        problem = self._wrong_pack(variant_pack, workspace, None)
         if problem:
             raise RuntimeError(f"Autotune failed: {problem._err_msg}")
-        if not self._candidates:
-            raise RuntimeError("Autotune failed: no plan specs were added")
-        found, engines = tuning.results(self._candidates, workspace_size >= WORKSPACE_BYTES)
-        if engines:
-            place = -1 if os.environ.get("HIPDNN_DOUBLE_AUTOTUNE") == "liar" else 0
-            self._engine, self._state, self._benchmarking = engines[place], "built", True
+        room = workspace_size is None or workspace_size >= WORKSPACE_BYTES
+        found, timed = tuning.results(plans, config, room)
+        place = -1 if os.environ.get("HIPDNN_DOUBLE_AUTOTUNE") == "liar" else 0
+        self._plans, self._active = [timed[place]], 0
+        timed[place].built = True
+        timed[place].settings[BENCHMARKING] = 1
         self._searched = True
+        tuning.store(config, found, storage_config)
         return [] if os.environ.get("HIPDNN_DOUBLE_AUTOTUNE") == "silent" else found
 
-    def execute_timed_ext(self, handle, variant_pack, workspace=0):
+    def autotune_exhaustive_sweep(self, *words):
+        return self.autotune(*words), namespace["AutotuneCacheWriteOutcome"]["WRITTEN"]
+
+    def execute_timed_ext(self, handle, variant_pack, workspace):
         """Behind a gate of its own, where the device has one."""
         device.synchronize()
-        waits = self._waits() and device.can_stall()
-        error = self._execute(handle, variant_pack, workspace)
+        error = self._execute(handle, variant_pack, workspace, None)
+        if error.is_bad():
+            return error, tuning.timing(None, "INVALID")
         before = device.clock_ms
         device.synchronize()
-        quality, elapsed_ms = tuning.timing_quality(), device.clock_ms - before
-        if waits:
-            device.give_up_stalling()
-            quality, elapsed_ms = "INVALID", None
-        kind = classes["TimingQuality"][quality]
-        return error, classes["ExecutionTiming"](elapsed_ms, kind, waits)
+        if self._waits(None) and device.can_stall():
+            return error, tuning.timing(None, "INVALID", timed_out=True)
+        return error, tuning.timing(device.clock_ms - before)
 
-    def _waits(self):
-        return any(node.type in self._engine.waits for node in self._graph.nodes)
+    def _waits(self, place):
+        engine = self._plans[self._active if place is None else place].engine
+        return any(node.type in engine.waits for node in self._graph.nodes)
 
-    def execute(self, handle, variant_pack, workspace=0):
-        return self._execute(handle, variant_pack, workspace)
+    def execute(self, handle, variant_pack, workspace):
+        return self._execute(handle, variant_pack, workspace, None)
 
-    def _execute(self, handle, variant_pack, workspace):
-        handle._expect_alive()
-        problem = self._before("built", "execute") or self._wrong_pack(variant_pack, workspace)
+    def execute_plan_at_index(self, handle, variant_pack, workspace, plan_index):
+        return self._execute(handle, variant_pack, workspace, plan_index)
+
+    def _execute(self, handle, variant_pack, workspace, place):
+        _, problem = self._open(handle)
+        try:
+            plan = self._plan_at(place, "execution plan")
+        except RuntimeError as error:
+            return problem or bad("INVALID_VALUE", str(error))
+        problem = problem or self._wrong_pack(variant_pack, workspace, plan) or _forced("execute")
         if problem:
             return problem
-        self._engine.do("execute")
-        pack = dict(variant_pack)
-        device.enqueue(lambda: self._run(pack))
-        if self._waits():
+        failure = plan.engine.do("execute")
+        if failure is not None:
+            return bad(*failure)
+        pack = _addresses(variant_pack)
+        device.enqueue(lambda: self._run(plan, pack))
+        if self._waits(place):
             device.synchronize()
-        return _forced("execute") or good()
+        return good()
 
-    def _wrong_pack(self, pack, workspace):
+    def _wrong_pack(self, variant_pack, workspace, plan):
+        pack = _addresses(variant_pack)
         wanted = {t.uid: t for t in self._graph.tensors if not t.virtual and t.value is None}
-        if set(pack) != set(wanted):
-            missing, extra = set(wanted) - set(pack), set(pack) - set(wanted)
-            return bad("INVALID_VARIANT_PACK", f"missing uids {missing}, unknown uids {extra}")
-        for uid, pointer in pack.items():
-            if type(uid) is not int or type(pointer) is not int:
-                raise TypeError("execute(): expected {int: int}")
-            size = wanted[uid].span * storage_type(wanted[uid]).itemsize
-            memory, begin = device.memory_at(pointer)
+        missing = sorted(set(wanted) - set(pack))
+        if missing:
+            words = f"missing required non-virtual tensor UIDs: {missing}"
+            return bad("INVALID_VARIANT_PACK", words)
+        for uid, tensor in wanted.items():
+            size = tensor.span * storage_type(tensor).itemsize
+            memory, begin = device.memory_at(pack[uid])
             there = size == 0 or (memory is not None and begin + size <= len(memory.data))
-            if not wanted[uid].runtime_scalar and not there:
+            if not tensor.runtime_scalar and not there:
                 return bad("INVALID_VARIANT_PACK", f"uid {uid}: no buffer of {size} bytes there")
-        scratch = device.buffers.get(workspace)
-        if self._engine is not None and self._engine.plugin.get("workspace_bytes") == 0:
+        if plan is not None and plan.workspace_bytes == 0:
             return None
+        scratch = device.buffers.get(0 if workspace is None else device._get_data_ptr(workspace))
         if scratch is None or len(scratch.data) < WORKSPACE_BYTES:
             return bad("INVALID_VARIANT_PACK", "the workspace is too small")
         return None
 
-    def _run(self, pack):
-        engine, graph = self._engine, self._graph
+    def _run(self, plan, pack):
+        engine, graph = plan.engine, self._graph
         key = tuple(
             (pack[t.uid], device.memory_at(pack[t.uid])[0].writes)
             for t in graph.inputs
@@ -294,12 +485,20 @@ class Graph:
                 if memory.data[begin : begin + len(data)] != data:
                     memory.data[begin : begin + len(data)] = data
                     memory.writes += 1
-        searches = self._benchmarking or tuning.is_forced()
+        searches = plan.settings.get(BENCHMARKING) == 1 or tuning.is_forced()
         if searches and not self._searched:
             self._searched = True
             tuning.search(engine, graph)
         tuned = searches or tuning.is_tuned(engine, graph)
         device.advance(tuning.milliseconds(engine, tuned))
+
+
+def _addresses(pack):
+    """Numbers by uid. Before *dlpack* both are numbers, which the signature says."""
+    return {
+        key.get_uid() if isinstance(key, namespace["Tensor"]) else int(key): device._get_data_ptr(v)
+        for key, v in pack.items()
+    }
 
 
 def _forced(step):

@@ -1,94 +1,86 @@
-"""Knobs: what engines offer, and what they refuse."""
+"""Knobs: what an engine offers, and what it refuses.
+
+A knob is a row of the plugin: ``["split.factor", "INT64", 2, {"min_value": 2, "max_value": 16,
+"step": 2}, "in words"]``. Listed values overrule bounds and length.
+"""
 
 from __future__ import annotations
 
 from .errors import bad, good
-from .surface import classes
+from .surface import make, namespace
 
-TYPES = {"INT64": int, "FLOAT64": float, "STRING": str}
-
-
-class IntConstraint:
-    def __init__(self, min_value, max_value, step=1, valid_values=()):
-        self._min_value, self._max_value, self._step = min_value, max_value, step
-        self._valid_values = list(valid_values)
-
-    def _holds(self, value):
-        inside = self._min_value <= value <= self._max_value
-        listed = not self._valid_values or value in self._valid_values
-        return inside and listed and (value - self._min_value) % self._step == 0
-
-
-class FloatConstraint:
-    def __init__(self, min_value, max_value):
-        self._min_value, self._max_value = min_value, max_value
-
-    def _holds(self, value):
-        return self._min_value <= value <= self._max_value
-
-
-class StringConstraint:
-    def __init__(self, max_length, valid_values=()):
-        self._max_length, self._valid_values = max_length, list(valid_values)
-
-    def _holds(self, value):
-        listed = not self._valid_values or value in self._valid_values
-        return listed and len(value) <= self._max_length
+KINDS = {
+    "INT64": (int, "IntConstraint"),
+    "FLOAT64": (float, "FloatConstraint"),
+    "STRING": (str, "StringConstraint"),
+}
 
 
 class Knob:
-    def __init__(self, knob_id, kind, default, rule, description=""):
-        self._knob_id, self._kind, self._default_value = knob_id, kind, default
-        self._description, self._is_deprecated, self._rule = description, False, rule
-
-    @property
-    def _value_type(self):
-        return classes["KnobValueType"][self._kind]
-
-    @property
-    def _constraint(self):
-        """None for a knob without limits, as in the bindings."""
-        if self._rule is None:
-            return None
-        kind = classes[self._rule[0].__name__]
-        return kind(*self._rule[1:])
-
     def validate(self, setting):
-        return self._problem(setting._value) or good()
-
-    def _problem(self, value):
-        if type(value) is not TYPES[self._kind]:
-            return bad("INVALID_VALUE", f"knob {self._knob_id}: wrong type")
-        if self._rule is not None and not self._rule[0](*self._rule[1:])._holds(value):
-            return bad("INVALID_VALUE", f"knob {self._knob_id}: its constraint is violated")
-        return None
+        return problem(self, setting._value) or good()
 
 
 class KnobSetting:
-    def __init__(self, knob_id, value):
-        self._knob_id, self._value = knob_id, value
+    def __eq__(self, other):
+        return (self._knob_id, self._value) == (other._knob_id, other._value)
+
+    def __hash__(self):
+        return hash((self._knob_id, self._value))
+
+    def __repr__(self):
+        return f"KnobSetting({self._knob_id!r}, {self._value!r})"
 
 
-ROWS = (
-    ("global.benchmarking", "INT64", 0, (IntConstraint, 0, 1), "search the fastest algorithm"),
-    ("split.factor", "INT64", 2, (IntConstraint, 2, 16, 2)),
-    ("mix", "FLOAT64", 0.5, (FloatConstraint, 0.0, 1.0)),
-    ("layout", "STRING", "auto", (StringConstraint, 8, ("auto", "nhwc"))),
-    ("tag", "STRING", "", None),
-)
+def offered(engine):
+    """The knobs of an engine by their id."""
+    return {row[0]: _knob(*row) for row in engine.knobs}
 
 
-def offered():
-    return [classes["Knob"](*row) for row in ROWS]
+def _knob(knob_id, kind, default, limits=None, description="", deprecated=False):
+    limits = limits and {k: set(v) if isinstance(v, list) else v for k, v in limits.items()}
+    return make(
+        "Knob",
+        knob_id=knob_id,
+        description=description,
+        is_deprecated=deprecated,
+        value_type=namespace["KnobValueType"][kind],
+        default_value=default,
+        constraint=limits and make(KINDS[kind][1], **limits),
+    )
 
 
-def problem(settings):
+def problem(knob, value):
+    """The bad `Error` for a value; None where it is legal."""
+    if type(value) is not KINDS[knob._value_type.name][0]:
+        return bad("INVALID_VALUE", f"knob {knob._knob_id}: wrong type")
+    if knob._constraint is None or _holds(vars(knob._constraint), value):
+        return None
+    return bad("INVALID_VALUE", f"knob {knob._knob_id}: {value!r} violates its constraint")
+
+
+def _holds(limits, value):
+    listed = limits.get("_valid_values")
+    if listed:
+        return value in listed
+    if isinstance(value, str):
+        return len(value) <= limits["_max_length"]
+    low, high = limits["_min_value"], limits["_max_value"]
+    if isinstance(value, float):
+        return low <= value <= high
+    return low <= value <= high and (value - low) % (limits["_step"] or 1) == 0
+
+
+def settings_problem(engine, settings):
     """The bad `Error` of the first setting that breaks its knob; unknown knobs are only warned
     of."""
-    knobs = {row[0]: Knob(*row) for row in ROWS}
-    for setting in settings:
-        knob = knobs.get(setting._knob_id)
-        broken = None if knob is None else knob._problem(setting._value)
+    knobs = offered(engine)
+    for name, value in settings.items():
+        broken = None if name not in knobs else problem(knobs[name], value)
         if broken is not None:
             return broken
     return None
+
+
+def unknown(engine, settings):
+    return next((name for name in settings if name not in offered(engine)), None)

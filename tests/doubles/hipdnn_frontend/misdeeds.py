@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import locale
 import os
@@ -33,6 +34,7 @@ def _fork():
 
 
 DEEDS = {
+    "abort_at_exit": lambda: atexit.register(os.abort),
     "segfault": lambda: ctypes.string_at(0),
     "exit0": lambda: os._exit(0),
     "hang": lambda: time.sleep(1000),

@@ -1,28 +1,36 @@
 """Plugins and handles. A plugin is a JSON file that ends in ``.so``:
 
-    {"engines": [{"name": "MIOPEN_ENGINE", "id": 1}], "version": "1.0.0", "milliseconds": 0.2,
+    {"engines": [{"name": "MIOPEN_ENGINE", "id": 1, "knobs": [], "notes": []}],
+     "version": "1.0.0", "api": "1.2.0", "milliseconds": 0.2,
      "types": ["ConvolutionFwdAttributes"], "wrong": false, "misdeed": {"execute": "segfault"},
+     "fails": {"execute": "GRAPH_EXECUTION_FAILED: no code object"},
      "tuned_milliseconds": 0.176, "search_milliseconds": 50, "waits": [], "waits_after": 0}
 
 Only ``engines`` has to be there. ``types`` are the node types it takes (all of them unless given);
 ``waits`` are those for which it waits for the device inside `execute`, once the plugin was loaded
-``waits_after`` times before.
+``waits_after`` times before. An id that is not the hash of the name, no name, and an ``api`` that
+is no version of today's major are what upstream's test plugins do.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import weakref
 from pathlib import Path
 
 from . import device, misdeeds
-from .surface import behaviour, classes
+from .surface import make, namespace
 
 DEFAULT = Path(__file__).parents[1] / "hipdnn_plugins" / "engines"
+KNOBS = (("global.benchmarking", "INT64", 0, {"min_value": 0, "max_value": 1, "step": 1}),)
+NOT_LOADED = "Engine ID is not loaded"
 _handles = weakref.WeakSet()
 _named = []
 _additive = True
+_mapped = []
+"""Loaded files stay in the process's memory map, as shared objects do."""
 
 
 def fnv1a(name):
@@ -37,15 +45,23 @@ class Engine:
 
     def __init__(self, path, plugin, engine):
         self.path, self.plugin, self.name = path, plugin, engine["name"]
-        self.id = engine.get("id", 1) if behaviour["ids"] == "numbered" else fnv1a(self.name)
+        self.id = engine.get("id", fnv1a(self.name or ""))
         self.types = engine.get("types", plugin.get("types"))
+        self.knobs, self.notes = engine.get("knobs", KNOBS), engine.get("notes", ())
         self.misdeed, self.waits = plugin.get("misdeed", {}), plugin.get("waits", ())
+
+    @property
+    def hexadecimal(self):
+        return f"0x{self.id & 0xFFFFFFFFFFFFFFFF:016X}"
 
     def takes(self, graph):
         return self.types is None or all(node.type in self.types for node in graph.nodes)
 
     def do(self, step):
+        """Misbehaves as the plugin says; returns code and words where it fails at this step."""
         misdeeds.commit(self.misdeed.get(step))
+        code, _, words = self.plugin.get("fails", {}).get(step, "").partition(": ")
+        return (code, words) if code else None
 
 
 def _files(paths):
@@ -57,20 +73,23 @@ def _load():
     paths = list(_named)
     if _additive:
         paths.append(os.environ.get("HIPDNN_PLUGIN_DIR", DEFAULT))
-    engines, loaded = {}, []
+    engines = {}
     for path in _files(paths):
         try:
             plugin = json.loads(path.read_text())
         except ValueError:
             continue  # a plugin that does not load is skipped with a log line
-        loaded.append(str(path))
+        if plugin.get("api", "1.2.0").split(".")[0] != "1":
+            continue
+        with path.open("rb") as file:
+            _mapped.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         if "waits_after" in plugin and _loads(path) <= plugin["waits_after"]:
             plugin = plugin | {"waits": ()}
         for row in plugin["engines"]:
             engine = Engine(path, plugin, row)
             engine.do("load")
             engines.setdefault(engine.id, engine)
-    return engines, loaded
+    return engines
 
 
 def _loads(path):
@@ -81,67 +100,75 @@ def _loads(path):
     return file.stat().st_size
 
 
-def set_engine_plugin_paths(paths, mode=...):
+def set_engine_plugin_paths(paths, mode):
     global _additive
-    if not all(isinstance(path, str) for path in paths):
-        raise TypeError("set_engine_plugin_paths(): expected list[str]")
     if any(handle._alive for handle in _handles):
-        raise RuntimeError("set_engine_plugin_paths: a handle is alive")
+        raise RuntimeError("Failed to set engine plugin paths")
     _named[:] = paths
-    _additive = mode is ... or mode.name == "ADDITIVE"
+    _additive = mode.name == "ADDITIVE"
 
 
 class Handle:
     def __init__(self, stream=0):
         self._stream, self._alive = stream or device.STREAM, True
-        self._has_stream = not device.NO_STREAM
-        self._engines, self._loaded = _load()
+        self._engines = _load()
         _handles.add(self)
+
+    def _expect_alive(self):
+        if not self._alive:
+            raise RuntimeError("Handle has been destroyed")
 
     def get(self):
         self._expect_alive()
         return id(self)
 
-    def get_stream(self):
-        return self._told_stream()
+    __int__ = __index__ = get
 
-    def _told_stream(self):
-        if not self._has_stream:
-            raise RuntimeError("Failed to get stream from hipdnn handle: none was set")
+    def get_stream(self):
+        self._expect_alive()
         return self._stream
 
     def set_stream(self, stream):
-        self._take_stream(stream)
-
-    def _take_stream(self, stream):
         self._expect_alive()
-        self._stream, self._has_stream = stream, True
-
-    def _expect_alive(self):
-        if not self._alive:
-            raise RuntimeError("the handle was destroyed")
-
-    def get_loaded_engine_plugin_paths(self):
-        self._expect_alive()
-        return list(self._loaded)
+        self._stream = stream
 
     def get_engine_info(self, engine_id):
+        engine = self._engine(engine_id)
+        return make(
+            "EngineInfo",
+            engine_id=engine.id,
+            engine_name=engine.name or "",
+            plugin_name=engine.plugin.get("name", engine.path.stem),
+            type="HIPDNN_PLUGIN_TYPE_ENGINE",
+            version=engine.plugin.get("version", "1.0.0"),
+        )
+
+    def engine_id_to_name(self, engine_id):
+        return self._engine(engine_id).name or ""
+
+    def _engine(self, engine_id):
         self._expect_alive()
         if engine_id not in self._engines:
-            raise IndexError(f"no loaded plugin has engine {engine_id}")
-        return classes["EngineInfo"](self._engines[engine_id])
+            raise IndexError(NOT_LOADED)
+        return self._engines[engine_id]
 
 
-def create_handle(stream=0):
-    return classes["Handle"](stream)
+def handle_of(found):
+    """The handle whose pointer an object with `get` gives; None where it gives another number."""
+    number = found.get()
+    return next((h for h in _handles if h._alive and id(h) == number), None)
+
+
+def create_handle(*stream):
+    return namespace["Handle"](*stream)
 
 
 def get_stream(handle):
-    return handle._told_stream()
+    return handle.get_stream()
 
 
 def set_stream(handle, stream):
-    handle._take_stream(stream)
+    handle.set_stream(stream)
 
 
 def destroy_handle(handle):
@@ -149,20 +176,8 @@ def destroy_handle(handle):
     handle._alive = False
 
 
-def get_loaded_engine_plugin_paths(handle):
-    handle._expect_alive()
-    return list(handle._loaded)
-
-
 BUILT_IN = ("MIOPEN_ENGINE", "HIPBLASLT_ENGINE")
 
 
 def engine_id_to_name(engine_id):
     return next((name for name in BUILT_IN if fnv1a(name) == engine_id), "")
-
-
-class EngineInfo:
-    def __init__(self, engine):
-        self._engine_id, self._engine_name = engine.id, engine.name
-        self._plugin_name, self._type = engine.path.stem, "engine"
-        self._version = engine.plugin.get("version", "1.0.0")

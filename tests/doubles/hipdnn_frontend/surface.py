@@ -1,161 +1,185 @@
-"""A release's surface: its stub (`releases/*.stub`) as classes and functions, nothing else.
-
-What the stub lists is there, with the arguments it lists, and refused with other ones the way
-nanobind refuses them; what it leaves out is absent. `HIPDNN_DOUBLE_WITHOUT` removes more:
-``Graph.get_plan_name,HipEvent``.
-"""
+"""A state of the bindings as classes and functions, made of `surface.json` and of what implements
+it: what the state lists is there, with the arguments it lists, and refused with other ones the way
+nanobind refuses them; what it leaves out is absent."""
 
 from __future__ import annotations
 
-import ast
 import enum
 import functools
-import inspect
+import json
 import os
+import types
 from pathlib import Path
 
-RELEASES = Path(__file__).parent / "releases"
-PLAIN = {
-    "int": int,
-    "str": str,
-    "bytes": bytes,
-    "list": (list, tuple),
-    "dict": dict,
-    "float": float,
-}
-BINDING_ERRORS = {"TypeError": TypeError, "RuntimeError": RuntimeError}
-behaviour = {}
-classes = {}
+FILE = Path(__file__).with_name("surface.json")
+namespace = {}
+"""What the module has, by name."""
+profile = os.environ.get("HIPDNN_DOUBLE_PROFILE", "newest")
+PLAIN = {"str": str, "bytes": bytes, "float": (int, float), "bool": bool, "object": object}
+PLAIN |= {"value": object, "list": (list, tuple), "pointer-like or None": object}
+PLAIN |= {"Tensor or __dlpack__ producer": object, "dict[int | Tensor, pointer-like]": dict}
 
 
-def without():
-    return set(filter(None, os.environ.get("HIPDNN_DOUBLE_WITHOUT", "").split(",")))
+def read(state):
+    """The surface of a state; of an older one its names alone, as if nothing took arguments."""
+    data = json.loads(FILE.read_text())
+    if state in data["older"]:
+        return _bare(data["older"][state])
+    changes = {} if state == "newest" else data["others"][state]
+    whole = data["newest"] | changes
+    return {name: found for name, found in whole.items() if found is not None}
 
 
-def parse(release):
-    return ast.parse((RELEASES / f"{release}.stub").read_text())
-
-
-def literal(tree, name):
-    """The value that the stub assigns to a name."""
-    return next(
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and node.targets[0].id == name
-    )
-
-
-def members(release):
-    """Every member as a dotted name, classes and functions of the module included."""
-    found = []
-    for node in parse(release).body:
-        if isinstance(node, ast.FunctionDef):
-            found.append(node.name)
-        elif isinstance(node, ast.ClassDef):
-            found.append(node.name)
-            found += [f"{node.name}.{name}" for name in _names(node) if name != "__init__"]
+def _bare(names):
+    found = {}
+    for name in names:
+        owner, _, member = name.partition(".")
+        place = found.setdefault(owner, {"calls": None})
+        if member:
+            place.pop("calls", None)
+            place.setdefault("methods", {})[member] = {"calls": None}
     return found
 
 
-def _names(node):
-    for item in node.body:
-        if isinstance(item, ast.FunctionDef):
-            yield item.name
-        elif isinstance(item, ast.AnnAssign):
-            yield item.target.id
-        elif isinstance(item, ast.Assign):
-            yield item.targets[0].id
+def build(implementations):
+    """Fills `namespace`."""
+    for name, found in read(profile).items():
+        if "alias" in found:
+            namespace[name] = namespace[found["alias"]]
+        elif "calls" in found:
+            namespace[name] = _checked(name, found, implementations.get(name, _unwritten(name)))
+        elif "enum" in found:
+            values = {member: value for value, member in enumerate(found["enum"])}
+            namespace[name] = enum.Enum(name, values)
+        else:
+            namespace[name] = _class(name, found, implementations.get(name))
 
 
-def build(release, implementations):
-    """Names of the module: classes made of `implementations` and checked functions."""
-    tree, absent = parse(release), without()
-    behaviour.update(literal(tree, "BEHAVIOUR"))
-    raises, found = literal(tree, "RAISES"), {}
-    for node in tree.body:
-        name = getattr(node, "name", None)
-        if isinstance(node, ast.ClassDef):
-            classes[name] = _class(node, implementations.get(name), raises, absent)
-            found[name] = classes[name]
-        elif isinstance(node, ast.FunctionDef):
-            found[name] = _checked(node, implementations[name], name)
-    return {name: value for name, value in found.items() if name not in absent}
+def make(name, **fields):
+    """An instance of a class that Python cannot construct, or of one with its fields set."""
+    made = object.__new__(namespace[name])
+    _set_defaults(made, made._fields)
+    for field, value in fields.items():
+        setattr(made, f"_{field}", value)
+    return made
 
 
-def _class(node, implementation, raises, absent):
-    kept = {name for name in _names(node) if f"{node.name}.{name}" not in absent}
-    if any(getattr(base, "id", "") == "Enum" for base in node.bases):
-        return _enum(node, kept)
-    body = {k: v for k, v in vars(implementation).items() if k.startswith("_")}
-    body.pop("__dict__", None)
-    body.pop("__weakref__", None)
-    for item in node.body:
-        if isinstance(item, ast.AnnAssign) and item.target.id in kept:
-            whole = f"{node.name}.{item.target.id}"
-            body[item.target.id] = _field(item.target.id, raises.get(whole))
-        elif isinstance(item, ast.FunctionDef) and item.name in kept | {"__init__"}:
-            body[item.name] = _checked(item, getattr(implementation, item.name), item.name)
-    return type(node.name, (), body)
+def _set_defaults(made, fields):
+    for field, found in fields.items():
+        default = found.get("default")
+        setattr(made, f"_{field}", None if default is None else eval(default, dict(namespace)))
 
 
-def _enum(node, kept):
-    values = {i.targets[0].id: ast.literal_eval(i.value) for i in node.body}
-    return enum.Enum(node.name, {name: value for name, value in values.items() if name in kept})
+def _class(name, found, implementation):
+    fields = found.get("fields", {})
+    body = {"_fields": fields, "__module__": "hipdnn_frontend"}
+    if implementation is not None:
+        body |= {k: v for k, v in vars(implementation).items() if _is_private(k)}
+    for member, way in found.get("methods", {}).items():
+        function = getattr(implementation, member, None) or _generated(member)
+        checked = _checked(member, way, function, method=not way.get("static"))
+        body[member] = staticmethod(checked) if way.get("static") else checked
+    for member, way in fields.items():
+        body[member] = _field(member, settable=way["settable"])
+    body["__init__"] = _constructor(name, found.get("new"), body.get("__init__"))
+    return type(name, (), body)
 
 
-def _field(name, refusal):
-    """A bound field; the implementation keeps its value under the name with an underscore."""
-
-    def read(self):
-        if refusal is not None:
-            kind, _, words = refusal.partition(": ")
-            raise BINDING_ERRORS[kind](words)
-        return getattr(self, f"_{name}")
-
-    return property(read, lambda self, value: setattr(self, f"_{name}", value))
+def _is_private(name):
+    """Whether a name of an implementation is its own, and none of the surface."""
+    return name in ("__init__", "__del__", "__hash__") or (name[0] == "_" and name[1] != "_")
 
 
-def _checked(node, function, name):
+def _constructor(name, calls, function):
+    def fill(self, *values):
+        _set_defaults(self, self._fields)
+        if function is not None:
+            function(self, *values)
+        elif values:
+            for field, value in zip(self._fields, values, strict=True):
+                setattr(self, f"_{field}", value)
+
+    def refuse(self, *_, **__):
+        raise TypeError(f"{name}: no constructor defined!")
+
+    return refuse if calls is None else _checked("__init__", {"calls": calls}, fill, method=True)
+
+
+def _field(name, *, settable):
+    def write(self, value):
+        setattr(self, f"_{name}", value)
+
+    return property(lambda self: getattr(self, f"_{name}"), write if settable else None)
+
+
+def _generated(member):
+    """A setter that returns the object, its getter, or text; else what no test needs."""
+    kind, _, what = member.partition("_")
+    if member == "__repr__":
+        return lambda self: f"<{type(self).__name__}>"
+    if kind == "set":
+        return lambda self, value: setattr(self, f"_value_{what}", value) or self
+    if kind == "get":
+        return lambda self: getattr(self, f"_value_{what}", None)
+    return _unwritten(member)
+
+
+def _unwritten(name):
+    def refuse(*_, **__):
+        raise NotImplementedError(f"{name}: the double makes graphs of JSON only")
+
+    return refuse
+
+
+def _checked(name, found, function, *, method=False):
     """The function behind nanobind's check of number, names and types of its arguments."""
-    arguments = node.args.args
-    optional = len(node.args.defaults)
-    parameters = [
-        inspect.Parameter(
-            a.arg,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if i < len(arguments) - optional else ...,
-        )
-        for i, a in enumerate(arguments)
-    ]
-    signature = inspect.Signature(parameters)
-    kinds = {a.arg: ast.unparse(a.annotation) for a in arguments if a.annotation is not None}
+    calls = found["calls"]
+    if calls is None:
+        return function
 
     @functools.wraps(function)
     def call(*words, **named):
-        try:
-            bound = signature.bind(*words, **named)
-        except TypeError:
-            raise _incompatible(name) from None
-        for key, value in bound.arguments.items():
-            if key in kinds and not _fits(value, kinds[key]):
-                raise _incompatible(name)
-        return function(*bound.args, **bound.kwargs)
+        own, words = (words[:1], words[1:]) if method else ((), words)
+        for one in calls:
+            values = _bound(one, words, dict(named))
+            if values is not None:
+                return function(*own, *values)
+        raise TypeError(f"{name}(): incompatible function arguments. The following are supported")
 
     return call
 
 
-def _incompatible(name):
-    return TypeError(f"{name}(): incompatible function arguments")
+def _bound(call, words, named):
+    """The values by position; None where they do not fit."""
+    if len(words) > len(call):
+        return None
+    values = list(words)
+    for name, _, *default in call[len(words) :]:
+        if name is not None and name in named:
+            values.append(named.pop(name))
+        elif default:
+            values.append(eval(default[0], dict(namespace)))
+        else:
+            return None
+    fitting = all(fits(value, row[1]) for value, row in zip(values, call, strict=True))
+    return values if fitting and not named else None
 
 
-def _fits(value, kind):
-    for part in (part.strip() for part in kind.split("|")):
-        if part == "object" or (part == "None" and value is None):
-            return True
-        if part == "None":
-            continue
-        wanted = PLAIN.get(part) or classes.get(part)
-        strict = part in ("int", "bytes", "str")
-        if type(value) is wanted if strict else isinstance(value, wanted):
-            return True
-    return False
+def fits(value, kind):
+    if kind in PLAIN:
+        return isinstance(value, PLAIN[kind])
+    if kind == "dict[int, int]":
+        return isinstance(value, dict) and all(
+            fits(each, "int") for pair in value.items() for each in pair
+        )
+    if " | " in kind:
+        return any(fits(value, part) for part in kind.split(" | "))
+    if kind.startswith("list["):
+        return isinstance(value, (list, tuple)) and all(fits(one, kind[5:-1]) for one in value)
+    if kind == "None":
+        return value is None
+    if kind == "object with get() -> int":
+        return isinstance(getattr(value, "get", None), types.MethodType)
+    if kind == "int":
+        return hasattr(value, "__index__") and not isinstance(value, bool)
+    return isinstance(value, namespace[kind])

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench_run.graph.fingerprint import fingerprint
 
 from . import device
-from .surface import behaviour, classes
+from .surface import make, namespace
 
 WINNERS = "ingestor-winners"
 TRUE = ("1", "true", "on", "yes", "enable", "enabled")
@@ -32,12 +32,12 @@ def is_forced():
 
 def _shard(engine):
     """The cache's file for an engine; None where there is no cache."""
-    if _is_on("HIPDNN_DISABLE_CACHE") or not behaviour.get("disk cache"):
+    if _is_on("HIPDNN_DISABLE_CACHE"):
         return None
     folder = os.environ.get("HIPDNN_CACHE_DIR") or Path.home() / ".cache" / "hipdnn"
-    name = engine.name.replace(":", "_")
+    name = (engine.name or engine.hexadecimal).replace(":", "_")
     arch = os.environ.get("HIPDNN_DOUBLE_ARCH", "gfx942")
-    return Path(folder) / WINNERS / behaviour["version"] / name / arch / "winners.jsonl"
+    return Path(folder) / WINNERS / "1.2.0" / name / arch / "winners.jsonl"
 
 
 def is_tuned(engine, graph):
@@ -69,39 +69,55 @@ def milliseconds(engine, tuned):
 _qualities = itertools.cycle(os.environ.get("HIPDNN_DOUBLE_QUALITY", "DEVICE_ONLY").split(","))
 
 
-def timing_quality():
-    """That of the next timed execution."""
-    return next(_qualities) if device.can_stall() else "UNSTALLED"
+def timing(elapsed_ms, quality=None, *, timed_out=False):
+    """An `ExecutionTiming` of the next quality, or of the one given."""
+    if quality is None:
+        quality = next(_qualities) if device.can_stall() else "UNSTALLED"
+    kind = namespace["TimingQuality"][quality]
+    return make("ExecutionTiming", elapsed_ms=elapsed_ms, quality=kind, timed_out=timed_out)
 
 
-class ExecutionTiming:
-    def __init__(self, elapsed_ms, quality, timed_out):
-        self._elapsed_ms, self._quality, self._timed_out = elapsed_ms, quality, timed_out
+def results(plans, config, room):
+    """Results of all plans, fastest first, and the plans that were timed; without room for their
+    workspace, or filtered out, they are not."""
+    wanted = config._engine_id_filter or [plan.engine.id for plan in plans]
+    kept = [plan for plan in plans if plan.engine.id in wanted]
+    kept.sort(key=lambda plan: milliseconds(plan.engine, tuned=True))
+    failing = [p for p in kept if not room or p.engine.plugin.get("untunable", False)]
+    timed = [plan for plan in kept if plan not in failing]
+    if not timed:
+        raise RuntimeError("Autotune failed: no candidate could be benchmarked: no room")
+    rows = [_result(p, -1, config, "the workspace budget is exceeded") for p in failing]
+    rows += [_result(p, -1, config, "", left_out=True) for p in plans if p not in kept]
+    return rows + [_result(p, rank, config, "") for rank, p in enumerate(timed)], timed
 
 
-class AutotuneConfig:
-    def __init__(self):
-        self._mode, self._warmup_iterations, self._timed_iterations = None, 1, 3
-
-
-class AutotuneResult:
+def _result(plan, rank, config, error, *, left_out=False):
     """One candidate; the winner has rank 0, one that failed -1."""
+    time_ms = milliseconds(plan.engine, tuned=True) if rank >= 0 else 0.0
+    setting = namespace["KnobSetting"]
+    return make(
+        "AutotuneResult",
+        engine_id=plan.engine.id,
+        engine_name=plan.engine.name or "",
+        knob_settings=[setting(name, value) for name, value in plan.settings.items()],
+        rank=rank,
+        min_time_ms=time_ms,
+        avg_time_ms=time_ms,
+        robust_time_ms=time_ms,
+        iterations_run=config._timed_iterations if rank >= 0 else 0,
+        succeeded=rank >= 0,
+        benchmarked=rank >= 0,
+        error_message=error,
+        workspace_size=256,
+        excluded_by_caller=left_out,
+        mode_used=config._mode,
+    )
 
-    def __init__(self, engine, rank, time_ms, error=""):
-        self._engine_id, self._engine_name, self._rank = engine.id, engine.name, rank
-        self._min_time_ms = self._avg_time_ms = self._robust_time_ms = time_ms
-        self._stddev_ms, self._iterations_run, self._succeeded = 0.0, 3, not error
-        self._benchmarked, self._error_message, self._workspace_size = not error, error, 256
 
-
-def results(engines, room):
-    """A result for each engine, fastest first; without room for their workspace all fail."""
-    timed = sorted(engines, key=lambda engine: milliseconds(engine, tuned=True))
-    failing = [e for e in timed if not room or e.plugin.get("untunable", False)]
-    timed = [e for e in timed if e not in failing]
-    kind = classes["AutotuneResult"]
-    found = [kind(e, -1, 0.0, "the workspace budget is exceeded") for e in failing]
-    return [
-        *found,
-        *(kind(e, rank, milliseconds(e, tuned=True)) for rank, e in enumerate(timed)),
-    ], timed
+def store(config, results_, storage):
+    """Writes the winner where the storage names a file."""
+    if storage._file_path is not None and str(storage._file_path):
+        best = next(row for row in results_ if row._rank == 0)
+        rows = [{"engine_id": best._engine_id, "engine_name": best._engine_name}]
+        Path(storage._file_path).write_text(json.dumps({"engine_overrides": rows}))
