@@ -64,6 +64,8 @@ class WorkerPool:
         self.opened: dict[str, EngineOpened] = {}
         self._contents: dict[str, object] = {}
         """Hashes of the files of each engine when it was first opened; shared with pools beside."""
+        self.endings: dict[str, str] = {}
+        """The signal by which an engine's process ended after its results were in; shared too."""
 
     def facts(self, engine: PlannedEngine) -> EngineFacts:
         """Facts that the engine reported when it was opened; opens it if needed."""
@@ -129,7 +131,7 @@ class WorkerPool:
     def beside(self, breakdown: TimeBreakdown) -> WorkerPool:
         """Another pool whose workers start as those of this one do; for another thread."""
         pool = WorkerPool(self._timeout_s, self._launcher, breakdown)
-        pool._contents = self._contents
+        pool._contents, pool.endings = self._contents, self.endings
         return pool
 
     def hand_over(self, engine: PlannedEngine, other: WorkerPool) -> None:
@@ -185,7 +187,7 @@ class WorkerPool:
             return case_of(request, Outcome(error.status, str(error), worker.phase, error.detail))
         except BenchRunError as error:
             # Memory, say, is gone: what this process holds would be missing for the next case, too.
-            self._workers.pop(engine.key, worker).close()
+            self._close(engine.key)
             return case_of(request, Outcome("failed", str(error), worker.phase, error.detail))
         try:
             read_value("case", encode(case), f"engine {engine.key}")
@@ -193,8 +195,13 @@ class WorkerPool:
             case = case_of(request, Outcome("failed", str(error), worker.phase))
         if worker.is_worn or case.outcome.status in ("failed", "crashed"):
             # An error may be sticky: the next case gets a fresh process.
-            self._workers.pop(engine.key, worker).close()
+            self._close(engine.key)
         return case
+
+    def _close(self, key: str) -> None:
+        ended_by = self._workers.pop(key).close()
+        if ended_by is not None:
+            self.endings[key] = ended_by
 
     def _forget(self, engine: PlannedEngine) -> None:
         worker = self._workers.pop(engine.key, None)
@@ -211,7 +218,7 @@ class WorkerPool:
         kept = {engine.key for engine in engines if self._fresh.get(engine.key) == engine}
         with self.breakdown.on("ending workers"):
             for key in [key for key in self._workers if key not in kept]:
-                self._workers.pop(key).close()
+                self._close(key)
 
     def kill(self) -> None:
         for worker in list(self._workers.values()):

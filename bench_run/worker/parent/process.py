@@ -236,13 +236,16 @@ class Worker:
             return f"{self._uncaught} (during {self.phase})"
         return describe_death(code, self.phase, self._tail.text(), self._memory_kills)
 
-    def close(self) -> None:
-        """Ask it to end; make it end."""
+    def close(self) -> str | None:
+        """Ask it to end; make it end. Returns the signal by which it ended itself, if any: a
+        library may abort when it is closed, after everything that counts was sent."""
         with contextlib.suppress(OSError):
             self._send(Close(), POLL_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(2)
+        code = self._process.poll()
         self.kill()
+        return None if code is None or code >= 0 else signal.Signals(-code).name
 
     def kill(self) -> None:
         """End it and everything it started, now. Harmless when it is gone already."""

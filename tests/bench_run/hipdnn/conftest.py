@@ -13,9 +13,12 @@ import pytest
 from bench_run.engines import hipdnn
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
+from bench_run.graph.format.hipdnn_json import write_graph
+from tests.conformance.graphs import FAMILIES
 
 DOUBLES = Path(__file__).resolve().parents[2] / "doubles"
 MODULE = "hipdnn_frontend"
+PLUGIN = "MIOPEN_ENGINE"
 STATES = ("sweep", "dlpack", "newest", "attested")
 """Of the bindings, oldest first: what the engine drives."""
 
@@ -79,7 +82,7 @@ def open_engine(release):
 def plugin(tmp_path):
     """Writes a plugin into a folder of its own and returns the folder."""
 
-    def write(folder, name="libmiopen_plugin.so", engines=("MIOPEN_ENGINE",), **facts):
+    def write(folder, name="libmiopen_plugin.so", engines=(PLUGIN,), **facts):
         place = tmp_path / folder
         place.mkdir(exist_ok=True)
         rows = [{"name": engine} if isinstance(engine, str) else engine for engine in engines]
@@ -87,3 +90,14 @@ def plugin(tmp_path):
         return place
 
     return write
+
+
+@pytest.fixture
+def two_graphs(tmp_path):
+    """A pointwise graph, for which some engines wait, and a matrix product."""
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    for name in ("pointwise_add", "matmul_2d"):
+        graph = FAMILIES[name]("float", "packed")
+        (folder / f"{name}.json").write_bytes(write_graph(graph))
+    return str(folder)

@@ -9,25 +9,12 @@ from dataclasses import replace
 import pytest
 
 import bench_run
-from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.report.console import side_by_side, table
 from bench_run.report.formats import cases_csv, markdown, samples_csv
 from bench_run.report.labels import UNGATED_MEANS, UNLIKE_MEANS
 from bench_run.report.oracle import oracle_table
-from tests.conformance.graphs import FAMILIES
 
 WAITS = ["PointwiseAttributes"]
-
-
-@pytest.fixture
-def two_graphs(tmp_path):
-    """A pointwise graph, for which some engines wait, and a matrix product."""
-    folder = tmp_path / "graphs"
-    folder.mkdir()
-    for name in ("pointwise_add", "matmul_2d"):
-        graph = FAMILIES[name]("float", "packed")
-        (folder / f"{name}.json").write_bytes(write_graph(graph))
-    return str(folder)
 
 
 def measured(graphs, spec, rounds=1, **options):

@@ -49,6 +49,7 @@ class Engine:
         self.types = engine.get("types", plugin.get("types"))
         self.knobs, self.notes = engine.get("knobs", KNOBS), engine.get("notes", ())
         self.misdeed, self.waits = plugin.get("misdeed", {}), plugin.get("waits", ())
+        self.fails = engine.get("fails", plugin.get("fails", {}))
 
     @property
     def hexadecimal(self):
@@ -60,7 +61,7 @@ class Engine:
     def do(self, step):
         """Misbehaves as the plugin says; returns code and words where it fails at this step."""
         misdeeds.commit(self.misdeed.get(step))
-        code, _, words = self.plugin.get("fails", {}).get(step, "").partition(": ")
+        code, _, words = self.fails.get(step, "").partition(": ")
         return (code, words) if code else None
 
 
@@ -174,6 +175,8 @@ def set_stream(handle, stream):
 def destroy_handle(handle):
     handle._expect_alive()
     handle._alive = False
+    for engine in handle._engines.values():
+        engine.do("close")
 
 
 BUILT_IN = ("MIOPEN_ENGINE", "HIPBLASLT_ENGINE")
