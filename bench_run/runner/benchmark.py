@@ -165,10 +165,8 @@ def run_planned(
         except KeyboardInterrupt:
             progress.say(interrupted(output.output))
             return record.finish(order, complete=False)
-        for note in rounds.notes:
+        for note in (*rounds.notes, *pool.ending_notes()):
             progress.say(f"note: {note}")
-        for key, ended_by in pool.endings.items():
-            progress.say(f"note: {key}: its process ended by {ended_by} after its results were in")
         progress.say(pool.breakdown.line())
         document, unsealed = finish_record(record, order)
     problems = (*rounds.problems, *unwritten, *unsealed)

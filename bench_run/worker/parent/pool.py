@@ -67,6 +67,13 @@ class WorkerPool:
         self.endings: dict[str, str] = {}
         """The signal by which an engine's process ended after its results were in; shared too."""
 
+    def ending_notes(self) -> list[str]:
+        """What a library did when it was closed, a sentence for each engine."""
+        return [
+            f"{key}: its process ended by {ended_by} after its results were in"
+            for key, ended_by in self.endings.items()
+        ]
+
     def facts(self, engine: PlannedEngine) -> EngineFacts:
         """Facts that the engine reported when it was opened; opens it if needed."""
         if engine.key not in self.opened:
