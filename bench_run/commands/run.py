@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from bench_schema.document import Document
+    from bench_schema.document import Case, Document
 
     from bench_run.options import Options
 
@@ -141,18 +141,27 @@ def _shown(options: Options, document: Document) -> Iterator[str]:
 
 
 def exit_code(document: Document) -> int:
-    """0 all is well; 2 some output is wrong or some time implausible; 1 some case gave no answer,
+    """0 all is well; 2 some output is wrong, some time implausible or some engine does not do what
+    is claimed of it; 1 some case gave no answer,
     or none completed, or the reference that was named could not check some case."""
     validations = [case.validation for case in document.cases if case.validation is not None]
     if any(validation.status == "failed" for validation in validations):
         return 2
-    if any(case.implausible is not None for case in document.cases):
+    if any(case.implausible is not None or breaks_claim(case) for case in document.cases):
         return 2
     statuses = [case.outcome.status for case in document.cases]
     fine = all(status in ("completed", "unsupported") for status in statuses)
     some = "completed" in statuses or document.run.shard is not None  # a shard may be empty
     answered = fine and some and document.run.complete
     return 0 if answered and not_validated(document) is None else 1
+
+
+def breaks_claim(case: Case) -> bool:
+    """Whether an engine declines what a graph's support claims say of it."""
+    from bench_run.graph.sources.bundle import CLAIMED
+
+    outcome = case.outcome
+    return outcome.status == "failed" and (outcome.reason or "").startswith(CLAIMED)
 
 
 def not_validated(document: Document) -> str | None:

@@ -74,6 +74,12 @@ def accelerator_count() -> int:
     return count or len(telemetry_amd.devices())
 
 
+def device_named(name: str) -> Device | None:
+    """The accelerator that an engine names by its uuid, its number, or ``hip:`` and its number."""
+    named = (d for d in devices() if name in (d.uuid, str(d.index), f"hip:{d.index}"))
+    return None if name == "cpu" else next(named, None)
+
+
 def device_names() -> list[str]:
     """Uuid, else index, of every accelerator: as engines name theirs."""
     return [device.uuid or str(device.index) for device in devices()]

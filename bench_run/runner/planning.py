@@ -50,6 +50,7 @@ from bench_run.plan.tuned import (
     record_engines,
     tuned_cases,
 )
+from bench_run.runner.bundles import claimed_variants, with_own_golden
 from bench_run.worker.messages import Variants as ListVariants
 from bench_run.worker.parent.pool import WorkerPool
 
@@ -100,7 +101,9 @@ def outline_run(options: Options) -> Outline:
         options = narrow_options(options, wanted)
     gathered = note_missing_weights(gather(options), options.cache)
     notes = check_data(options.init, options.golden, gathered.graphs)
-    gathered = replace(gathered, notes=(*gathered.notes, *notes))
+    loaded, golden_notes = with_own_golden(gathered.graphs)
+    notes = (*gathered.notes, *notes, *golden_notes)
+    gathered = replace(gathered, graphs=loaded, notes=notes)
     texts: tuple[str, ...]
     reason: str | None
     if options.tuned is not None and options.a is None and not options.engine:
@@ -247,4 +250,25 @@ def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: Work
                 except BenchRunError:
                     listed = ({},)  # running that says why
                 variants[graph.id.path, engine.key] = listed
-    return variants
+    return {**variants, **_claimed(outline, engines, variants, pool)}
+
+
+def _claimed(
+    outline: Outline, engines: Sequence[PlannedEngine], variants: Variants, pool: WorkerPool
+) -> Variants:
+    """The variants with those that a graph's support claims name and its engine does not offer:
+    running them says so."""
+    found: dict[tuple[str, str], Sequence[Mapping[str, str]]] = {}
+    claiming = [graph for graph in outline.graphs if graph.loaded.bundle.claims]
+    for engine in engines if claiming else ():
+        lists = [rows for (_, key), rows in variants.items() if key == engine.key]
+        offered = {row.get("engine", "") for rows in lists for row in rows}
+        device = pool.facts(engine).device
+        for graph in claiming:
+            key = graph.id.path, engine.key
+            listed = variants.get(key, ())
+            claimed = claimed_variants(graph.loaded.bundle, offered, device)
+            more = [row for row in claimed if row not in listed]
+            if more:
+                found[key] = [*(row for row in listed if row), *more]
+    return found

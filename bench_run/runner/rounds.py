@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Case, Outcome, Surroundings
 
 from bench_run.measure.loop import REST_S, SamplingBudget
+from bench_run.runner.bundles import enforced, too_small
 from bench_run.runner.memory import MemoryBytes, case_need, free_memory, lack_of_memory
 from bench_run.runner.parallel.gate import CaseRun
 from bench_run.runner.parallel.lanes import Lanes, turn_of
@@ -219,7 +220,8 @@ class Rounds:
         device = self.pool.facts(case.engine).device
         checked = case.engine.reference != "none"
         need = case_need(case.graph.loaded.graph, case.engine, device, checked=checked)
-        return lack_of_memory(need, self._free.get(device) or free_memory(device))
+        found = lack_of_memory(need, self._free.get(device) or free_memory(device))
+        return found or too_small(case.graph.loaded.bundle, device)
 
     def _run_case(self, case_run: CaseRun, pool: WorkerPool, turn: CaseTurn) -> Case | None:
         """Run the case in this round. Thread-safe."""
@@ -258,6 +260,7 @@ class Rounds:
         result = pool.run_case(case.engine, request, turn)
         if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
             result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
+        result = enforced(result, case, self.pool.facts(case.engine).device)
         if request.outputs_file is not None:
             settings = store.validation_settings(case.graph, reference, math)
             result = store.judge(result, request, settings)

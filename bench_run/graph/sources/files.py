@@ -85,6 +85,11 @@ def sweep_partner(template: str) -> str:
     return str(path.with_name(name))
 
 
+def claims_of_sweep(case_list: str) -> str:
+    """The support claims of a sweep: ``support.json`` beside ``sweep.json``."""
+    return case_list.removesuffix("sweep.json") + "support.json"
+
+
 def select(names: tuple[str, ...]) -> FileSelection:
     """Graphs among the files of a tree; what lies under a sweep or in golden data is none."""
     known = set(names)
@@ -109,7 +114,7 @@ def select(names: tuple[str, ...]) -> FileSelection:
             or (name.removesuffix(".json").rpartition(".")[0] + ".json") not in known
         ):
             skipped.append((name, what))
-    used = {partner for _, partner in sweeps}
+    used = {name for _, partner in sweeps for name in (partner, claims_of_sweep(partner))}
     rest = tuple(entry for entry in skipped if entry[0] not in used)
     return FileSelection(tuple(graphs), tuple(sweeps), rest)
 

@@ -21,7 +21,8 @@ from bench_run.graph.format import fields
 from bench_run.graph.format.fields import graph_notes
 from bench_run.graph.format.hipdnn_json import parse_json, read_graph_object
 from bench_run.graph.make.operators import with_operators
-from bench_run.graph.sources.files import FileSource, Task, find, golden_folder
+from bench_run.graph.sources.bundle import Bundle, read_bundle
+from bench_run.graph.sources.files import FileSource, Task, claims_of_sweep, find, golden_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -179,6 +180,8 @@ class LoadedGraph:
     """Folder with the graph's golden data."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """What ``NAME.meta.json`` or the sweep's case says: seed, tolerance, provenance."""
+    bundle: Bundle = field(default_factory=Bundle)
+    """What these files ask for."""
     notes: tuple[str, ...] = ()
     repeat: int = 1
     """How often it occurs in what it was taken from: a suite, a log."""
@@ -278,13 +281,11 @@ def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
             raise _NoGraphError("a sweep template, not a graph: its values are placeholders")
         graph = with_operators(read_graph_object(value, task.path), task.path)
         load_ns = time.perf_counter_ns() - begin_ns
-        metadata: Any = {}
-        name = task.name.removesuffix(".json") + ".meta.json"
-        if name in task.tree.names:
-            place = source.show(name)
-            metadata = parse_json(source.read(name), place)
-            if not isinstance(metadata, dict):
-                raise GraphError(place, "is not an object")
+        stem = task.name.removesuffix(".json")
+        metadata = _beside(task, f"{stem}.meta.json") or {}
+        claims, claims_at = f"{stem}.support.json", source.show(f"{stem}.support.json")
+        place = source.show(f"{stem}.meta.json")
+        bundle = read_bundle(metadata, place, _beside(task, claims), claims_at)
     except GraphError as error:
         return LoadFailure(task.path, digest, error)
     return LoadedGraph(
@@ -295,8 +296,20 @@ def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
         load_ns=load_ns,
         golden=golden_folder(source, task.name, task.tree.stems),
         metadata=metadata,
+        bundle=bundle,
         notes=graph_notes(graph),
     )
+
+
+def _beside(task: Task, name: str) -> Any:
+    """The object in another file of the graph's folder; None where there is no such file."""
+    if name not in task.tree.names:
+        return None
+    place = task.tree.source.show(name)
+    found = parse_json(task.tree.source.read(name), place)
+    if not isinstance(found, dict):
+        raise GraphError(place, "is not an object")
+    return found
 
 
 _OTHER_KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
@@ -325,14 +338,18 @@ def _load_sweep(task: Task, case_list: str) -> Iterator[_Loaded]:
     try:
         template = parse_json(source.read(task.name), task.path)
         cases = read_cases(parse_json(source.read(case_list), cases_path), cases_path)
+        claims_path = claims_of_sweep(case_list)
+        claims = _beside(task, claims_path), source.show(claims_path)
     except GraphError as error:
         yield LoadFailure(task.path, "", error)
         return
     for case in cases:
-        yield _load_case(task, template, case)
+        yield _load_case(task, template, case, claims)
 
 
-def _load_case(task: Task, template: Any, case: SweepCase) -> LoadedGraph | LoadFailure:
+def _load_case(
+    task: Task, template: Any, case: SweepCase, claims: tuple[Any, str]
+) -> LoadedGraph | LoadFailure:
     path, begin_ns = f"{task.path}#{case.id}", time.perf_counter_ns()
     digest = ""
     try:
@@ -340,6 +357,7 @@ def _load_case(task: Task, template: Any, case: SweepCase) -> LoadedGraph | Load
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         digest = hashlib.sha256(text).hexdigest()
         graph = with_operators(read_graph_object(value, path), path)
+        bundle = read_bundle(case.metadata, path, *claims, case.id)
     except GraphError as error:
         return LoadFailure(path, digest, error)
     load_ns = time.perf_counter_ns() - begin_ns
@@ -354,5 +372,6 @@ def _load_case(task: Task, template: Any, case: SweepCase) -> LoadedGraph | Load
         load_ns=load_ns,
         golden=golden if golden is not None and golden.is_dir() else None,
         metadata=case.metadata,
+        bundle=bundle,
         notes=(*notes, *graph_notes(graph)),
     )

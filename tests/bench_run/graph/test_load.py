@@ -78,7 +78,7 @@ def test_other_json_in_a_folder_is_left_out_with_a_note(tmp_path):
 
 def test_sidecars_of_a_graph_go_without_a_note(tmp_path):
     folder = put(tmp_path, a_json=GOOD)
-    put(tmp_path, **{"a.meta_json": {"seed": 3}, "a.support_json": {"claims": {}}})
+    put(tmp_path, **{"a.meta_json": {"seed": 3}, "a.support_json": {"version": 1, "claims": {}}})
     report = load([folder])
     assert report.notes == ()
     assert report.graphs[0].metadata == {"seed": 3}

@@ -1,0 +1,79 @@
+"""What the files beside a graph ask for, held against the devices of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bench_run.machine.devices import device_named, devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bench_schema.document import Case
+
+    from bench_run.graph.sources.bundle import Bundle
+    from bench_run.graph.sources.load import LoadedGraph
+    from bench_run.plan.cases import PlannedCase
+
+ENGINE = "hipdnn"
+"""Claims name engines of hipDNN."""
+
+
+def chip_of(device: str) -> str | None:
+    """Such as ``gfx942``; None where the device does not say."""
+    found = device_named(device)
+    return None if found is None else found.arch
+
+
+def too_small(bundle: Bundle, device: str) -> str | None:
+    """Why a case is skipped on a device; None where it has the memory, or does not say."""
+    if not bundle.least_memory_bytes or (found := device_named(device)) is None:
+        return None
+    if found.memory_bytes is None or found.memory_bytes >= bundle.least_memory_bytes:
+        return None
+    wanted, there = bundle.least_memory_bytes >> 20, found.memory_bytes >> 20
+    return f"its metadata asks for a device of {wanted} MiB (minimum_vram_mb); this has {there}"
+
+
+def with_own_golden(graphs: Sequence[LoadedGraph]) -> tuple[tuple[LoadedGraph, ...], list[str]]:
+    """Golden data of another chip are left out, with a note for each chip."""
+    if all(graph.bundle.golden_of is None for graph in graphs):
+        return tuple(graphs), []
+    chips = {device.arch for device in devices()}
+    kept: list[LoadedGraph] = []
+    other: dict[str, list[str]] = {}
+    for graph in graphs:
+        chip = graph.bundle.golden_of
+        if graph.golden is not None and chip is not None and chip not in chips:
+            other.setdefault(chip, []).append(graph.path)
+            graph = replace(graph, golden=None)
+        kept.append(graph)
+    notes = [
+        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: golden data of "
+        f"{chip}, which no device here is (gpu_architecture): not compared with"
+        for chip, paths in other.items()
+    ]
+    return tuple(kept), notes
+
+
+def claimed_variants(
+    bundle: Bundle, offered: Iterable[str], device: str
+) -> list[Mapping[str, str]]:
+    """Engines that are claimed to run a graph here, of those that run some graph of this run."""
+    chip = chip_of(device)
+    names = [name for name in bundle.claims if name in set(offered)]
+    return [{"engine": name} for name in names if bundle.breach(name, chip, "build")]
+
+
+def enforced(case: Case, planned: PlannedCase, device: str) -> Case:
+    """The case, failed where the engine declines what is claimed of it."""
+    bundle, outcome = planned.graph.loaded.bundle, case.outcome
+    if outcome.status != "unsupported" or not bundle.claims or planned.engine.spec.name != ENGINE:
+        return case
+    name = planned.variant.get("engine", planned.engine.spec.id or "")
+    sentence = bundle.breach(name, chip_of(device), outcome.phase)
+    if sentence is None:
+        return case
+    broken = replace(outcome, status="failed", reason=f"{sentence}: {outcome.reason}")
+    return replace(case, outcome=broken)
