@@ -28,17 +28,22 @@ named is (default engines: numpy, and torch where it is installed).
 `bench-run --coverage` does the same.
 
 Usage:
-  bench-run coverage [options]
+  bench-run coverage [--claims=DIR] [--force] [options]
            {repeatable(ROWS)} [GRAPH]...
 
 Examples:
   bench-run coverage
   bench-run coverage --engine cudnn
   bench-run coverage graphs/ --engine hipdnn:all  # every plugin
+  bench-run coverage graphs/ --engine hipdnn:all --claims claims/
 
 {topic("input")}
 {topic("engines")}
 Other options:
+  --claims DIR  write what hipDNN's engines run on this chip as support claims,
+                DIR/NAME.support.json for each graph: beside the graph a later
+                run holds them to it
+  --force       replace files of claims that are there
 {SHARED}"""
 
 
@@ -46,17 +51,54 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     """Raises `BenchRunError` where an engine that was named is not available."""
     from bench_run.options import read_options
 
-    return CommandOutput(coverage(read_options(arguments)))
+    return CommandOutput(coverage(read_options(arguments), arguments.get("--claims")))
 
 
-def coverage(options: Options) -> str:
-    """The coverage table of the named engines, of those for the processor where none is named."""
+def coverage(options: Options, claims: str | None = None) -> str:
+    """The coverage table of the named engines, of those for the processor where none is named.
+    `claims`: the folder that gets a file of support claims for each graph."""
     from bench_run.commands.supporting_engines import supporting_engines
     from bench_run.engines import PROCESSOR_ENGINES
 
     asked = rows_of_graphs(options) if names_graphs(options) else rows_of_operations()
     with supporting_engines(options, PROCESSOR_ENGINES) as engines:
-        return coverage_text([cover(row, engines.keys, engines.run) for row in asked])
+        rows = [cover(row, engines.keys, engines.run) for row in asked]
+        if claims is not None:
+            write_claims(claims, rows, engines.devices(), force=options.force)
+    return coverage_text(rows)
+
+
+def write_claims(
+    folder: str, rows: Sequence[Row], devices: Mapping[str, str], *, force: bool
+) -> None:
+    """`devices`: of each engine. Raises `UsageError` where no engine is hipDNN's or its device does
+    not say what chip it is, `OutputError` where a file cannot be written."""
+    import json
+    from pathlib import Path
+
+    from bench_run.errors import UsageError
+    from bench_run.files import write_new
+    from bench_run.graph.sources.bundle import PLATFORM
+    from bench_run.runner.bundles import ENGINE, chip_of
+
+    chips = {chip_of(device) for key, device in devices.items() if key.startswith(ENGINE)}
+    chip = chips.pop() if len(chips) == 1 else None
+    if chip is None:
+        raise UsageError(
+            f"--claims {folder}: name hipdnn engines of one device, whose chip amdsmi tells"
+        )
+    texts = {}
+    for row in rows:
+        names = [
+            key.partition(":")[2]
+            for key, reason in (row.found[0].items() if row.stem else ())
+            if reason is None and key.startswith(f"{ENGINE}:")
+        ]
+        claims = {name: {chip: [PLATFORM]} for name in names}
+        text = json.dumps({"version": 1, "claims": claims}, indent=2)
+        if row.stem:
+            texts[f"{row.stem}.support.json"] = f"{text}\n"
+    write_new(Path(folder), texts, force=force)
 
 
 def names_graphs(options: Options) -> bool:
@@ -71,6 +113,8 @@ class Row:
     direction: str
     graphs: tuple[Graph, ...]
     found: tuple[Mapping[str, str | None], ...] = ()
+    stem: str = ""
+    """Of the graph's file; empty for what has none of its own."""
 
     def cell(self, engine: str) -> str:
         supported = sum(one.get(engine, ABSENT) is None for one in self.found)
@@ -107,9 +151,14 @@ def rows_of_operations() -> Iterator[Row]:
 
 def rows_of_graphs(options: Options) -> Iterator[Row]:
     """A row for each graph that was named."""
+    from pathlib import PurePath
+
     from bench_run.plan.load import gather
 
-    return (Row(one.graph.name, "", (one.graph,)) for one in gather(options).graphs)
+    for one in gather(options).graphs:
+        file = PurePath(one.path.rpartition("!")[2])
+        stem = file.stem if file.suffix == ".json" else ""
+        yield Row(one.graph.name, "", (one.graph,), stem=stem)
 
 
 def cover(row: Row, engines: Sequence[str], attempt: Attempt) -> Row:

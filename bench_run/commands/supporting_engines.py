@@ -29,6 +29,10 @@ class SupportingEngines:
         self._engines = {engine.key: engine for engine in engines}
         self.keys = tuple(self._engines)
 
+    def devices(self) -> dict[str, str]:
+        """Where each engine computes."""
+        return {key: self._pool.facts(engine).device for key, engine in self._engines.items()}
+
     def prepare(self, key: str, graph: Graph) -> str | None:
         """Why the engine does not support the graph; None where it does."""
         return self._ask(key, Attempt(graph))

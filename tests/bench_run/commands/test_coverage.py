@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+from bench_run.cli import main
 from bench_run.commands.coverage import cover, coverage_text, rows_of_operations, small_graphs
 from bench_run.graph.make.spec import NODES, OPS
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
+from bench_run.graph.sources.load import load
+from tests.support import graph_json
 
 GRAPHS = [graph for name in NODES for graph in small_graphs(OPS[name])]
 
@@ -52,3 +57,20 @@ def test_every_engine_of_hipdnn_is_a_column(bench_run_command, small_graph, root
     assert done.returncode == 0
     assert "hipdnn:MIOPEN_ENGINE: 1 of 1 graphs" in done.stdout
     assert "hipdnn:TEST_ENGINE: 1 of 1 graphs" in done.stdout
+
+
+def test_claims_are_written_for_the_chip_and_hold_a_later_run(tmp_path, root, monkeypatch):
+    graph = tmp_path / "add.json"
+    graph.write_text(json.dumps(graph_json()))
+    monkeypatch.syspath_prepend(str(root / "tests" / "doubles"))
+    monkeypatch.setenv("PYTHONPATH", str(root / "tests" / "doubles"))
+    words = ["coverage", "-e", "hipdnn:all", str(graph), "--claims", str(tmp_path)]
+    assert 1 == main(words)  # nothing tells the chip
+    monkeypatch.setattr("bench_run.runner.bundles.chip_of", lambda _: "gfx942")
+    assert 0 == main(words)
+    told = json.loads((tmp_path / "add.support.json").read_text())
+    chips = {"gfx942": ["linux"]}
+    assert {"version": 1, "claims": {"MIOPEN_ENGINE": chips, "TEST_ENGINE": chips}} == told
+    assert set(told["claims"]) == set(load([str(graph)]).graphs[0].bundle.claims)
+    assert 1 == main(words)  # the file is there
+    assert 0 == main([*words, "--force"])
