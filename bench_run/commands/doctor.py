@@ -16,10 +16,10 @@ from bench_run.commands import CommandOutput
 
 TYPE_CHECKING = False  # keeps --help fast
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from bench_schema.document import Case
+    from bench_schema.document import Case, Document
 
     from bench_run.options import Options
 
@@ -28,11 +28,15 @@ USAGE = """Report what this machine has for benchmarks (devices, engines, librar
 plugins, tools, permissions), and how to get what is missing.
 
 With --engine: one tiny graph on that engine, step by step, up to the call at
-which it stops.
+which it stops. With --report the same as a file for an issue.
 
 Usage:
   bench-run doctor [--engine=SPEC] [--op=SPEC] [--plugin-path=DIR]...
-            [--hipdnn-prefix=DIR] [--timeout=S]
+            [--hipdnn-prefix=DIR] [--timeout=S] [--report=FILE] [--force]
+
+Examples:
+  bench-run doctor
+  bench-run doctor --engine hipdnn --report hipdnn.tar.gz
 
 Options:
   -e, --engine SPEC     try this engine: name[:id][+option][@plugin path]
@@ -40,6 +44,10 @@ Options:
   --plugin-path DIR     directory with hipDNN plugins
   --hipdnn-prefix DIR   hipDNN installation to search for hipdnn_frontend
   --timeout S           stop after S seconds without an answer (default 300)
+  --report FILE         write what is found, what the engine offers for the
+                        graph and a short run of seven operations to FILE
+                        (.tar.gz); host name, paths and variables are in it
+  --force               replace FILE
   -h, --help            show help
 """
 
@@ -99,11 +107,18 @@ PHASES = {name.removesuffix("_ns"): text for name, text in STEPS.items()} | {
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
     if not arguments.get("--engine"):
+        if arguments.get("--report"):
+            from bench_run.errors import UsageError
+
+            raise UsageError("--report: name the engine to report on: --engine hipdnn")
         return CommandOutput(doctor())
     from bench_run.options import read_options
 
     several = {name: [arguments[name]] for name in ("--engine", "--op") if arguments.get(name)}
-    text, worked = try_engine(read_options({**arguments, **several}))
+    options = read_options({**arguments, **several})
+    if arguments.get("--report"):
+        return write_report(Path(arguments["--report"]), options)
+    text, worked = try_engine(options)
     return CommandOutput(text, 0 if worked else 1)
 
 
@@ -229,6 +244,55 @@ def try_engine(options: Options) -> tuple[str, bool]:
     if worked:
         lines += [f"  {name}: {text}" for name, text in case.plan.items()]
     return "\n".join(lines), worked
+
+
+SHORT = "suite:smoke"
+"""Seven operations of small shapes."""
+
+
+def write_report(path: Path, options: Options) -> CommandOutput:
+    """The doctor's words, the engine's steps, what it offers, and a short run as one archive. A
+    part that cannot be had is the sentence why. Raises `OutputError` where the file is there."""
+    import tarfile
+    from tempfile import TemporaryDirectory
+
+    from bench_run.commands.engines import choices_of_graphs
+    from bench_run.errors import OutputError
+    from bench_run.files import writing
+    from bench_run.runner.benchmark import run_benchmark
+
+    if path.exists() and not options.force:
+        raise OutputError(f"{path}: is there already; --force replaces it")
+    text, worked = try_engine(options)
+    with TemporaryDirectory() as place, writing(path):
+        folder = Path(place)
+        tiny = replace(options, op=options.op or (TINY,))
+        short = replace(options, graphs=(SHORT,), op=(), rounds=1, iterations=10, quiet=True)
+        short = replace(short, output=str(folder / "run.json"))
+        (folder / "doctor.txt").write_text(doctor())
+        (folder / "engine.txt").write_text(text)
+        (folder / "offers.txt").write_text(_or_why(lambda: "\n".join(choices_of_graphs(tiny))))
+        (folder / "run.txt").write_text(_or_why(lambda: _outcomes(run_benchmark(short))))
+        names = sorted(file.name for file in folder.iterdir())
+        with tarfile.open(path, "w:gz") as archive:
+            for name in names:
+                archive.add(folder / name, f"report/{name}")
+    return CommandOutput(f"{text}\n\nFor an issue: {path} ({', '.join(names)})", 0 if worked else 1)
+
+
+def _or_why(ask: Callable[[], str]) -> str:
+    from bench_run.errors import BenchRunError
+
+    try:
+        return ask()
+    except BenchRunError as error:
+        return str(error)
+
+
+def _outcomes(document: Document) -> str:
+    """A line for each case."""
+    outcomes = [(case.id, case.outcome) for case in document.cases]
+    return "\n".join(f"{name}: {o.status} {o.reason or ''}".rstrip() for name, o in outcomes)
 
 
 def _steps(case: Case) -> Iterator[str]:

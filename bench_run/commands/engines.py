@@ -57,11 +57,11 @@ def engine_list(options: Options) -> str:
     except EngineUnavailableError as error:
         lines += ["", f"auto here: {error}"]
     if options.graphs or options.op or options.miopen_driver:
-        lines += ["", *_choices_of_graphs(options)]
+        lines += ["", *choices_of_graphs(options)]
     return "\n".join(lines)
 
 
-def _choices_of_graphs(options: Options) -> list[str]:
+def choices_of_graphs(options: Options) -> list[str]:
     """What the named engines can choose from for each graph: plans, knobs, workspace; or why
     nothing."""
     from bench_run.errors import BenchRunError

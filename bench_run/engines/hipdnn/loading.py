@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import importlib.util
@@ -27,13 +28,18 @@ if TYPE_CHECKING:
 # The first library of a SONAME that a process loads is the one that everything gets, so the one
 # that belongs to the bindings is loaded before they are imported: that of
 # ``HIPDNN_BACKEND_LIBRARY_PATH``, of the named prefix, inside the package, of the runtime wheel
-# (``hipdnn-runtime-<arch>``) beside it, or of the build or installation that the package lies in. A
+# (``hipdnn-runtime-<arch>``) or of the ROCm wheels beside it, or of the build or installation that
+# the package lies in. A
 # wheel elsewhere belongs to other bindings and is left alone, unless these are installed and have
 # no backend near.
 
 SONAME = "libhipdnn_backend.so"
 VARIABLE = "HIPDNN_BACKEND_LIBRARY_PATH"
 WHEEL = "hipdnn-runtime"
+SDK, SDK_LIBRARIES = "rocm_sdk", "_rocm_sdk_libraries*"
+"""ROCm as wheels: its package, and the folders of its libraries beside that."""
+RUNTIME = ("amd_comgr", "amdhip64", "hiprtc")
+"""What hipDNN's libraries need of it, by the short names of its package."""
 FOLDERS = ("lib", "lib64", "build/lib", ".")
 INSTALLED = ("site-packages", "dist-packages")
 ABOVE = 4
@@ -47,6 +53,9 @@ def preload(prefix: str | None, package: Path | None = None) -> Path | None:
     path = next(_candidates(prefix, package), None)
     if path is None:
         return None
+    if importlib.util.find_spec(SDK) is not None:
+        with contextlib.suppress(Exception):  # foreign: what is missing the loader says below
+            importlib.import_module(SDK).initialize_process(preload_shortnames=list(RUNTIME))
     try:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
@@ -68,6 +77,8 @@ def _of_package(package: Path) -> Iterator[Path]:
     yield from _below(package)
     home = package.parent
     yield from (path for site, path in _of_wheels() if site == home)
+    for folder in sorted(home.glob(SDK_LIBRARIES)):
+        yield from _below(folder)
     for folder in (home, *home.parents)[: ABOVE + 1]:
         yield from _below(folder)
     if home.name in INSTALLED:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 from bench_schema.packing import zstd_module
@@ -107,3 +109,18 @@ def test_skipped_tests_leave_their_reasons_for_the_report(tmp_path):
     pack(tmp_path, tmp_path / "report.tar.zst")
     outcomes = read(tmp_path / "report.tar.zst")["pytest.xml"].decode()
     assert "hipdnn: hipdnn_frontend is not installed" in outcomes
+
+
+@pytest.mark.slow
+def test_the_script_from_wheels_to_a_verdict_ends_with_one(tmp_path, doubles):
+    """Its last two steps, on the double; what it installs was never run."""
+    script = str(ROOT / "tests" / "hardware" / "rocm.sh")
+    paths = (ROOT, ROOT / "schema", doubles)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    env["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), env["PATH"]))
+    words = {"capture_output": True, "text": True, "env": env, "timeout": 280, "cwd": tmp_path}
+    done = subprocess.run(["sh", script, "-", "out"], check=False, **words)
+    assert (tmp_path / "out" / "hipdnn.tar.gz").exists(), done.stderr
+    assert done.returncode in (0, 1), done.stderr  # nothing changed, or too few rounds to say so
+    bare = subprocess.run(["sh", script], check=False, **words)
+    assert (1, True) == (bare.returncode, "NOT YET RUN ON HARDWARE" in bare.stderr)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from shutil import copytree
+from types import ModuleType
 
 import pytest
 
@@ -79,6 +82,17 @@ def test_the_backend_is_that_of_the_wheel_beside_the_bindings(site, tmp_path):
     assert own / IN_WHEEL == preload(None, own / "hipdnn_frontend")
     assert mapped(own / IN_WHEEL)
     assert not mapped(other / IN_WHEEL)
+
+
+def test_the_backend_of_rocms_wheels_is_loaded_after_their_runtime(site, tmp_path, monkeypatch):
+    own, asked = site("own", runtime=False), []
+    backend = site.add_backend(own / "_rocm_sdk_libraries_gfx94X")
+    sdk = ModuleType("rocm_sdk")
+    sdk.__spec__ = ModuleSpec("rocm_sdk", None)
+    sdk.initialize_process = lambda preload_shortnames: asked.extend(preload_shortnames)
+    monkeypatch.setitem(sys.modules, "rocm_sdk", sdk)
+    assert backend == preload(None, own / "hipdnn_frontend")
+    assert ["amd_comgr", "amdhip64", "hiprtc"] == asked
 
 
 def test_a_build_on_the_path_takes_its_own_backend_though_a_wheel_is_installed(site, tmp_path):
