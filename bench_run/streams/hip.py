@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import contextmanager, suppress
+from ctypes import c_void_p
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
@@ -69,7 +70,7 @@ class HipStream:
     ) -> None:
         """`gate`: or why there is none, where one was looked for. `number`: the stream's pointer.
         `wait_for_device`: where the runtime is within reach."""
-        self._wait_for_device, self._number = wait_for_device, number
+        self._wait_for_device, self.number = wait_for_device, number
         self._wait, self._events, self._library = wait, events, library
         self._made_gate = None if isinstance(gate, str) else gate
         if flush is not None and flush_may_wait and gate is not None:
@@ -159,7 +160,7 @@ class HipStream:
             yield
             return
         try:
-            self._gate.arm(self._number)
+            self._gate.arm(self.number)
         except Exception as error:  # foreign: a gate that was forced open refuses to close
             self._lose_gate(f"the gate does not close: {error}")
             yield
@@ -230,12 +231,13 @@ class HipStream:
         return EngineError(f"{self._library}: {step}: {text}", detail=text)
 
 
-# An asynchronous memset: hipDNN's own may wait for the device.
+# What hipDNN's bindings do not have: a memset that does not wait, a stream, and its capture.
 #
 # Through ctypes on the very library that is in this process already: a second copy of the runtime
 # would have a device state of its own.
 
 LIBRARY = "libamdhip64"
+NON_BLOCKING, RELAXED_CAPTURE = 1, 2
 
 
 class HipError(RuntimeError):
@@ -248,16 +250,47 @@ class Runtime:
     def __init__(self, library: Any) -> None:
         self._library = library
 
+    def call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self._library, name)(*arguments)
+        if code != 0:
+            raise HipError(f"{name} failed with HIP error {code}")
+
     def memset(self, address: int, value: int, size_bytes: int, stream: int) -> None:
         """Enqueued on the stream; returns at once."""
-        code = self._library.hipMemsetAsync(
-            ctypes.c_void_p(address),
-            ctypes.c_int(value),
-            ctypes.c_size_t(size_bytes),
-            ctypes.c_void_p(stream),
-        )
-        if code != 0:
-            raise HipError(f"hipMemsetAsync failed with HIP error {code}")
+        words = c_void_p(address), ctypes.c_int(value), ctypes.c_size_t(size_bytes)
+        self.call("hipMemsetAsync", *words, c_void_p(stream))
+
+    def make_stream(self) -> int:
+        """Its pointer. Work on the default stream cannot be captured."""
+        made = c_void_p()
+        self.call("hipStreamCreateWithFlags", ctypes.byref(made), ctypes.c_uint(NON_BLOCKING))
+        return made.value or 0
+
+    def capture(self, stream: int, work: Callable[[], None]) -> CapturedWork:
+        """What `work` enqueues, as one HIP graph; nothing of it runs."""
+        graph, executable = c_void_p(), c_void_p()
+        self.call("hipStreamBeginCapture", c_void_p(stream), ctypes.c_int(RELAXED_CAPTURE))
+        try:
+            work()
+        finally:
+            self.call("hipStreamEndCapture", c_void_p(stream), ctypes.byref(graph))
+        nothing = None, None, ctypes.c_size_t(0)
+        self.call("hipGraphInstantiate", ctypes.byref(executable), graph, *nothing)
+        self.call("hipGraphDestroy", graph)
+        return CapturedWork(self, c_void_p(stream), executable)
+
+
+class CapturedWork:
+    """A HIP graph of one execution; `launch` replays it. Not yet run on hardware."""
+
+    def __init__(self, runtime: Runtime, stream: c_void_p, executable: c_void_p) -> None:
+        self._runtime, self._stream, self._executable = runtime, stream, executable
+
+    def launch(self) -> None:
+        self._runtime.call("hipGraphLaunch", self._executable, self._stream)
+
+    def close(self) -> None:
+        self._runtime.call("hipGraphExecDestroy", self._executable)
 
 
 def loaded_runtime(maps: str = "/proc/self/maps") -> Runtime | None:

@@ -126,6 +126,8 @@ class Phases:
         return ", ".join(f"{name} {time_text(value)}" for name, value in self.ns.items())
 
 
+CAPTURE = "SUPPORTS_GRAPH_CAPTURE"
+"""The behaviour note of engines whose work can be captured and replayed."""
 BENCHMARKING, FORCED = "global.benchmarking", "HIPDNN_FORCE_BENCHMARKING"
 TRUE = ("1", "true", "on", "yes", "enable", "enabled")
 """What hipDNN takes for yes in a variable."""
@@ -261,7 +263,10 @@ class HipdnnEngine:
         compiled = self._compile(built, first)
         with built.phases.time("copies"):
             sets = [first, *self._copies(built.graph, first)]
-        return self._executable(built, compiled, sets)
+        plan = self._executable(built, compiled, sets)
+        if self._opened.options.replay:
+            plan.capture()
+        return plan
 
     def part(self, built: object) -> Plan:
         """Plans of one graph share what was compiled for it."""
@@ -272,6 +277,8 @@ class HipdnnEngine:
         return self._executable(built, self._parts[id(built)][1], [buffers])
 
     def arrange(self, make: Callable[[], Plan], graph: Graph) -> Plan:
+        if self._opened.options.replay:
+            raise UnsupportedGraphError("hipdnn: --replay: single graphs only, no chains")
         self._parts.clear()
         cache = self._opened.options.cache
         return arrange(make, graph, cache, CACHE_BYTES, lambda p: self._opened.stream.attach(p.run))
@@ -289,6 +296,10 @@ class HipdnnEngine:
             else:
                 opened.library.step(native, "build_plans")
         engine = self._chooser.confirm(native, built.selection)
+        if opened.options.replay and CAPTURE not in self._chooser.notes(native, engine):
+            raise UnsupportedGraphError(
+                f"hipdnn: --replay: {self._chooser.name_of(engine)} does not note {CAPTURE}"
+            )
         if winner is not None:
             hold_winner(winner, engine, self._chooser)
         with phases.time("workspace"):

@@ -22,6 +22,7 @@ from bench_run.engines.hipdnn.timing import open_stream
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.machine import amd
 from bench_run.machine.amd import VISIBLE
+from bench_run.streams.hip import loaded_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,8 +188,6 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     library_folder(spec)  # refuses unknown options
     if options.knobs and choice.id is None and not choice.every:
         raise UsageError("--knob needs an engine's id: hipdnn:NAME, or hipdnn:all")
-    if options.replay:
-        raise UsageError("--replay: hipDNN's Python module cannot capture its work")
     wanted = wanted_paths(spec, options)
     device = _take_device(options.device)
     phases = Phases()
@@ -197,7 +196,7 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     count = _count_devices(library)
     set_paths(library, wanted, options.plugin_mode)
     with phases.time("handle and plugins"), opening_errors("create_handle", library.version):
-        handle = library.module.create_handle()
+        handle = library.module.create_handle(*_capturable_stream(options))
     files = chosen_files(spec, wanted)
     stream = open_stream(library, handle, options)
     chooser = Chooser(library, handle)
@@ -229,6 +228,16 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     knobs = found if folder is None else {**found, "library folder": folder}
     facts = replace(facts, knobs=knobs, device_index=options.device)
     return HipdnnEngine(Opened(library, handle, stream, choice, options, facts, phases, count))
+
+
+def _capturable_stream(options: EngineOptions) -> tuple[int, ...]:
+    """A stream of our own where work is captured; else none: the handle takes the default one."""
+    if not options.replay:
+        return ()
+    runtime = loaded_runtime()
+    if runtime is None:
+        raise EngineUnavailableError("hipdnn: --replay: no HIP runtime is loaded in this process")
+    return (runtime.make_stream(),)
 
 
 def _take_device(index: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from bench_run.engines.base import PlanAbilities
 from bench_run.engines.hipdnn.errors import check, failure
 from bench_run.errors import BenchRunError
+from bench_run.streams.hip import loaded_runtime
 from bench_run.tensors.layout import describe, poison_byte, storage_size, storage_type
 from bench_run.text import time_text
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from bench_run.engines.base import Home, PlanFacts
     from bench_run.engines.hipdnn.loading import Library
     from bench_run.graph.model import Graph, Tensor
-    from bench_run.streams.hip import HipStream
+    from bench_run.streams.hip import CapturedWork, HipStream
     from bench_run.tensors.layout import Storage, Storages
 
 
@@ -63,6 +65,7 @@ class HipdnnPlan:
         self._execute, self._pack, self._turn = native.execute, sets[0].pack, 0
         if len(sets) > 1:
             self.run = self._run_in_turn  # type: ignore[method-assign]
+        self._graphs: list[CapturedWork] = []
         stream.attach(self.run)
         self._searches = searches
         """The first execution with benchmarking on looks for the fastest algorithm."""
@@ -103,6 +106,28 @@ class HipdnnPlan:
             raise
         except Exception as caught:  # foreign: other releases raise other errors
             raise failure(STEP, caught, self._version) from caught
+
+    def capture(self) -> None:
+        """From now on `run` launches what one execution enqueues as a HIP graph, one for each set
+        of buffers. It is executed once before, since the first call may search."""
+        self.run()
+        self._synchronize()
+        runtime = loaded_runtime()
+        assert runtime is not None, "the stream was made by it"
+        with self._library.calling("capture of Graph.execute"):
+            for buffers in self._sets:
+                self._pack = buffers.pack
+                run = partial(HipdnnPlan.run, self)
+                self._graphs.append(runtime.capture(self._stream.number, run))
+        self.run = self._launch  # type: ignore[method-assign]
+        self._stream.attach(self.run)
+        chosen = {**self._facts.chosen, "replay": "one HIP graph for an execution"}
+        self._facts = replace(self._facts, chosen=chosen)
+
+    def _launch(self) -> None:
+        self._turn = (self._turn + 1) % len(self._sets)
+        with self._library.calling("hipGraphLaunch"):
+            self._graphs[self._turn].launch()
 
     def witness(self) -> dict[str, str]:
         """What `execute_timed_ext` says of some executions, by the quality it states: times of
@@ -151,6 +176,8 @@ class HipdnnPlan:
         """The graph goes before the handle; what the device still does must end first."""
         self._synchronize()
         self._stream.detach()
+        for graph in self._graphs:
+            graph.close()
         for buffers in self._sets:
             buffers.close()
         self._native = self._execute = self._workspace = None

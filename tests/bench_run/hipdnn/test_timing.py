@@ -9,11 +9,12 @@ import pytest
 
 from bench_run.engines.base import PlanAbilities
 from bench_run.engines.hipdnn import timing
-from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
 from bench_run.measure.loop import SamplingBudget, measure, on_device
 from bench_run.streams import hip
 from bench_run.streams.hip import GATE_DEPTH, HipStream
 from bench_run.tensors.seeded.inputs import make_inputs
+from tests.bench_run.hipdnn.test_oddities import expect_right
 from tests.conformance.graphs import FAMILIES
 
 ADD = FAMILIES["pointwise_add"]("float", "packed")
@@ -268,6 +269,82 @@ def test_a_wait_that_fails_is_an_engines_failure():
 
     with pytest.raises(EngineError, match="synchronise: hipErrorLaunchFailure"):
         HipStream(fail, None).synchronize()
+
+
+class CapturingRuntime:
+    """The runtime's functions for streams and captures, on the double's queue."""
+
+    def __init__(self):
+        self.queue, self.graphs, self.calls = [], {}, []
+
+    def __getattr__(self, name):
+        def call(*words):
+            self.calls.append(name)
+            deed = vars(type(self)).get(f"_{name}", lambda *_: None)
+            return deed(self, *words) or 0
+
+        return call
+
+    def _hipStreamCreateWithFlags(self, made, _):
+        made._obj.value = 7
+
+    def _hipStreamBeginCapture(self, stream, _):
+        self.queue = sys.modules["hipdnn_frontend.device"].queue
+        assert (7, []) == (stream.value, self.queue)
+
+    def _hipStreamEndCapture(self, _, graph):
+        graph._obj.value = len(self.graphs) + 1
+        self.graphs[graph._obj.value] = list(self.queue)
+        self.queue.clear()
+
+    def _hipGraphInstantiate(self, executable, graph, *_):
+        executable._obj.value = graph.value
+
+    def _hipGraphLaunch(self, executable, _):
+        self.queue.extend(self.graphs[executable.value])
+
+
+@pytest.fixture
+def replaying(open_engine, monkeypatch):
+    """Opens the engine for replays, where the runtime is in the process."""
+    library = CapturingRuntime()
+    for place in ("opening", "plan"):
+        name = f"bench_run.engines.hipdnn.{place}.loaded_runtime"
+        monkeypatch.setattr(name, lambda: hip.Runtime(library))
+    opened = open_engine
+    return library, lambda spec, **options: opened(
+        spec, variables={"stream": "7"}, replay=True, **options
+    )
+
+
+@pytest.mark.parametrize("cache", ["hot", "rotate"])
+def test_an_engine_that_notes_it_is_replayed_as_one_graph(replaying, monkeypatch, cache):
+    monkeypatch.setattr("bench_run.engines.hipdnn.engine.CACHE_BYTES", 4096)
+    library, opened = replaying
+    engine = opened("hipdnn:TEST_ENGINE", cache=cache)
+    plan = engine.plan(engine.build(ADD, {}))
+    inputs = make_inputs(ADD, 0)
+    plan.upload(inputs)
+    plan.poison()
+    for _ in range(len(library.graphs)):
+        plan.run()
+    found = plan.download()
+    plan.close()
+    assert "one HIP graph for an execution" == plan.facts.chosen["replay"]
+    assert (1 if cache == "hot" else 9) == library.calls.count("hipGraphLaunch")
+    assert len(library.graphs) == library.calls.count("hipGraphExecDestroy")
+    expect_right(inputs, found)
+
+
+def test_an_engine_that_does_not_note_it_is_not_replayed(replaying):
+    engine = replaying[1]("hipdnn:MIOPEN_ENGINE")
+    with pytest.raises(UnsupportedGraphError, match="MIOPEN_ENGINE does not note SUPPORTS_GRAPH"):
+        engine.plan(engine.build(ADD, {}))
+
+
+def test_a_replay_needs_the_runtime(open_engine):
+    with pytest.raises(EngineUnavailableError, match="--replay: no HIP runtime is loaded"):
+        open_engine(replay=True)
 
 
 def test_a_call_of_the_runtime_that_fails_names_it_and_the_error():
