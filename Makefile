@@ -45,10 +45,9 @@ test-gpu: $(TEST_STAMP)
 	$(BIN)/python -m pytest -m gpu
 
 test-hardware: $(TEST_STAMP)
-	HARDWARE_LOGS=$$(mktemp -d); export HARDWARE_LOGS; status=0; \
-	$(BIN)/python -m pytest -m hardware --junit-xml=$$HARDWARE_LOGS/pytest.xml || status=$$?; \
-	PYTHONPATH=.:schema $(BIN)/python -m tests.hardware.report $$HARDWARE_LOGS || status=1; \
-	rm -rf $$HARDWARE_LOGS; exit $$status
+	status=0; $(BIN)/python -m pytest -m hardware || status=$$?; \
+	$(BIN)/bench-run doctor --engine hipdnn --report hardware_report.tar.gz --force; \
+	exit $$status
 
 check: lint
 	$(BIN)/python -m pytest -n auto --dist loadfile

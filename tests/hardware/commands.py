@@ -9,8 +9,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hardware.report import log_name
-
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
 
@@ -71,7 +69,7 @@ def run(section, folder, **variables):
         "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
-    done = subprocess.run(
+    return subprocess.run(
         ["sh", "-ec", section.commands],
         cwd=folder,
         env=env,
@@ -80,6 +78,3 @@ def run(section, folder, **variables):
         timeout=280,
         check=False,
     )
-    log = f"$ {section.commands}\n{done.stdout}{done.stderr}\nexit code {done.returncode}\n"
-    (folder / log_name(section.title)).write_text(log)
-    return done

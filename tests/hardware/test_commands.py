@@ -1,10 +1,6 @@
-"""The commands of the README on an AMD GPU. `make test-hardware` names the folder for their logs,
-and packs it afterwards."""
+"""The commands of the README on an AMD GPU."""
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +11,7 @@ pytestmark = [pytest.mark.hardware, pytest.mark.needs("hipdnn")]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    named = os.environ.get("HARDWARE_LOGS")
-    return tmp_path_factory.mktemp("hardware") if named is None else Path(named)
+    return tmp_path_factory.mktemp("hardware")
 
 
 @pytest.mark.parametrize("section", sections(), ids=lambda section: section.title)

@@ -133,54 +133,33 @@ PLACES = (
 """Where the package may lie below an installation prefix; the first that has it is taken."""
 
 
-REQUIRED: dict[str, tuple[str, ...]] = {
-    "": (
-        "Graph",
-        "create_handle",
-        "destroy_handle",
-        "set_engine_plugin_paths",
-        "hip_get_device_count",
-        "hip_stream_synchronize",
-        "hip_device_synchronize",
-        "hip_can_use_stream_wait_value",
-        "KnobSetting",
-    ),
-    "Graph": (
-        "set_io_data_type",
-        "set_intermediate_data_type",
-        "set_compute_data_type",
-        "from_json",
-        "validate",
-        "build_operation_graph",
-        "get_ranked_engine_ids",
-        "get_behavior_notes_for_engine",
-        "create_execution_plans",
-        "create_execution_plan_ext",
-        "check_support",
-        "build_plans",
-        "get_execution_plan_engine_id",
-        "get_workspace_size",
-        "execute",
-        "get_plan_name",
-        "get_knobs_for_engine",
-        "add_all_engines",
-        "get_estimated_max_workspace_size",
-        "autotune",
-    ),
-    "Handle": ("get_stream", "get_engine_info"),
-    "DeviceBuffer": ("ptr", "copy_from_host", "copy_to_host", "zeros"),
-    "DataType": (),
-    "HeuristicMode": ("FALLBACK",),
-    "PluginLoadingMode": ("ABSOLUTE", "ADDITIVE"),
-    "Error": ("is_good", "get_code", "get_message"),
-    "EngineInfo": ("engine_name", "plugin_name", "version"),
-    "HipEvent": ("record", "elapsed_time"),
-    "HipStallGate": ("arm", "release", "timed_out"),
-    "Knob": ("knob_id", "value_type", "default_value", "constraint", "is_deprecated", "validate"),
-    "AutotuneResult": ("engine_id", "rank", "min_time_ms", "succeeded", "benchmarked"),
+_GRAPH = """
+set_io_data_type set_intermediate_data_type set_compute_data_type from_json validate
+build_operation_graph get_ranked_engine_ids get_behavior_notes_for_engine create_execution_plans
+create_execution_plan_ext check_support build_plans get_execution_plan_engine_id get_workspace_size
+execute get_plan_name get_knobs_for_engine add_all_engines get_estimated_max_workspace_size autotune
+"""
+_MODULE = """
+create_handle destroy_handle set_engine_plugin_paths hip_get_device_count hip_stream_synchronize
+hip_device_synchronize hip_can_use_stream_wait_value KnobSetting
+"""
+REQUIRED = {
+    "": _MODULE.split(),
+    "Graph": _GRAPH.split(),
+    "Handle": ["get_stream", "get_engine_info"],
+    "DeviceBuffer": ["ptr", "copy_from_host", "copy_to_host", "zeros"],
+    "DataType": [],
+    "HeuristicMode": ["FALLBACK"],
+    "PluginLoadingMode": ["ABSOLUTE", "ADDITIVE"],
+    "Error": ["is_good", "get_code", "get_message"],
+    "EngineInfo": ["engine_name", "plugin_name", "version"],
+    "HipEvent": ["record", "elapsed_time"],
+    "HipStallGate": ["arm", "release", "timed_out"],
+    "Knob": ["knob_id", "value_type", "default_value", "constraint", "is_deprecated", "validate"],
+    "AutotuneResult": ["engine_id", "rank", "min_time_ms", "succeeded", "benchmarked"],
 }
-"""What is used of the bindings, by class (``""`` is the module). Every state of them since the gate
-has a watchdog has it all; what came before is refused."""
+"""Names that are used of the bindings, by class (``""`` is the module). Every state since the gate
+has a watchdog has them all; what came before is refused."""
 
 OPTIONAL = ("HipStallGate.close", "Graph.execute_timed_ext")
 """What only some of these states have."""

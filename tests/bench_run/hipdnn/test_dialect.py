@@ -43,14 +43,17 @@ def test_a_graph_that_says_no_types_is_taken_as_float(open_engine, profile):
         data.pop(key)
     engine = open_engine(profile=profile)
     native = engine.build(read_graph(json.dumps(data).encode(), "graph"), {}).native
-    assert {"io": "FLOAT", "intermediate": "FLOAT", "compute": "FLOAT"} == native._types
+    assert ["FLOAT"] * 3 == [getattr(native, f"get_{key}")().name for key in TYPES]
 
 
 @pytest.mark.parametrize("profile", STATES)
 def test_the_types_of_a_graph_are_set_before_it_is_read(open_engine, profile):
     graph = FAMILIES["matmul_2d"]("half", "packed")
     native = open_engine(profile=profile).build(graph, {}).native
-    assert ("HALF", "FLOAT") == (native._types["io"], native._types["compute"])
+    assert ("HALF", "FLOAT") == (
+        native.get_io_data_type().name,
+        native.get_compute_data_type().name,
+    )
 
 
 def test_newer_fields_of_attention_load_and_have_no_effect(open_engine):

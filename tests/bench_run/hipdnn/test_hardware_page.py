@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
-from bench_schema.packing import zstd_module
 
 from tests.bench_run.hipdnn.conftest import STATES
 from tests.hardware.commands import ROOT, run, sections
-from tests.hardware.report import log_name, main, pack
 
 QUICK = ("1 ", "2 ")
 
@@ -65,50 +61,6 @@ def test_a_command_prints_on_the_double_what_the_page_says(typed, release, secti
     output = done.stdout + done.stderr
     assert done.returncode == 0, output
     assert [] == section.missing(output, hardware=False), output
-
-
-def read(report):
-    """Names and texts of the files in a report."""
-    data = zstd_module().decompress(report.read_bytes())
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        return {
-            member.name.removeprefix("hardware_report/"): archive.extractfile(member).read()
-            for member in archive.getmembers()
-        }
-
-
-def test_the_report_holds_logs_outcomes_and_documents(tmp_path):
-    for name in ("log_1.txt", "run.json", "pytest.xml", "run.json.journal", "trace.bin"):
-        (tmp_path / name).write_text(name)
-    (tmp_path / "graphs").mkdir()
-    report = tmp_path / "report.tar.zst"
-    names = ["log_1.txt", "pytest.xml", "run.json", "run.json.journal"]
-    assert names == pack(tmp_path, report)
-    assert names == list(read(report))
-
-
-def test_without_a_device_the_report_says_what_the_doctor_found(tmp_path, capsys):
-    folder, report = tmp_path / "logs", tmp_path / "report.tar.zst"
-    folder.mkdir()
-    main(folder, report)
-    log = read(report)[log_name(sections()[0].title)].decode()
-    assert "no module hipdnn_frontend" in log
-    assert f"For an issue: {report} (1 files)\n" == capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_skipped_tests_leave_their_reasons_for_the_report(tmp_path):
-    words = ["-m", "hardware", "-q", f"--junit-xml={tmp_path / 'pytest.xml'}"]
-    subprocess.run(
-        [sys.executable, "-m", "pytest", "tests/hardware/test_commands.py", *words],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    pack(tmp_path, tmp_path / "report.tar.zst")
-    outcomes = read(tmp_path / "report.tar.zst")["pytest.xml"].decode()
-    assert "hipdnn: hipdnn_frontend is not installed" in outcomes
 
 
 @pytest.mark.slow

@@ -103,15 +103,6 @@ def _expect_stream(stream):
         raise RuntimeError(f"hipErrorInvalidHandle: no stream {stream}")
 
 
-SIZES = {"float32": 4, "float16": 2, "float64": 8, "int32": 4, "uint8": 1, "int8": 1}
-
-
-def get_dtype_size(dtype):
-    if str(dtype) not in SIZES:
-        raise RuntimeError(f"Unsupported dtype: {dtype}")
-    return SIZES[str(dtype)]
-
-
 def _get_data_ptr(value):
     """The address that a value of a variant pack means, by what the state takes."""
     if isinstance(value, bool):

@@ -46,8 +46,7 @@ class Graph:
     def __init__(self):
         self._state, self._graph, self._text, self._handle = "new", None, None, None
         self._preferred, self._storages, self._searched = None, {}, False
-        self._types = dict.fromkeys(("io", "intermediate", "compute"), "NOT_SET")
-        self._name, self._deselected, self._largest = "", set(), None
+        self._value_name, self._deselected, self._largest = "", set(), None
         self._plans, self._active, self._specs = [], 0, []
 
     def _before(self, state, step):
@@ -65,35 +64,6 @@ class Graph:
         """The handle behind whatever object gave its pointer; a bad `Error` for none."""
         found = handle_of(handle)
         return found, None if found is not None else bad("HANDLE_ERROR", "handle must not be null")
-
-    def set_name(self, name):
-        self._name = name
-        return self
-
-    def get_name(self):
-        return self._name
-
-    def _set_type(self, role, data_type):
-        self._types[role] = data_type.name
-        return self
-
-    def set_io_data_type(self, data_type):
-        return self._set_type("io", data_type)
-
-    def set_intermediate_data_type(self, data_type):
-        return self._set_type("intermediate", data_type)
-
-    def set_compute_data_type(self, data_type):
-        return self._set_type("compute", data_type)
-
-    def get_io_data_type(self):
-        return namespace["DataType"][self._types["io"]]
-
-    def get_intermediate_data_type(self):
-        return namespace["DataType"][self._types["intermediate"]]
-
-    def get_compute_data_type(self):
-        return namespace["DataType"][self._types["compute"]]
 
     def from_json(self, *words):
         text = words[-1]
@@ -113,7 +83,7 @@ class Graph:
         except GraphError as error:
             return bad("INVALID_VALUE", str(error))
         self._preferred = self._graph.preferred_engine_id
-        self._state, self._text, self._name = "read", text, data["name"]
+        self._state, self._text, self._value_name = "read", text, data["name"]
         if len(words) == 1:
             return good()
         problem = self.validate()

@@ -10,8 +10,10 @@ from bench_schema.files import read
 
 from bench_run.cli import main
 from bench_run.errors import GraphError
+from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.sources.bundle import Bundle, read_bundle
 from bench_run.graph.sources.load import load
+from tests.conformance.graphs import FAMILIES
 from tests.support import graph_json
 
 QUICK = ("--rounds", "1", "--iters", "2", "--warmup", "1", "--max-time", "none")
@@ -30,12 +32,23 @@ CHIP = Device(
 
 
 @pytest.fixture
-def ran(release, two_graphs, tmp_path, monkeypatch, capfd):
+def two_graphs(tmp_path):
+    """A pointwise graph and a matrix product, which BLAS alone takes."""
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    for name in ("pointwise_add", "matmul_2d"):
+        graph = FAMILIES[name]("float", "packed")
+        (folder / f"{name}.json").write_bytes(write_graph(graph))
+    return str(folder)
+
+
+@pytest.fixture
+def ran(two_graphs, tmp_path, monkeypatch, capfd, root):
     """Runs on hipDNN, with files beside the graphs; exit code, cases by graph and engine, stderr.
     The device is one that says what it is."""
     monkeypatch.setattr("bench_run.runner.bundles.device_named", lambda _: CHIP)
     monkeypatch.setattr("bench_run.runner.bundles.devices", lambda: (CHIP,))
-    release()
+    monkeypatch.setenv("PYTHONPATH", str(root / "tests" / "doubles"))
 
     def run(*words, **files):
         for name, value in files.items():
