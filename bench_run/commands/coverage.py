@@ -114,7 +114,7 @@ class Row:
     graphs: tuple[Graph, ...]
     found: tuple[Mapping[str, str | None], ...] = ()
     stem: str = ""
-    """Of the graph's file; empty for what has none of its own."""
+    """Name of the graph's file without its ending; empty for a graph that does not have a file."""
 
     def cell(self, engine: str) -> str:
         supported = sum(one.get(engine, ABSENT) is None for one in self.found)

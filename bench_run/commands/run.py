@@ -157,7 +157,7 @@ def exit_code(document: Document) -> int:
 
 
 def breaks_claim(case: Case) -> bool:
-    """Whether an engine declines what a graph's support claims say of it."""
+    """True if an engine declines what a graph's support claims say of it."""
     from bench_run.graph.sources.bundle import CLAIMED
 
     outcome = case.outcome

@@ -30,7 +30,7 @@ class SupportingEngines:
         self.keys = tuple(self._engines)
 
     def devices(self) -> dict[str, str]:
-        """Where each engine computes."""
+        """Device of each engine, by key."""
         return {key: self._pool.facts(engine).device for key, engine in self._engines.items()}
 
     def prepare(self, key: str, graph: Graph) -> str | None:

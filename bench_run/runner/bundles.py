@@ -1,4 +1,4 @@
-"""What the files beside a graph ask for, held against the devices of this machine."""
+"""Demands of the files beside a graph, held against the devices of this machine."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class StallGate(Protocol):
     def release(self) -> None: ...
 
     def timed_out(self) -> bool:
-        """Whether the watchdog opened it after the last `arm`."""
+        """True if the watchdog opened it after the last `arm`."""
 
 
 GATE_DEPTH = 64
@@ -267,7 +267,7 @@ class Runtime:
         return made.value or 0
 
     def capture(self, stream: int, work: Callable[[], None]) -> CapturedWork:
-        """What `work` enqueues, as one HIP graph; nothing of it runs."""
+        """A HIP graph of what `work` enqueues; it does not run."""
         graph, executable = c_void_p(), c_void_p()
         self.call("hipStreamBeginCapture", c_void_p(stream), ctypes.c_int(RELAXED_CAPTURE))
         try:

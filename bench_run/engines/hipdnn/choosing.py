@@ -122,7 +122,7 @@ def _listed(constraint: Any) -> list[Any]:
 
 
 def _range(constraint: Any) -> tuple[Any, Any, Any]:
-    """Least and greatest value, and the step; None each where the knob has none."""
+    """Least and greatest value, and the step; None where the knob does not have it."""
     names = ("min_value", "max_value", "step")
     return tuple(getattr(constraint, name, None) for name in names)  # type: ignore[return-value]
 

@@ -39,7 +39,7 @@ WHEEL = "hipdnn-runtime"
 SDK, SDK_LIBRARIES = "rocm_sdk", "_rocm_sdk_libraries*"
 """ROCm as wheels: its package, and the folders of its libraries beside that."""
 RUNTIME = ("amd_comgr", "amdhip64", "hiprtc")
-"""What hipDNN's libraries need of it, by the short names of its package."""
+"""Libraries of it that hipDNN needs, by the short names of its package."""
 FOLDERS = ("lib", "lib64", "build/lib", ".")
 INSTALLED = ("site-packages", "dist-packages")
 ABOVE = 4
@@ -162,11 +162,11 @@ REQUIRED = {
 has a watchdog has them all; what came before is refused."""
 
 OPTIONAL = ("HipStallGate.close", "Graph.execute_timed_ext")
-"""What only some of these states have."""
+"""Names that only some of these states have."""
 
 
 def lookup(module: Any, name: str) -> bool:
-    """Whether a dotted name is there; nothing of it is run."""
+    """True if a dotted name is there; it is not run."""
     owner, _, member = name.rpartition(".")
     place = getattr(module, owner, None) if owner else module
     return place is not None and hasattr(place, member)
@@ -194,7 +194,7 @@ class Library:
 
     @cached_property
     def abilities(self) -> dict[str, str]:
-        """What not every state has, as the document and `doctor` show it."""
+        """Names that not every state has, as the document and `doctor` show them."""
         return {name: "yes" if lookup(self.module, name) else "no" for name in OPTIONAL}
 
     def has(self, name: str) -> bool:
@@ -211,7 +211,7 @@ class Library:
 
     @property
     def modes(self) -> list[Any]:
-        """How plans are made."""
+        """Modes in which plans are made."""
         return [self.module.HeuristicMode.FALLBACK]
 
 

@@ -82,16 +82,19 @@ def set_paths(library: Library, paths: Sequence[str], mode: str) -> None:
 
 def chosen_files(spec: EngineSpec, wanted: Sequence[str]) -> list[Path]:
     """The plugin files of the named paths that this process has in memory; without names those of
-    the usual folders. The bindings do not tell, so the memory map is asked. Refuses where none of
-    the named ones was loaded: its engines would be missing, or worse, another build's."""
+    the usual folders. The bindings do not tell, so the memory map is asked; without a map the
+    named ones are taken. Refuses where none of these was loaded: its engines would be missing, or
+    worse, another build's."""
     named = {file.resolve() for path in wanted for file in plugin_files(path)}
-    usual = os.environ.get("HIPDNN_PLUGIN_DIR", "")
-    found = []
-    for file in sorted(map(Path, mapped_files())):
-        usually = file.parent == Path(usual) or file.parts[-3:-1] == USUAL
-        if file in named or (not named and usually and file.suffix == ".so"):
-            found.append(file)
-    if named and not found:
+    mapped = mapped_files()
+    if mapped is None:
+        return sorted(named)
+    files = sorted(Path(path) for path in mapped if path.endswith((".so", ".dll")))
+    if not named:
+        own = os.environ.get("HIPDNN_PLUGIN_DIR")
+        return [f for f in files if f.parts[-3:-1] == USUAL or (own and f.parent == Path(own))]
+    found = [file for file in files if file in named]
+    if not found:
         raise EngineUnavailableError(
             f"engine {spec.text!r}: hipDNN loaded no plugin of {', '.join(wanted)}; {LOG_HINT}"
         )
@@ -134,19 +137,21 @@ def file_facts(path: Path) -> str:
     return f"{text}, sha256 {(sha256(path) or 'unreadable')[:16]}"
 
 
-def mapped_files(maps: str = "/proc/self/maps") -> set[str]:
-    """Files that this process has in memory."""
+def mapped_files(maps: str = "/proc/self/maps") -> set[str] | None:
+    """Files that this process has in memory; None where the system does not say."""
     try:
         lines = Path(maps).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return set()
+        return None
     return {line.split(None, 5)[5] for line in lines if len(line.split(None, 5)) == 6}
 
 
 def mapped_libraries(maps: str = "/proc/self/maps") -> dict[str, str]:
     """The provider libraries that this process really has in memory, with their facts. Of two with
     one name each is named with its folder: something loaded the wrong one."""
-    found = sorted(path for path in mapped_files(maps) if Path(path).name.startswith(PROVIDERS))
+    found = sorted(
+        path for path in mapped_files(maps) or () if Path(path).name.startswith(PROVIDERS)
+    )
     names = Counter(Path(path).name for path in found)
     return {
         Path(path).name if names[Path(path).name] == 1 else path: file_facts(Path(path))
@@ -197,9 +202,10 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
     set_paths(library, wanted, options.plugin_mode)
     with phases.time("handle and plugins"), opening_errors("create_handle", library.version):
         handle = library.module.create_handle(*_capturable_stream(options))
+    chooser = Chooser(library, handle)
+    chooser.info(0)  # plugins are loaded at the latest when a handle is asked for an engine
     files = chosen_files(spec, wanted)
     stream = open_stream(library, handle, options)
-    chooser = Chooser(library, handle)
     place, kind = amd.describe_device(device)
     path, sha256 = fingerprint(files)
     libraries = {MODULE: library.version}

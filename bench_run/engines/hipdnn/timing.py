@@ -1,4 +1,4 @@
-"""Which clock, which gate, which wait and which cache flush a device of hipDNN allows."""
+"""Clock, gate, wait and cache flush of a device, as hipDNN allows them."""
 
 from __future__ import annotations
 

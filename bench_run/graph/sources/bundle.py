@@ -1,4 +1,4 @@
-"""What the files beside a graph ask for: hipDNN's bundle metadata and support claims.
+"""Demands of the files beside a graph: hipDNN's bundle metadata and support claims.
 
 ``NAME.meta.json`` says how much device memory its case takes and of which chip its golden data are;
 a field of another type counts as absent. ``NAME.support.json`` says which engine runs the graph on
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LEVELS = ("applicability", "buildable", "full")
-"""What a claim promises: an engine accepts the graph, has a plan for it, runs it right."""
+"""Promises of a claim: an engine accepts the graph, has a plan for it, runs it right."""
 CLAIMED = "support is claimed"
-"""How the reason begins where an engine does not do what is claimed of it."""
+"""Beginning of the reason where an engine does not do what is claimed of it."""
 PLATFORM = "windows" if sys.platform == "win32" else "linux"
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Of one graph; empty where there are no such files."""
+    """Demands of one graph; empty without such files."""
 
     least_memory_bytes: int = 0
-    """Of the device; 0: any."""
+    """Memory that the device has at least; 0: any device."""
     golden_of: str | None = None
     """The only chip on which the golden data hold, such as ``gfx942``; None: on every one."""
     level: str = "full"
     claims: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    """By engine's name and chip the platforms."""
+    """Platforms by engine's name and chip."""
     where: str = ""
     """The file with the claims."""
 
@@ -83,7 +83,7 @@ def _read_claims(value: Any, where: str, case: str) -> dict[str, dict[str, tuple
 
 
 def _of_case(told: Any, place: str, case: str) -> Mapping[str, Any]:
-    """What a sweep's file claims of one case: it is listed once for an engine, or not at all."""
+    """Claims of a sweep's file for one case, which is listed once for an engine or not at all."""
     rows = [fields.as_object(row, place) for row in fields.as_list(told, place, "")]
     mine = [row for row in rows if case in fields.as_list(row.get("cases"), place, "cases")]
     if len(mine) > 1:

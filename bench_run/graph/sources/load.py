@@ -181,7 +181,7 @@ class LoadedGraph:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """What ``NAME.meta.json`` or the sweep's case says: seed, tolerance, provenance."""
     bundle: Bundle = field(default_factory=Bundle)
-    """What these files ask for."""
+    """Demands of these files."""
     notes: tuple[str, ...] = ()
     repeat: int = 1
     """How often it occurs in what it was taken from: a suite, a log."""
@@ -302,7 +302,7 @@ def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
 
 
 def _beside(task: Task, name: str) -> Any:
-    """The object in another file of the graph's folder; None where there is no such file."""
+    """The object in another file of the graph's folder; None without such a file."""
     if name not in task.tree.names:
         return None
     place = task.tree.source.show(name)

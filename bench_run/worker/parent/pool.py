@@ -68,7 +68,7 @@ class WorkerPool:
         """The signal by which an engine's process ended after its results were in; shared too."""
 
     def ending_notes(self) -> list[str]:
-        """What a library did when it was closed, a sentence for each engine."""
+        """Sentences on libraries that ended their process when they were closed."""
         return [
             f"{key}: its process ended by {ended_by} after its results were in"
             for key, ended_by in self.endings.items()

@@ -93,6 +93,14 @@ def test_a_plugin_that_hipdnn_skipped_is_no_silent_loss(open_engine, tmp_path):
         open_engine(f"hipdnn@{tmp_path}")
 
 
+def test_without_a_memory_map_the_named_plugin_is_taken_for_loaded(
+    open_engine, plugin, monkeypatch
+):
+    monkeypatch.setattr("bench_run.engines.hipdnn.opening.mapped_files", lambda *_: None)
+    file = plugin("build") / "libmiopen_plugin.so"
+    assert str(file) == open_engine(f"hipdnn@{file}").facts.plugin_path
+
+
 @pytest.mark.parametrize(("mode", "engines"), [("absolute", 1), ("additive", 3)])
 def test_the_loading_mode_decides_what_is_loaded_beside(open_engine, plugin, mode, engines):
     engine = open_engine("hipdnn:all", plugin_paths=(str(plugin("build")),), plugin_mode=mode)
