@@ -37,6 +37,11 @@ Other options:
 {SHARED}"""
 
 WIDTH = 80
+MISWRITTEN = "ResampleBwdAttributes"
+WHY = (
+    "hipDNN wrote graphs with resample_bwd wrong until its change 10600: capture again what was "
+    "captured before"
+)
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
@@ -73,6 +78,10 @@ def descriptions(options: Options, diagram_path: str | None, onnx_path: str | No
         texts = []
         for graph in graphs:
             lines = [describe(graph), "\n"]
+            if options.graphs and any(node.type == MISWRITTEN for node in graph.nodes):
+                lines.append(
+                    textwrap.fill(f"  note: {WHY}", WIDTH, subsequent_indent=" " * 4) + "\n"
+                )
             for key in engines.keys:
                 why = engines.prepare(key, graph)
                 support = "supported"

@@ -226,6 +226,8 @@ class Chooser:
 
     def __init__(self, library: Library, handle: Any) -> None:
         self._library, self._handle = library, handle
+        self.why_none = ""
+        """hipDNN's words when it last ranked no engine."""
 
     def info(self, engine: int) -> Any:
         """hipDNN's `EngineInfo`; None where no loaded plugin has the engine."""
@@ -264,7 +266,8 @@ class Chooser:
         with self._library.calling("Graph.get_ranked_engine_ids"):
             try:
                 return tuple(native.get_ranked_engine_ids(self._library.modes))
-            except RuntimeError:
+            except RuntimeError as error:  # without a code: declined and failed look alike
+                self.why_none = first_line(str(error))
                 return ()
 
     def select(self, native: Any, choice: EngineChoice, knobs: Mapping[str, str]) -> Selection:
@@ -286,7 +289,7 @@ class Chooser:
     ) -> Exception:
         """The refusal, with the engines that would run the graph."""
         assert choice.id is not None
-        others = self.names(self.ranked(native)) or "none"
+        others = self.names(self.ranked(native)) or f"none ({self.why_none})"
         return UnsupportedGraphError(
             f"hipdnn: {choice.name or self.name_of(choice.id)} does not run this graph; "
             f"engines that do: {others}" + ("" if cause is None else f" ({cause})")

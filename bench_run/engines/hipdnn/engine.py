@@ -226,7 +226,7 @@ class HipdnnEngine:
         native = self._operation_graph(graph, phases, choice)
         if choice.tuned:
             if not self._chooser.ranked(native):
-                raise UnsupportedGraphError("hipdnn: no engine accepts this graph: nothing to tune")
+                raise self._none_accepts()
             library = self._opened.library
             library.step(native, "add_all_engines", library.modes)
             return PreparedGraph(graph, native, Selection(None, HOW), phases)
@@ -242,7 +242,11 @@ class HipdnnEngine:
             return parse_choice(variant["engine"])
         if not self._opened.choice.every:
             return self._opened.choice
-        raise UnsupportedGraphError("hipdnn: no engine accepts this graph")
+        raise self._none_accepts()
+
+    def _none_accepts(self) -> UnsupportedGraphError:
+        why = self._chooser.why_none
+        return UnsupportedGraphError(f"hipdnn: no engine accepts this graph: {why}")
 
     def _operation_graph(
         self, graph: Graph, phases: Phases, choice: EngineChoice | None = None

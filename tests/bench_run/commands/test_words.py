@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from bench_run.graph.format.hipdnn_json import write_graph
+from tests.conformance.graphs import FAMILIES
 from tests.support import graph_json
 
 QUICK = ("--engine", "numpy", "--rounds", "1", "--iters", "2", "--warmup", "0")
@@ -65,3 +67,14 @@ def test_a_mistake_is_one_line_that_says_what_to_type(bench_run_command, words, 
 def test_a_file_that_exists_is_no_mistaken_command(bench_run_command, tmp_path):
     (tmp_path / "engins").write_text(json.dumps(graph_json()))
     assert 0 == bench_run_command("engins", *QUICK).returncode
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("resample_backward_maxpool", True), ("matmul_2d", False)]
+)
+def test_a_graph_that_hipdnn_may_have_written_wrong_has_a_note(
+    bench_run_command, tmp_path, name, said
+):
+    (tmp_path / "g.json").write_bytes(write_graph(FAMILIES[name]("float", "packed")))
+    done = bench_run_command("describe", "g.json", "--engine", "numpy")
+    assert said == ("note: hipDNN wrote graphs with resample_bwd wrong" in done.stdout)

@@ -91,6 +91,15 @@ def test_a_graph_that_no_engine_takes_is_unsupported(open_engine, plugin):
         plan_of(open_engine(f"hipdnn@{folder}"))
 
 
+@pytest.mark.parametrize("spec", ["hipdnn:all", "hipdnn:autotune"])
+def test_where_no_engine_is_ranked_hipdnns_words_say_why(open_engine, plugin, spec):
+    engine = open_engine(f"{spec}@{plugin('narrow', types=['MatmulAttributes'])}")
+    words = "no engine accepts this graph: Failed to get ranked engine ids: no engine accepts"
+    variants = engine.variants(ADD)
+    with pytest.raises(UnsupportedGraphError, match=words):
+        engine.build(ADD, variants[0] if variants else {})
+
+
 def test_knobs_need_an_engine(open_engine):
     with pytest.raises(UsageError, match="--knob needs an engine's id"):
         plan_of(open_engine(knobs={"mix": "0.25"}))
