@@ -248,8 +248,9 @@ def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: Work
                 try:
                     listed = pool.ask(engine, ListVariants(graph.loaded.graph))
                 except BenchRunError:
-                    listed = ({},)  # running that says why
-                variants[graph.id.path, engine.key] = listed
+                    listed = ()
+                # Where there is none, running the graph says why.
+                variants[graph.id.path, engine.key] = listed or ({},)
     return {**variants, **_claimed(outline, engines, variants, pool)}
 
 

@@ -290,9 +290,15 @@ class Chooser:
         """The refusal, with the engines that would run the graph."""
         assert choice.id is not None
         others = self.names(self.ranked(native)) or f"none ({self.why_none})"
+        name = choice.name or self.name_of(choice.id)
+        if self.info(choice.id) is None:
+            return UnsupportedGraphError(
+                f"hipdnn: no loaded plugin has the engine {name}; "
+                f"engines that run this graph: {others}"
+            )
         return UnsupportedGraphError(
-            f"hipdnn: {choice.name or self.name_of(choice.id)} does not run this graph; "
-            f"engines that do: {others}" + ("" if cause is None else f" ({cause})")
+            f"hipdnn: {name} does not run this graph; engines that do: {others}"
+            + ("" if cause is None else f" ({cause})")
         )
 
     def confirm(self, native: Any, selection: Selection) -> int:

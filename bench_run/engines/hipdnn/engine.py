@@ -224,9 +224,12 @@ class HipdnnEngine:
         choice = self._choice(variant)
         phases = Phases(self._opened.phases)
         native = self._operation_graph(graph, phases, choice)
+        if choice.tuned or choice.every:
+            accepting = self._chooser.ranked(native)
+            if choice.every or not accepting:  # each of them is a variant: here is none
+                why = self._chooser.why_none or "its engines were not listed"
+                raise UnsupportedGraphError(f"hipdnn: no engine accepts this graph: {why}")
         if choice.tuned:
-            if not self._chooser.ranked(native):
-                raise self._none_accepts()
             library = self._opened.library
             library.step(native, "add_all_engines", library.modes)
             return PreparedGraph(graph, native, Selection(None, HOW), phases)
@@ -238,15 +241,7 @@ class HipdnnEngine:
         return PreparedGraph(graph, native, selection, phases)
 
     def _choice(self, variant: Mapping[str, str]) -> EngineChoice:
-        if "engine" in variant:
-            return parse_choice(variant["engine"])
-        if not self._opened.choice.every:
-            return self._opened.choice
-        raise self._none_accepts()
-
-    def _none_accepts(self) -> UnsupportedGraphError:
-        why = self._chooser.why_none
-        return UnsupportedGraphError(f"hipdnn: no engine accepts this graph: {why}")
+        return parse_choice(variant["engine"]) if "engine" in variant else self._opened.choice
 
     def _operation_graph(
         self, graph: Graph, phases: Phases, choice: EngineChoice | None = None

@@ -57,6 +57,12 @@ def test_an_engine_that_declines_is_named_with_those_that_do_not(open_engine, kn
         plan_of(engine)
 
 
+def test_an_engine_that_no_plugin_has_is_named_with_those_that_there_are(open_engine):
+    words = "no loaded plugin has the engine SPELT; engines that run this graph: MIOPEN_ENGINE, TES"
+    with pytest.raises(UnsupportedGraphError, match=words):
+        plan_of(open_engine("hipdnn:SPELT"))
+
+
 def test_all_is_a_variant_for_each_engine_that_accepts(open_engine):
     engine = open_engine("hipdnn:all")
     assert [{"engine": "MIOPEN_ENGINE"}, {"engine": "TEST_ENGINE"}] == list(engine.variants(ADD))

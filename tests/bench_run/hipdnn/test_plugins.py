@@ -81,3 +81,9 @@ def test_a_plugin_that_aborts_at_its_end_loses_nothing(ran, when, said):
     code, document, _, complained = ran(misdeed={when: deed})
     assert (0, ["completed"] * 2) == (code, statuses(document))
     assert said == complained.count("its process ended by SIGABRT after its results were in")
+
+
+def test_a_graph_that_no_engine_takes_has_an_outcome_among_all(ran):
+    code, document, shown, _ = ran("hipdnn:all", types=["MatmulAttributes"])
+    assert (0, ["completed", "unsupported"]) == (code, sorted(statuses(document)))
+    assert "no engine accepts this graph: Failed to get ranked engine ids" in shown
