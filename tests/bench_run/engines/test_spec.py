@@ -65,3 +65,21 @@ def test_parsing_a_spec_loads_neither_numpy_nor_torch():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert "[]" == found.stdout.strip()
+
+
+@pytest.mark.parametrize("text", ["cudnn:62+knob:x", "cudnn:62+knob:=1", "cudnn:62+knob:x="])
+def test_half_a_knob_is_refused(text):
+    with pytest.raises(UsageError, match=r"expected KEY=VALUE after \+knob:"):
+        parse_spec(text)
+
+
+def test_knobs_of_a_spec_are_values_for_cudnn_too():
+    spec = parse_spec("cudnn:62+knob:TILE_SIZE=2+knob:k2=0+device=1")
+    assert ({"TILE_SIZE": "2", "k2": "0"}, 1, ()) == (spec.knobs, spec.device, spec.options)
+
+
+def test_an_engines_name_may_hold_a_colon():
+    assert (
+        "hipkernel:Gfx950AttentionDense"
+        == parse_spec("hipdnn:hipkernel:Gfx950AttentionDense+knob:a=1").id
+    )

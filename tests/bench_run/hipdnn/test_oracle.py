@@ -10,7 +10,6 @@ from bench_schema.files import read
 
 import bench_run
 from bench_run.cli import main
-from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.plan.cases import oracle_pairs
 from bench_run.report.console import details
@@ -131,24 +130,6 @@ def test_an_oracle_that_would_say_nothing_is_refused(small_graph, options, words
 def test_a_knob_of_an_engine_that_has_none_is_refused(small_graph):
     with pytest.raises(UsageError, match=r"engine numpy\+knob:x=1: numpy has no knobs"):
         bench_run.run([str(small_graph)], engine=["numpy+knob:x=1"])
-
-
-@pytest.mark.parametrize("text", ["cudnn:62+knob:x", "cudnn:62+knob:=1", "cudnn:62+knob:x="])
-def test_half_a_knob_is_refused(text):
-    with pytest.raises(UsageError, match=r"expected KEY=VALUE after \+knob:"):
-        parse_spec(text)
-
-
-def test_knobs_of_a_spec_are_values_for_cudnn_too():
-    spec = parse_spec("cudnn:62+knob:TILE_SIZE=2+knob:k2=0+device=1")
-    assert ({"TILE_SIZE": "2", "k2": "0"}, 1, ()) == (spec.knobs, spec.device, spec.options)
-
-
-def test_an_engines_name_may_hold_a_colon():
-    assert (
-        "hipkernel:Gfx950AttentionDense"
-        == parse_spec("hipdnn:hipkernel:Gfx950AttentionDense+knob:a=1").id
-    )
 
 
 def test_pairs_are_found_by_their_keys_whatever_comes_after():
