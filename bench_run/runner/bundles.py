@@ -66,6 +66,14 @@ def claimed_variants(
     return [{"engine": name} for name in names if bundle.breach(name, chip, "build")]
 
 
+def unheld_claims(graphs: Iterable[LoadedGraph], devices: Iterable[str]) -> list[str]:
+    """A note where claims cannot be held, since a device of hipDNN's does not say its chip."""
+    silent = [device for device in devices if chip_of(device) is None]
+    if not silent or not any(graph.bundle.claims for graph in graphs):
+        return []
+    return [f"support claims are not held: amdsmi does not tell the chip of {silent[0]}"]
+
+
 def enforced(case: Case, planned: PlannedCase, device: str) -> Case:
     """The case, failed where the engine declines what is claimed of it."""
     bundle, outcome = planned.graph.loaded.bundle, case.outcome

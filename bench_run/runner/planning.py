@@ -50,7 +50,8 @@ from bench_run.plan.tuned import (
     record_engines,
     tuned_cases,
 )
-from bench_run.runner.bundles import claimed_variants, with_own_golden
+from bench_run.runner.bundles import ENGINE as CLAIMING
+from bench_run.runner.bundles import claimed_variants, unheld_claims, with_own_golden
 from bench_run.worker.messages import Variants as ListVariants
 from bench_run.worker.parent.pool import WorkerPool
 
@@ -171,13 +172,15 @@ def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned
         planned = _with_winners(planned, read_record(options.tuned), options, pool)
     devices = {key: opened.devices for key, opened in pool.opened.items()}
     clocks = {key: opened.clock for key, opened in pool.opened.items()}
-    notes = partly_taken(options, engines, devices, clocks)
+    places = {pool.facts(e).device for e in engines if e.spec.name == CLAIMING}
+    loaded = [graph.loaded for graph in outline.graphs]
+    notes = (*partly_taken(options, engines, devices, clocks), *unheld_claims(loaded, places))
     every = tuple({engine.key: engine for engine in (*engines, *planned.engines)}.values())
     readers = Readers(
         options,
         every,
         {engine.key: pool.facts(engine).device for engine in every},
-        [graph.loaded for graph in outline.graphs],
+        loaded,
     )
     return replace(planned, notes=(*planned.notes, *notes, *without_effect(readers)))
 

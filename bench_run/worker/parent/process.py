@@ -245,7 +245,10 @@ class Worker:
             self._process.wait(2)
         code = self._process.poll()
         self.kill()
-        return None if code is None or code >= 0 else signal.Signals(-code).name
+        if code is None or code >= 0:
+            return None
+        known = {each.value: each.name for each in signal.Signals}
+        return known.get(-code, f"signal {-code}")
 
     def kill(self) -> None:
         """End it and everything it started, now. Harmless when it is gone already."""

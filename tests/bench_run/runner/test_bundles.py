@@ -96,6 +96,12 @@ def test_a_claim_that_is_kept_or_of_elsewhere_changes_nothing(ran, told):
     assert (0, 5) == (code, len(cases))
 
 
+def test_claims_that_nothing_can_hold_are_a_note(ran, monkeypatch):
+    monkeypatch.setattr("bench_run.runner.bundles.device_named", lambda _: None)
+    code, _, complained = ran(support=claims())
+    assert (0, 1) == (code, complained.count("note: support claims are not held: amdsmi does not"))
+
+
 def test_a_named_engine_is_held_to_its_claim_too(ran):
     code, cases, _ = ran("--engine", f"hipdnn:{BLAS}", support=claims())
     assert (2, "failed") == (code, cases[ADD, f"hipdnn:{BLAS}"].outcome.status)
