@@ -6,7 +6,9 @@ import os
 
 import psutil
 
+from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.worker.parent import start
+from tests.conformance.graphs import FAMILIES
 
 
 def child_pids():
@@ -40,6 +42,15 @@ def graph_json(name="small_add", dims=(4, 8), data_type="float", operation="add"
     }
     types = dict.fromkeys(("io_data_type", "intermediate_data_type", "compute_data_type"), "float")
     return {"name": name, **types, "tensors": tensors, "nodes": [node]}
+
+
+def write_two_graphs(folder):
+    """A pointwise graph, and a matrix product, which engines of a BLAS take."""
+    folder.mkdir()
+    for name in ("pointwise_add", "matmul_2d"):
+        graph = FAMILIES[name]("float", "packed")
+        (folder / f"{name}.json").write_bytes(write_graph(graph))
+    return str(folder)
 
 
 def examples(count):

@@ -57,48 +57,61 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 def coverage(options: Options, claims: str | None = None) -> str:
     """The coverage table of the named engines, of those for the processor where none is named.
     `claims`: the folder that gets a file of support claims for each graph."""
+    from pathlib import Path
+
     from bench_run.commands.supporting_engines import supporting_engines
     from bench_run.engines import PROCESSOR_ENGINES
+    from bench_run.files import write_new
 
-    asked = rows_of_graphs(options) if names_graphs(options) else rows_of_operations()
+    asked = list(rows_of_graphs(options) if names_graphs(options) else rows_of_operations())
     with supporting_engines(options, PROCESSOR_ENGINES) as engines:
+        chip = None if claims is None else chip_of_claims(asked, engines.devices())
         rows = [cover(row, engines.keys, engines.run) for row in asked]
-        if claims is not None:
-            write_claims(claims, rows, engines.devices(), force=options.force)
+        if claims is not None and chip is not None:
+            texts = claims_texts(rows, engines.offered, chip)
+            write_new(Path(claims), texts, force=options.force)
     return coverage_text(rows)
 
 
-def write_claims(
-    folder: str, rows: Sequence[Row], devices: Mapping[str, str], *, force: bool
-) -> None:
-    """`devices`: of each engine. Raises `UsageError` where no engine is hipDNN's or its device does
-    not say what chip it is, `OutputError` where a file cannot be written."""
-    import json
-    from pathlib import Path
-
+def chip_of_claims(rows: Sequence[Row], devices: Mapping[str, str]) -> str:
+    """The chip that claims are for; `devices`: of each engine. Raises `UsageError` before anything
+    is run, where there would be nothing to write or two files of one name."""
     from bench_run.errors import UsageError
-    from bench_run.files import write_new
-    from bench_run.graph.sources.bundle import PLATFORM
     from bench_run.runner.bundles import ENGINE, chip_of
 
-    chips = {chip_of(device) for key, device in devices.items() if key.startswith(ENGINE)}
-    chip = chips.pop() if len(chips) == 1 else None
+    stems = [row.stem for row in rows if row.stem]
+    twice = next((stem for stem in stems if stems.count(stem) > 1), None)
+    if not stems or twice is not None:
+        what = "name graph files" if twice is None else f"two graphs would be {twice}.support.json"
+        raise UsageError(f"--claims: {what}")
+    places = {device for key, device in devices.items() if key.partition(":")[0] == ENGINE}
+    if len(places) != 1:
+        raise UsageError("--claims: name engines of hipDNN on one device: --engine hipdnn:all")
+    device = places.pop()
+    chip = chip_of(device)
     if chip is None:
-        raise UsageError(
-            f"--claims {folder}: name hipdnn engines of one device, whose chip amdsmi tells"
-        )
+        raise UsageError(f"--claims: amdsmi, where it is installed, does not tell what {device} is")
+    return chip
+
+
+def claims_texts(
+    rows: Sequence[Row], offered: Mapping[str, tuple[str, str]], chip: str
+) -> dict[str, str]:
+    """A file of support claims for each graph. `offered`: library and engine by a table's word."""
+    import json
+
+    from bench_run.graph.sources.bundle import PLATFORM
+    from bench_run.runner.bundles import ENGINE
+
     texts = {}
     for row in rows:
-        names = [
-            key.partition(":")[2]
-            for key, reason in (row.found[0].items() if row.stem else ())
-            if reason is None and key.startswith(f"{ENGINE}:")
-        ]
-        claims = {name: {chip: [PLATFORM]} for name in names}
-        text = json.dumps({"version": 1, "claims": claims}, indent=2)
         if row.stem:
+            fine = [offered[key] for key, why in row.found[0].items() if why is None]
+            names = [engine for library, engine in fine if library == ENGINE and engine]
+            claims = {name: {chip: [PLATFORM]} for name in names}
+            text = json.dumps({"version": 1, "claims": claims}, indent=2)
             texts[f"{row.stem}.support.json"] = f"{text}\n"
-    write_new(Path(folder), texts, force=force)
+    return texts
 
 
 def names_graphs(options: Options) -> bool:

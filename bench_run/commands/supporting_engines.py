@@ -28,6 +28,8 @@ class SupportingEngines:
         self._pool = pool
         self._engines = {engine.key: engine for engine in engines}
         self.keys = tuple(self._engines)
+        self.offered: dict[str, tuple[str, str]] = {}
+        """Library and id of each engine that `run` met, by what a table calls it."""
 
     def devices(self) -> dict[str, str]:
         """Device of each engine, by key."""
@@ -42,18 +44,18 @@ class SupportingEngines:
         or each engine that it offers where every one is asked for."""
         engine, data = self._engines[key], Data(seed=0)
         if engine.spec.id != EVERY:
+            self.offered[key] = engine.spec.name, engine.spec.id or ""
             return {key: self._ask(key, Attempt(graph, data))}
         try:
             variants = self._pool.ask(engine, Variants(graph))
         except BenchRunError as error:
             return {key: str(error)}
-        name = key.removesuffix(f":{EVERY}")
-        return {
-            ":".join([name, *variant.values()]) if variant else key: self._ask(
-                key, Attempt(graph, data, variant)
-            )
-            for variant in variants
-        }
+        name, found = key.removesuffix(f":{EVERY}"), {}
+        for variant in variants:
+            label = ":".join([name, *variant.values()]) if variant else key
+            self.offered[label] = engine.spec.name, variant.get("engine", "")
+            found[label] = self._ask(key, Attempt(graph, data, variant))
+        return found
 
     def _ask(self, key: str, request: Attempt) -> str | None:
         engine = self._engines[key]

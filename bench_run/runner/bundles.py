@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bench_run.engines.hipdnn.choosing import engine_id, parse_choice
 from bench_run.machine.devices import device_named, devices
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def enforced(case: Case, planned: PlannedCase, device: str) -> Case:
     bundle, outcome = planned.graph.loaded.bundle, case.outcome
     if outcome.status != "unsupported" or not bundle.claims or planned.engine.spec.name != ENGINE:
         return case
-    name = planned.variant.get("engine", planned.engine.spec.id or "")
+    asked = parse_choice(planned.variant.get("engine", planned.engine.spec.id)).id
+    name = next((name for name in bundle.claims if engine_id(name) == asked), "")
     sentence = bundle.breach(name, chip_of(device), outcome.phase)
     if sentence is None:
         return case

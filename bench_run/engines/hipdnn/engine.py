@@ -72,8 +72,7 @@ def autotune(
         raise UnsupportedGraphError(f"hipdnn: {TUNER}: no candidates: no engine took the graph")
     done = sorted((row for row in results if _is_measured(row)), key=lambda row: row.rank)
     if not done:
-        reason = results[0].error_message or "no reason is given"
-        raise EngineError(f"hipdnn: {TUNER}: none of {len(results)} candidates succeeded: {reason}")
+        raise EngineError(f"hipdnn: {TUNER}: none of {len(results)} candidates succeeded")
     texts = [_claim(result) for result in done]
     claims = {
         "autotune's winner claims": texts[0],

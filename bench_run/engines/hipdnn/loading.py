@@ -143,6 +143,10 @@ _MODULE = """
 create_handle destroy_handle set_engine_plugin_paths hip_get_device_count hip_stream_synchronize
 hip_device_synchronize hip_can_use_stream_wait_value KnobSetting
 """
+_KNOB = "knob_id value_type default_value constraint description is_deprecated validate"
+_RESULT = """
+engine_id engine_name rank min_time_ms avg_time_ms succeeded benchmarked excluded_by_caller
+"""
 REQUIRED = {
     "": _MODULE.split(),
     "Graph": _GRAPH.split(),
@@ -152,11 +156,11 @@ REQUIRED = {
     "HeuristicMode": ["FALLBACK"],
     "PluginLoadingMode": ["ABSOLUTE", "ADDITIVE"],
     "Error": ["is_good", "get_code", "get_message"],
-    "EngineInfo": ["engine_name", "plugin_name", "version"],
+    "EngineInfo": ["engine_id", "engine_name", "plugin_name", "version"],
     "HipEvent": ["record", "elapsed_time"],
     "HipStallGate": ["arm", "release", "timed_out"],
-    "Knob": ["knob_id", "value_type", "default_value", "constraint", "is_deprecated", "validate"],
-    "AutotuneResult": ["engine_id", "rank", "min_time_ms", "succeeded", "benchmarked"],
+    "Knob": _KNOB.split(),
+    "AutotuneResult": _RESULT.split(),
 }
 """Names that are used of the bindings, by class (``""`` is the module). Every state since the gate
 has a watchdog has them all; what came before is refused."""

@@ -176,8 +176,9 @@ class HipdnnPlan:
         """The graph goes before the handle; what the device still does must end first."""
         self._synchronize()
         self._stream.detach()
-        for graph in self._graphs:
-            graph.close()
+        with self._library.calling("hipGraphExecDestroy"):
+            for graph in self._graphs:
+                graph.close()
         for buffers in self._sets:
             buffers.close()
         self._native = self._execute = self._workspace = None

@@ -63,7 +63,7 @@ def read_bundle(
     counts = isinstance(memory_mb, int) and not isinstance(memory_mb, bool)
     return Bundle(
         least_memory_bytes=max(0, memory_mb) << 20 if counts and memory_mb else 0,
-        golden_of=chip.partition(":")[0] if isinstance(chip, str) and chip else None,
+        golden_of=(chip.partition(":")[0] or None) if isinstance(chip, str) else None,
         level=level if isinstance(level, str) else "full",
         claims={} if claims is None else _read_claims(claims, claims_at, case),
         where=claims_at,

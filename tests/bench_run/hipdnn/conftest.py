@@ -13,8 +13,7 @@ import pytest
 from bench_run.engines import hipdnn
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
-from bench_run.graph.format.hipdnn_json import write_graph
-from tests.conformance.graphs import FAMILIES
+from tests.support import write_two_graphs
 
 DOUBLES = Path(__file__).resolve().parents[2] / "doubles"
 MODULE = "hipdnn_frontend"
@@ -94,10 +93,4 @@ def plugin(tmp_path):
 
 @pytest.fixture
 def two_graphs(tmp_path):
-    """A pointwise graph, for which some engines wait, and a matrix product."""
-    folder = tmp_path / "graphs"
-    folder.mkdir()
-    for name in ("pointwise_add", "matmul_2d"):
-        graph = FAMILIES[name]("float", "packed")
-        (folder / f"{name}.json").write_bytes(write_graph(graph))
-    return str(folder)
+    return write_two_graphs(tmp_path / "graphs")

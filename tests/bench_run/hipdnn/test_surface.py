@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import importlib
 import json
+import sys
 from types import FunctionType
 
 import pytest
@@ -12,10 +13,12 @@ import pytest
 from bench_run.engines import hipdnn
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.hipdnn.loading import OPTIONAL, REQUIRED, first_missing, lookup
+from bench_run.engines.hipdnn.loading import load as opening_load
 from bench_run.engines.spec import parse_spec
-from bench_run.errors import EngineUnavailableError
+from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
 from tests.bench_run.hipdnn.conftest import STATES
 from tests.bench_run.hipdnn.surface import STORED, compact, dotted, text_of
+from tests.bench_run.hipdnn.test_oddities import ADD, JOBS, expect_right, run
 
 READ = STORED.parents[4] / "shared" / "hipdnn" / "surface.json"
 OLDER = json.loads(STORED.read_text())["older"]
@@ -116,3 +119,49 @@ def test_bindings_without_any_one_used_member_are_refused_with_it(double, monkey
     else:
         monkeypatch.delattr(place, name)
     assert member == first_missing(module)
+
+
+ENGINE = ("/bench_run/engines/hipdnn/", "/bench_run/streams/hip.py")
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """Every member of a class that engines which are opened from now on read."""
+    found = set()
+
+    def watched(prefix):
+        library = opening_load(prefix)
+        for name, kind in vars(library.module).items():
+            if isinstance(kind, type) and not issubclass(kind, enum.Enum):
+                kind.__getattribute__ = noting(kind.__getattribute__, name)
+        return library
+
+    def noting(read, owner):
+        def noted(self, name):
+            file = sys._getframe(1).f_code.co_filename
+            if any(part in file for part in ENGINE) and "/tests/" not in file:
+                found.add(f"{owner}.{name}")
+            return read(self, name)
+
+        return noted
+
+    monkeypatch.setattr("bench_run.engines.hipdnn.opening.load", watched)
+    return found
+
+
+def test_the_engine_uses_what_it_asks_for_and_nothing_else(open_engine, plugin, used, monkeypatch):
+    monkeypatch.setattr("bench_run.engines.hipdnn.timing.FLUSH_BYTES", 4096)
+    other = (f"hipdnn:MIOPEN_ENGINE@{plugin('build')}", {"cache": "cold"})
+    for spec, options in (*JOBS, other):
+        expect_right(*run(open_engine, spec, "attested", **options))
+    declining = open_engine("hipdnn:HIPBLASLT_ENGINE", "attested")
+    with pytest.raises(UnsupportedGraphError):
+        declining.build(ADD, {})
+    declining.stream.close()
+    asked = {name for name in dotted_required() if "." in name}
+    enumerators = {"HeuristicMode.FALLBACK", "PluginLoadingMode.ABSOLUTE"}
+    enumerators |= {"PluginLoadingMode.ADDITIVE"}
+    timing = {f"ExecutionTiming.{name}" for name in ("quality", "elapsed_ms")}
+    limits = {"valid_values", "min_value", "max_value", "step"}
+    found = {name for name in used if name.rpartition(".")[2] not in limits and "__" not in name}
+    assert (asked - enumerators) | {*OPTIONAL} | timing == found

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 from bench_schema.document import Device
 from bench_schema.files import read
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench_run.cli import main
 from bench_run.errors import GraphError
-from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.sources.bundle import Bundle, read_bundle
 from bench_run.graph.sources.load import load
-from tests.conformance.graphs import FAMILIES
-from tests.support import graph_json
+from tests.support import graph_json, write_two_graphs
 
 QUICK = ("--rounds", "1", "--iters", "2", "--warmup", "1", "--max-time", "none")
 CHIP = Device(
@@ -33,13 +34,7 @@ CHIP = Device(
 
 @pytest.fixture
 def two_graphs(tmp_path):
-    """A pointwise graph and a matrix product, which BLAS alone takes."""
-    folder = tmp_path / "graphs"
-    folder.mkdir()
-    for name in ("pointwise_add", "matmul_2d"):
-        graph = FAMILIES[name]("float", "packed")
-        (folder / f"{name}.json").write_bytes(write_graph(graph))
-    return str(folder)
+    return write_two_graphs(tmp_path / "graphs")
 
 
 @pytest.fixture
@@ -102,9 +97,10 @@ def test_claims_that_nothing_can_hold_are_a_note(ran, monkeypatch):
     assert (0, 1) == (code, complained.count("note: support claims are not held: amdsmi does not"))
 
 
-def test_a_named_engine_is_held_to_its_claim_too(ran):
-    code, cases, _ = ran("--engine", f"hipdnn:{BLAS}", support=claims())
-    assert (2, "failed") == (code, cases[ADD, f"hipdnn:{BLAS}"].outcome.status)
+@pytest.mark.parametrize("word", [BLAS, "0x79aeb17432d4a22b"])
+def test_an_engine_that_is_named_or_numbered_is_held_to_its_claim_too(ran, word):
+    code, cases, _ = ran("--engine", f"hipdnn:{word}", support=claims())
+    assert (2, "failed") == (code, cases[ADD, f"hipdnn:{word}"].outcome.status)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +137,21 @@ def test_golden_data_of_another_chip_are_not_compared_with(ran, two_graphs, tmp_
     code, cases, complained = ran("--engine", "hipdnn", meta={"gpu_architecture": chip})
     assert (0, not used) == (code, "golden data of gfx90a, which no device here is" in complained)
     assert used == (cases[ADD, "hipdnn"].validation.reference == "golden")
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", ":", "a"])
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner)
+)
+
+
+@given(VALUES, VALUES, VALUES, st.sampled_from(["", "a"]))
+def test_whatever_lies_beside_a_graph_is_read_or_refused(memory, chip, engines, case):
+    metadata = {"minimum_vram_mb": memory, "gpu_architecture": chip}
+    told = {"version": 1, "claims": {"E": engines}}
+    with suppress(GraphError):
+        found = read_bundle(metadata, "a.meta.json", told, "a.support.json", case)
+        assert (True, True) == (found.least_memory_bytes >= 0, found.golden_of != "")
 
 
 @pytest.mark.parametrize("field", ["minimum_vram_mb", "gpu_architecture", "enforcement_level"])
