@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from bench_run.cli import main
 from bench_run.commands.coverage import cover, coverage_text, rows_of_operations, small_graphs
 from bench_run.graph.make.spec import NODES, OPS
@@ -59,12 +61,14 @@ def test_every_engine_of_hipdnn_is_a_column(bench_run_command, small_graph, root
     assert "hipdnn:TEST_ENGINE: 1 of 1 graphs" in done.stdout
 
 
-def test_claims_are_written_for_the_chip_and_hold_a_later_run(tmp_path, root, monkeypatch):
+@pytest.mark.parametrize("place", ["", "@tests/doubles/hipdnn_plugins/engines"])
+def test_claims_are_written_for_the_chip_and_hold_a_later_run(tmp_path, root, monkeypatch, place):
     graph = tmp_path / "add.json"
     graph.write_text(json.dumps(graph_json()))
     monkeypatch.syspath_prepend(str(root / "tests" / "doubles"))
     monkeypatch.setenv("PYTHONPATH", str(root / "tests" / "doubles"))
-    words = ["coverage", "-e", "hipdnn:all", str(graph), "--claims", str(tmp_path)]
+    monkeypatch.chdir(root)
+    words = ["coverage", "-e", f"hipdnn:all{place}", str(graph), "--claims", str(tmp_path)]
     assert 1 == main(words)  # nothing tells the chip
     monkeypatch.setattr("bench_run.runner.bundles.chip_of", lambda _: "gfx942")
     assert 0 == main(words)
@@ -74,3 +78,22 @@ def test_claims_are_written_for_the_chip_and_hold_a_later_run(tmp_path, root, mo
     assert set(told["claims"]) == set(load([str(graph)]).graphs[0].bundle.claims)
     assert 1 == main(words)  # the file is there
     assert 0 == main([*words, "--force"])
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "name graph files"),
+        (("a/g.json", "b/g.json"), "two graphs would be g.support.json"),
+        (("a/g.json",), "name engines of hipDNN on one device: --engine hipdnn:all"),
+    ],
+)
+def test_claims_that_would_say_nothing_are_refused_before_anything_is_run(
+    tmp_path, monkeypatch, capsys, words, problem
+):
+    monkeypatch.chdir(tmp_path)
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "g.json").write_text(json.dumps(graph_json()))
+    assert 1 == main(["coverage", "-e", "numpy", *words, "--claims", "claims"])
+    assert ("", True) == ((shown := capsys.readouterr()).out, f"--claims: {problem}" in shown.err)
