@@ -253,9 +253,13 @@ class Chooser:
         return None
 
     def notes(self, native: Any, engine: int) -> tuple[str, ...]:
-        """Behaviour notes of the engine for this graph: what explains a result or a first call."""
+        """Behaviour notes of the engine for this graph: what explains a result or a first call.
+        None where hipDNN raises: that is not a reason not to measure."""
         with self._library.calling("Graph.get_behavior_notes_for_engine"):
-            return tuple(note.name for note in native.get_behavior_notes_for_engine(engine))
+            try:
+                return tuple(note.name for note in native.get_behavior_notes_for_engine(engine))
+            except RuntimeError:
+                return ()
 
     def names(self, engines: Iterable[int]) -> str:
         return ", ".join(self.name_of(engine) for engine in engines)

@@ -34,6 +34,17 @@ def test_behaviour_notes_of_the_engine_are_on_record_and_listed(open_engine):
     assert ["RUNTIME_COMPILATION EXTERNAL_LIBRARY_DEPENDENCY", "SUPPORTS_GRAPH_CAPTURE"] == listed
 
 
+@pytest.mark.parametrize("member", ["get_behavior_notes_for_engine", "get_plan_name"])
+def test_what_only_describes_a_plan_is_no_reason_not_to_measure(open_engine, monkeypatch, member):
+    engine = open_engine()
+
+    def fail(*_):
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(sys.modules["hipdnn_frontend"].Graph, member, fail)
+    assert "MIOPEN_ENGINE" == plan_of(engine)["engine"]
+
+
 @pytest.mark.parametrize("spec", ["HIPBLASLT_ENGINE", "0x79aeb17432d4a22b", "8768140637164053035"])
 def test_the_engine_asked_for_runs(open_engine, spec):
     assert "HIPBLASLT_ENGINE" == plan_of(open_engine(f"hipdnn:{spec}"), MATMUL)["engine"]

@@ -108,13 +108,6 @@ def test_a_graph_whose_gate_is_forced_late_is_measured_again_as_a_whole(
     assert 6 == again.summary["device_ns"].count
 
 
-def test_a_document_says_what_the_bindings_can_do(release, two_graphs):
-    release("sweep")
-    document, _ = measured(two_graphs, "hipdnn")
-    found = {"HipStallGate.close": "no", "Graph.execute_timed_ext": "no"}
-    assert found == document.engines[0].abilities
-
-
 @pytest.mark.slow
 def test_both_sides_of_an_a_b_run_carry_the_mark(release, plugin, two_graphs):
     release()

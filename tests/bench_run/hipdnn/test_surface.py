@@ -108,19 +108,6 @@ def dotted_required():
     return {*whole, *filter(None, REQUIRED)}
 
 
-@pytest.mark.parametrize("member", sorted(dotted_required()))
-def test_bindings_without_any_one_used_member_are_refused_with_it(double, monkeypatch, member):
-    module = double()
-    owner, _, name = member.rpartition(".")
-    place = getattr(module, owner) if owner else module
-    if isinstance(place, enum.EnumMeta):
-        kept = {each.name: each.value for each in place if each.name != name}
-        monkeypatch.setattr(module, owner, enum.Enum(owner, kept))
-    else:
-        monkeypatch.delattr(place, name)
-    assert member == first_missing(module)
-
-
 ENGINE = ("/bench_run/engines/hipdnn/", "/bench_run/streams/hip.py")
 
 
