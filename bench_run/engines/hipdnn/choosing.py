@@ -254,7 +254,7 @@ class Chooser:
 
     def notes(self, native: Any, engine: int) -> tuple[str, ...]:
         """Behaviour notes of the engine for this graph: what explains a result or a first call.
-        None where hipDNN raises: that is not a reason not to measure."""
+        Empty where hipDNN raises: that is not a reason not to measure."""
         with self._library.calling("Graph.get_behavior_notes_for_engine"):
             try:
                 return tuple(note.name for note in native.get_behavior_notes_for_engine(engine))
