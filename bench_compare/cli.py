@@ -126,7 +126,7 @@ def _annotation(conclusion: Conclusion) -> str:
 
 
 def _say(text: str) -> bool:
-    """Whether it could be put on stdout. A reader that has seen enough is nothing to tell."""
+    """Write to stdout; return False if the system refuses it. A closed pipe counts as written."""
     problem = write_text(sys.stdout, text if text.endswith("\n") else f"{text}\n")
     if problem not in (None, GONE):
         _complain(f"cannot write to stdout: {problem}")

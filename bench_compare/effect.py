@@ -1,4 +1,4 @@
-"""Flags of a comparison that were given and that nothing reads: each is told, none is an error."""
+"""Diagnosis of flags that nothing reads: each is reported, none is an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     Arguments = Mapping[str, Any]
-    """As docopt gives them: None, False or [] is a flag that is not there."""
+    """Arguments from docopt: None, False or [] is an absent flag."""
 
 FORMATS = tuple(f"--{name}" for name in OUTPUTS)
 CHOICES = ("--all", "--sort", "--filter")
@@ -26,7 +26,7 @@ def _has_table(arguments: Arguments) -> bool:
 
 
 class Reader(NamedTuple):
-    """Which flags need it, when it is there, and the sentence where it is not."""
+    """Flags that need a reader, its condition, and the sentence for its absence."""
 
     flags: tuple[str, ...]
     is_there: Callable[[Arguments], bool]

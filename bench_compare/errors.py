@@ -16,7 +16,7 @@ class BenchCompareError(Exception):
 
 
 class UsageError(BenchCompareError):
-    """What was asked for makes no sense; the message names the flag and the choices."""
+    """A request that makes no sense; the message names the flag and the choices."""
 
 
 class InputError(BenchCompareError):

@@ -61,7 +61,7 @@ Reading: TypeAlias = Sampled | PerRound | Rate | Exact
 class Metric:
     name: str
     title: str
-    """For the heads of tables."""
+    """Title in the heads of tables."""
     unit: str
     better: Literal["lower", "higher"]
     reading: Reading
@@ -230,6 +230,6 @@ ACCURACY_ROWS = (
 METRICS: dict[str, Metric] = {
     row.name: row for row in (*TIME_ROWS, *INIT_ROWS, *ROWS, *RESOURCES_ROWS, *ACCURACY_ROWS)
 }
-"""In the order of tables; among those that gate the first that both sides have decides."""
+"""Metrics in the order of tables; of those that gate, the first that both sides have decides."""
 
 GATES: tuple[str, ...] = tuple(name for name, row in METRICS.items() if row.gates)

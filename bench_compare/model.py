@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Verdict(str, Enum):
-    """What became of a case, or of one metric of it. The value is the word people read."""
+    """Verdict on a case, or on one metric of it. The value is the word in reports."""
 
     FASTER = "faster"
     SLOWER = "slower"
     BETTER = "better"
-    """`FASTER` for metrics that are no speed: memory, energy, error."""
+    """`FASTER` for metrics other than speed: memory, energy, error."""
     WORSE = "worse"
     SAME = "same"
     UNCLEAR = "unclear"
@@ -37,7 +37,7 @@ class Verdict(str, Enum):
     REMOVED = "removed"
     NEWLY_WRONG = "newly wrong"
     WRONG = "wrong"
-    """On both sides, or on the only one that has it."""
+    """Wrong on both sides, or on the only one that has the case."""
     NEWLY_UNSUPPORTED = "newly unsupported"
     LOST = "lost"
     """Base had it and other has not: checked outputs, equal bytes, accuracy, device time."""
@@ -94,10 +94,9 @@ is ×1.3 slower."""
 SideName: TypeAlias = Literal["base", "other"]
 Scope: TypeAlias = Literal["all", "weighted", "family", "engine"]
 Unit: TypeAlias = Literal["pair", "document", "round", "iteration", "summary"]
-"""What counts as one independent observation, chosen for each case: a pair of base and other of one
-visit where both stand in the same documents; documents where a side has several; else rounds; with
-a single round only its iterations are left, and the verdict is provisional; a summary has no
-samples at all."""
+"""Independent observation of a case: a pair of base and other of one visit if both are in the same
+documents; documents if a side has several; otherwise rounds. A single round leaves only its
+iterations, and the verdict is provisional. A summary has no samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,10 +182,10 @@ class MetricComparison(msgspec.Struct, frozen=True, gc=False):
     rounds_needed: int | None
     """More units a side that would decide an unclear verdict."""
     needed_unit: Unit
-    """What `rounds_needed` counts."""
+    """Unit of `rounds_needed`."""
     seen_ratio: float | None = None
-    """From this ratio on a slow-down of this case would have been called with a probability of
-    90 %; None: not known, or none."""
+    """Smallest slow-down of this case that would be found with a probability of 90 %; None if
+    unknown or if there is none."""
 
     @property
     def reason(self) -> str:
@@ -211,7 +210,7 @@ class Detail:
 
 
 class Change(NamedTuple):
-    """What became of a case, apart from its numbers."""
+    """Change of a case's outcome, separate from its numbers."""
 
     verdict: Verdict
     reason: str
@@ -219,7 +218,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CaseSide:
-    """What one side knows of a case: its cases, one for each document that holds it."""
+    """Cases of one side: one for each document that contains the case."""
 
     name: str
     """Graph name in that side."""
@@ -246,7 +245,7 @@ class CaseComparison:
     """Key, ``a → b`` where engines are compared."""
     variant: Mapping[str, str]
     other_label: str
-    """Which side `other` is."""
+    """Label of the side `other`."""
     base: CaseSide | None
     other: CaseSide | None
     verdict: Verdict
@@ -284,7 +283,7 @@ class CaseComparison:
 
     @property
     def renamed(self) -> bool:
-        """Whether the two sides call the same graph by different names."""
+        """True if the two sides use different names for the same graph."""
         return (
             self.base is not None and self.other is not None and self.base.name != self.other.name
         )
@@ -313,7 +312,8 @@ class SuiteNumber:
 
 @dataclass(frozen=True)
 class CommonMovement:
-    """What all cases of a side did together: an effect of environment or of the whole build."""
+    """Common movement of all cases of a side: an effect of the environment or of the whole
+    build."""
 
     other_label: str
     metric: str
@@ -323,19 +323,19 @@ class CommonMovement:
     verdict: Verdict
     reason: str
     cases: int
-    """How many there are; of a few cases the common movement is their own."""
+    """Number of cases; with few cases the common movement is their own."""
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What the comparison with one side could have seen: the smallest slow-downs that would have
-    been called (`MetricComparison.seen_ratio`)."""
+    """Sensitivity of the comparison with one side: the smallest slow-downs that would have been
+    found (`MetricComparison.seen_ratio`)."""
 
     other_label: str
     metric: str
     cases: int
     median_ratio: float | None
-    """From this ratio on a slow-down is seen in half of the cases; None: in less than half."""
+    """Slow-down that is found in half of the cases; None: in less than half."""
     p90_ratio: float | None
     """The same for nine of ten cases."""
     blind: bool
@@ -358,24 +358,25 @@ class BadNews:
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """What ``--aa`` found: verdicts that cannot be true, because both halves are one build."""
+    """Result of ``--aa``: verdicts that cannot be true, because both halves are one build."""
 
     metric: str
     splits: int
     judged: int
     """Verdicts in all, over splits."""
     alarms: int
-    """Of them faster or slower."""
+    """Number of them that are faster or slower."""
     unclear: int
     rate_ratio: float
     limit_ratio: float
     sentence: str
     threshold_ratio: float | None = None
-    """What this machine can hold with three documents a side."""
+    """Threshold that this machine supports with three documents a side."""
 
     @property
     def trusted(self) -> bool:
-        """Where all is unclear nothing was shown, false alarms no more than their absence."""
+        """True if the rate is meaningful. If all cases are unclear, neither false alarms nor their
+        absence was shown."""
         return self.rate_ratio <= self.limit_ratio and self.unclear < self.judged
 
 
@@ -392,7 +393,7 @@ class Conclusion:
     hint: str | None = None
     """The command line that would decide what is undecided."""
     allowed: bool = False
-    """No answer is no failure (``--allow-no-answer``); the word stays."""
+    """True if a missing answer does not fail (``--allow-no-answer``); the word stays."""
 
     @property
     def line(self) -> str:
@@ -405,12 +406,12 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a command was called, as far as its conclusion depends on it."""
+    """Properties of the command line that the conclusion depends on."""
 
     record: str | None = None
     """The file that holds the result as JSON."""
     passed_over: tuple[str, ...] = ()
-    """Sentences on files in folders that are no documents."""
+    """Sentences on files in folders that are not documents."""
     allow_no_answer: bool = False
 
 
@@ -418,14 +419,14 @@ class Invocation:
 class Comparison:
     base: Side
     others: tuple[Side, ...]
-    """At least one; all are held against the same base."""
+    """The other sides, at least one; all are compared with the same base."""
     gate: str | None
     """The metric that decides; a case without it falls back to the next gate it has."""
     metrics: tuple[str, ...]
     """Metrics compared, in table order."""
     differences: tuple[SettingDifference, ...]
     cases: tuple[CaseComparison, ...]
-    """In document order; `bench_compare.report.rows.rows` sorts and filters."""
+    """Cases in document order; `bench_compare.report.rows.rows` sorts and filters."""
     suite: tuple[SuiteNumber, ...]
     movements: tuple[CommonMovement, ...]
     counts: Mapping[Verdict, int]
@@ -436,17 +437,17 @@ class Comparison:
     warnings: tuple[str, ...] = ()
     """Sentences a reader must see first: same name with another meaning, unfinished runs …"""
     sensitivity: tuple[Sensitivity, ...] = ()
-    """One for each other side with measured cases: no silence is told without it."""
+    """Sensitivity for each other side with measured cases; every "no change" is printed with it."""
     policy: Mapping[str, str] = field(default_factory=dict)
-    """What was asked for, as text: thresholds, gates, centring, allowed names."""
+    """Requested policy as text: thresholds, gates, centring, allowed names."""
     threshold_ratio: float | None = None
-    """Of `gate`; None where graphs have thresholds of their own."""
+    """Threshold of `gate`; None if graphs have separate thresholds."""
     invocation: Invocation = field(default_factory=Invocation)
 
 
 @dataclass(frozen=True)
 class View:
-    """How a comparison is to be shown. It changes what is seen, never what was decided."""
+    """Options of the display. They change what is shown, not the verdicts."""
 
     width: int = 80
     color: bool = False

@@ -1,4 +1,4 @@
-"""What the command line asks for, as values."""
+"""Options of the command line, as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts and what is allowed, from flags and files."""
+"""Rules for what counts and what is allowed, from flags and files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT_FAIL_ON = (Verdict.SLOWER.value, Verdict.NEWLY_UNSUPPORTED.value, SUITE)
 
 
 LEAST_DIGITS = 12
-"""So many digits of a fingerprint, as tables show them, name a graph."""
+"""Fewest digits of a fingerprint, as in tables, that name a graph."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ class Allowance:
     verdict: Verdict | None = None
 
     def names(self, names: Iterable[str], fingerprints: Iterable[str]) -> bool:
-        """Whether the pattern is, or fits, one of the names of a graph, or is its fingerprint:
-        that is never fitted as a glob, so that ``c*`` means graphs whose names begin with c."""
+        """True if the pattern equals or matches a name of the graph, or equals its fingerprint.
+        Fingerprints are not matched as globs, so that ``c*`` means graphs whose names begin with
+        c."""
         return any(fits(name, self.pattern) for name in names) or (
             len(self.pattern) >= LEAST_DIGITS
             and any(one.startswith(self.pattern) for one in fingerprints)
@@ -77,7 +78,7 @@ class UnclearLimit:
 @dataclass(frozen=True)
 class Policy:
     threshold_ratio: float | None = None
-    """Of times and rates; other metrics keep the threshold of their row."""
+    """Threshold of times and rates; other metrics keep the threshold of their row."""
     metric_thresholds: Mapping[str, float] = field(default_factory=dict)
     rules: tuple[GraphRule, ...] = ()
     metrics: tuple[str, ...] = tuple(METRICS)
@@ -89,7 +90,7 @@ class Policy:
     required_sensitivity_ratio: float | None = None
     """Nine of ten cases must be able to show a slow-down of this share."""
     max_unclear: UnclearLimit | None = None
-    """More unclear cases are no answer."""
+    """Limit of unclear cases, above which there is no answer."""
     alpha_ratio: float = 0.02
     floor_sd: float = 0.002
     details: int = 0
@@ -116,7 +117,7 @@ class Policy:
         ]
 
     def allows(self, names: Sequence[str], fingerprints: Sequence[str], verdict: Verdict) -> bool:
-        """Whether a graph of any of these names may be this bad news."""
+        """True if a graph with any of these names may have this bad news."""
         return any(
             rule.verdict in (None, verdict) and rule.names(names, fingerprints)
             for rule in self.allow

@@ -252,7 +252,7 @@ def _compared(
 
 
 def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:
-    """What is known beforehand of documents of one build, and remarks on where it comes from."""
+    """Return the stored calibration for documents of one build, and remarks on its source."""
     from bench_compare.errors import InputError
 
     if options.calibration is not None:

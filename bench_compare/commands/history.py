@@ -162,7 +162,7 @@ def parse(arguments: Mapping[str, Any]) -> HistoryOptions:
 
 
 def read_history(options: HistoryOptions) -> tuple[History, list[str]]:
-    """With remarks on files and documents that were left out."""
+    """Return the history, and remarks on files and documents that were left out."""
     from bench_compare.history.accepted import builds_named, place, read_entries
     from bench_compare.history.analysis import HistorySettings, analyse
 

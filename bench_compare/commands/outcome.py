@@ -1,4 +1,4 @@
-"""What a command has to say."""
+"""Result of a command."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class CommandResult:
     text: str
-    """For stdout."""
+    """Text for stdout."""
     conclusion: Conclusion | None = None
     """None of a text that answers no question, such as help."""
     remarks: tuple[str, ...] = ()
-    """For stderr: files that were passed over, and why there is no answer."""
+    """Lines for stderr: files that were passed over, and reasons for a missing answer."""
     is_document: bool = False
-    """Whether `text` is a report in a format of its own, to which nothing is added."""
+    """True if `text` is a complete report in its own format; nothing is added to it."""
     comparison: Comparison | None = None
-    """What was compared, for callers from Python."""
+    """The comparison, for callers from Python."""

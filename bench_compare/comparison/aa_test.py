@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench_compare.policy import Policy
 
 LIMIT_RATIO = 0.01
-"""Above this rate a machine's verdicts are no reason to fail a build."""
+"""Rate of false verdicts above which a machine's verdicts should not fail a build."""
 MOST_SPLITS = 20
 SEED = 1
 ALARMS = frozenset({Verdict.FASTER, Verdict.SLOWER})
@@ -158,7 +158,7 @@ def _splits(sources: Sequence[Source]) -> Iterator[tuple[Side, Side]]:
 
 
 def _halves(count: int) -> list[tuple[int, ...]]:
-    """At most `MOST_SPLITS` ways to halve, drawn with a fixed seed; mirrored ones left out."""
+    """Return at most `MOST_SPLITS` halvings, drawn with a fixed seed, without mirrored ones."""
     half = count // 2
     if count > 16:
         random = np.random.default_rng(SEED)

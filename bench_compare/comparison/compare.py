@@ -69,8 +69,8 @@ if TYPE_CHECKING:
 def unit_warnings(
     sides: tuple[Side, Side], measured: Mapping[str, MeasuredMetric | ExactMeasured]
 ) -> Iterator[str]:
-    """A sentence where cases of base and other ran on no common unit, and one for each side whose
-    documents do not count, for the other has none of their unit."""
+    """Yield a sentence if cases of base and other ran on no common unit, and one for each side with
+    documents that do not count because the other side did not use their unit."""
     gates = [m for m in measured.values() if isinstance(m, MeasuredMetric) and m.metric.gates]
     count = max((int(one.other_unit.sum()) for one in gates), default=0)
     if count:
@@ -160,8 +160,8 @@ def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> A
 
 
 def narrow(values: Ints, least: int) -> Narrow:
-    """What the values exceed `least` by, in half of the width where neither it nor a difference of
-    two can overflow: twice as many are looked at in a step."""
+    """Subtract `least` and return half the width where neither the result nor a difference of two
+    results can overflow: one step then processes twice as many values."""
     above = values - least
     return above.astype(np.int32) if above.max() < 1 << 31 else above
 
@@ -186,7 +186,7 @@ def hodges_lehmann(base: Ints, other: Ints) -> float:
 
 
 SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
-"""On the samples of a side, by metric and row."""
+"""Notes on the samples of a side, by metric and row."""
 
 
 def _changes(pair: Pair) -> tuple[Change, ...]:
@@ -205,7 +205,7 @@ def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
 def _notes_on_samples(
     measured: Mapping[str, MeasuredMetric | ExactMeasured], side: SideName
 ) -> SampleNotes:
-    """Of every gate metric."""
+    """Return the notes of every gate metric."""
     notes: dict[tuple[str, int], list[Note]] = {}
     for name, one in measured.items():
         if isinstance(one, MeasuredMetric) and one.samples is not None and one.metric.gates:
@@ -291,7 +291,7 @@ def compare(
 
 
 def _unasked(base: Side, match: Match) -> list[tuple[str, str]]:
-    """Engines that are compared though nobody grouped by engine: documents differ."""
+    """Return engines that are compared, without a grouping by engine, because documents differ."""
     paths = {source.path for source in base.sources}
     asked = paths & {source.path for source in match.other.sources}
     return [] if asked else engines_compared(match.pairs)

@@ -1,8 +1,8 @@
-"""The answer in one line, and the exit code that goes with it: every report shows the same.
+"""The answer in one line, and its exit code: every report shows the same.
 
-FAIL names what the policy calls bad, and wins over everything else. UNDECIDED says why there is no
-answer, with the command line that would bring one. All else is PASS, and says what it could have
-seen.
+FAIL names the policy's bad news and precedes everything else. UNDECIDED gives the reason for a
+missing answer and the command line that would find one. Everything else is PASS, with the smallest
+change that would have been seen.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 MOVED = frozenset({*WORSENED, Verdict.FASTER, Verdict.BETTER, Verdict.CLOCK, Verdict.UNCLEAR})
 """Verdicts of a metric, which has a ratio."""
 MOST_MORE = 20
-"""Rounds or documents that somebody may want to add."""
+"""Largest number of further rounds or documents to suggest."""
 GONE = frozenset({Verdict.REMOVED, Verdict.LOST})
 TROUBLE = NEWS[: NEWS.index(Verdict.FIXED)]
-"""What nobody likes to see, counted or not."""
+"""Verdicts of trouble, whether or not they are counted."""
 
 
 def conclude(comparison: Comparison) -> Conclusion:
@@ -54,8 +54,8 @@ def conclude(comparison: Comparison) -> Conclusion:
 
 
 def _beside_the_point(comparison: Comparison) -> frozenset[Verdict]:
-    """What is no failure yet where nothing could be compared: documents that belong to different
-    things look as if all was gone."""
+    """Return verdicts that are not yet failures if nothing could be compared: in documents of
+    unrelated things every case looks removed."""
     shared = [case for case in comparison.cases if None not in (case.base, case.other)]
     if not shared:
         return GONE
@@ -108,7 +108,7 @@ def _largest(cases: Sequence[CaseComparison], beside: str | None) -> str:
 
 
 def _doubts(comparison: Comparison) -> Iterator[str]:
-    """Why there is no answer; nothing where there is one."""
+    """Yield the reasons for a missing answer; nothing if there is an answer."""
     problems, passed_over = comparison.problems, comparison.invocation.passed_over
     if problems:
         yield _first_of(problems)

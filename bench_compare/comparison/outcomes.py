@@ -1,8 +1,8 @@
-"""What became of a case: outcomes of both sides compared as counts of documents.
+"""Outcomes of a case, compared between the sides as counts of documents.
 
 A side may have several documents, and a case may be missing, broken or wrong in some of them only.
-Each kind of trouble is a share of documents; it is news where the shares differ, and nothing that
-got worse hides behind something else that did.
+Each kind of trouble is a share of documents; it is news if the shares differ, and each kind that
+got worse is reported.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ T = TypeVar("T")
 ERROR_GROWTH = 1000.0
 """An error that grew by this factor is news even within its tolerance."""
 ERROR_FLOOR = 1e-3
-"""Of the tolerance: smaller errors are taken for so much."""
+"""Share of the tolerance that smaller errors are raised to."""
 LOOSER = 2.0
 """A tolerance that follows the data moves by less than this between seeds."""
 FEWER = 2.0
-"""How many iterations a run checks follows from what it has time for, which moves by less than this
-between runs of one build."""
+"""Ratio of checked iterations that counts as fewer. The number depends on the available time, which
+changes by less than this between runs of one build."""
 
 
 def weaker_checks(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _passed(cases: Sequence[Case]) -> list[Validation]:
 
 
 def _as_strict(base: Validation, other: Validation) -> bool:
-    """Whether each output is surely checked as it was: at once, what nearly all cases are."""
+    """True if each output is certainly checked as before. A fast answer for nearly all cases."""
     return (
         len(base.outputs) == len(other.outputs)
         and base.iterations_checked <= other.iterations_checked
@@ -205,7 +205,7 @@ class Share(NamedTuple):
 
 
 def changes(base: CaseSide | None, other: CaseSide | None) -> tuple[Change, ...]:
-    """What became of a case, worst first; nothing where both sides fared alike."""
+    """Return changes of a case's outcome, worst first; empty if both sides have the same."""
     if base is None or other is None:
         return tuple(_one_sided(base, other))
     found: list[Change] = []
@@ -234,7 +234,7 @@ def changes(base: CaseSide | None, other: CaseSide | None) -> tuple[Change, ...]
 
 
 def _sound(side: CaseSide) -> bool:
-    """Whether nothing is missing, broken or wrong: what nearly all of ten thousand cases are."""
+    """True if no document of the side misses, breaks or fails the case: nearly all cases."""
     return side.missing == 0 and not any(not _completed(case) or wrong(case) for case in side.cases)
 
 
@@ -252,7 +252,7 @@ ORDER = (
 
 
 def completed(side: CaseSide) -> bool:
-    """Whether every document of the side that holds the case completed it."""
+    """True if every document of the side with the case completed it."""
     return all(_completed(case) for case in side.cases)
 
 
@@ -265,7 +265,7 @@ def _broken(case: Case) -> bool:
 
 
 def _stopped(case: Case) -> bool:
-    """Whether it went wrong, and was not refused or left out."""
+    """True if the case failed, and was not refused or left out."""
     return case.outcome.status not in ("completed", "unsupported", "skipped")
 
 
@@ -275,7 +275,7 @@ def _share(base: Sequence[T], other: Sequence[T], holds: Callable[[T], object]) 
 
 
 def ended(side: CaseSide, holds: Callable[[Case], bool] = lambda case: not _completed(case)) -> str:
-    """How a case that did not complete ended, in words."""
+    """Return a phrase on the end of a case that did not complete."""
     outcome = next(c.outcome for c in side.cases if holds(c))
     return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
 
@@ -320,8 +320,8 @@ def _completion(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 
 
 def wrong(case: Case) -> bool:
-    """Its outputs are, in any iteration, or it changed its inputs, or its time is one that no
-    machine of this kind reaches. Whatever the status says: a mismatch that is told counts."""
+    """True if outputs are wrong in any iteration, inputs were changed, or the time is one that no
+    machine of this kind reaches. A recorded mismatch counts whatever the status."""
     if case.implausible is not None or facts(case.rounds).mismatched:
         return True
     found = case.validation
@@ -345,7 +345,7 @@ def _validation(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 
 
 def complaint(cases: Sequence[Case]) -> str:
-    """What is wrong with them, in words."""
+    """Return a phrase on the wrong outputs of cases."""
     failed = [c.validation for c in cases if c.validation is not None]
     strayed = [c for c in cases if c.validation is not None and _strays(c.validation)]
     strayed += [case for case in cases if facts(case.rounds).mismatched]
@@ -363,7 +363,7 @@ def complaint(cases: Sequence[Case]) -> str:
 
 
 def checked(case: Case) -> bool:
-    """Whether its outputs were held against a reference."""
+    """True if the outputs were compared with a reference."""
     return case.validation is not None and case.validation.status != "not checked"
 
 
@@ -386,7 +386,7 @@ def is_on_device(case: Case) -> bool:
 
 
 def is_sampled(case: Case) -> bool:
-    """Whether a time that can decide was measured."""
+    """True if a time that can decide was measured."""
     if not case.rounds:
         return any(name in case.summary for name in GATES)
     return not facts(case.rounds).sampled.isdisjoint(GATES)
@@ -401,7 +401,7 @@ LOSSES_OF_ANY: Losses = (
     (is_sampled, "no time is measured"),
     (may_be_checked, "outputs are no longer checked"),
 )
-"""What any completed case has, and the sentence where it is gone."""
+"""Properties that any completed case may lose, each with the sentence for it."""
 LOSSES: Losses = (
     *LOSSES_OF_ANY,
     (is_on_fresh_outputs, "results of earlier iterations could pass for those of checked ones"),

@@ -1,4 +1,4 @@
-"""What is bad news, and why a question could not be answered: sentences for people and for CI."""
+"""Bad news, and reasons for a missing answer: sentences for people and for CI."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GOOD = frozenset({Verdict.FIXED, Verdict.ADDED})
 def bad_news(
     cases: Sequence[CaseComparison], movements: Sequence[CommonMovement], policy: Policy
 ) -> tuple[BadNews, ...]:
-    """What the policy calls bad, allowed or not, in the order of the cases, the suite last."""
+    """Return the policy's bad news, allowed or not, in the order of the cases, the suite last."""
     found = [news for case in cases for news in _of_case(case, policy)]
     for movement in movements:
         # The common movement gates whatever `--fail-on` lists; of a few cases it is their own.
@@ -78,7 +78,7 @@ def _allows(policy: Policy, case: CaseComparison, verdict: Verdict) -> bool:
 
 
 def _names(case: CaseComparison) -> tuple[Sequence[str], Sequence[str]]:
-    """What ``--allow`` may call the case: its graph's names and fingerprints."""
+    """Return the names of a case for ``--allow``: its graph's names and fingerprints."""
     sides = [side for side in (case.base, case.other) if side is not None]
     prints = [case.fingerprint, *(side.cases[-1].graph.fingerprint for side in sides)]
     return [case.name, *(side.name for side in sides)], prints
@@ -119,7 +119,7 @@ def problems(
     bad: Sequence[BadNews],
     policy: Policy,
 ) -> tuple[str, ...]:
-    """Why there is no answer. Nothing compared is never a pass."""
+    """Return reasons for a missing answer. A comparison of nothing is never a pass."""
     found = []
     required, limit = policy.required_sensitivity_ratio, policy.max_unclear
     if required is not None:
@@ -158,7 +158,7 @@ def problems(
 
 
 def _apart(cases: Sequence[CaseComparison]) -> str:
-    """Which metrics each side has, where both have some that the other lacks."""
+    """Return a phrase on the metrics of each side, if both have some that the other lacks."""
     metrics = [metric for case in cases for metric in case.metrics.values()]
     base = dict.fromkeys(m.metric for m in metrics if m.other is None)
     other = dict.fromkeys(m.metric for m in metrics if m.base is None)
@@ -173,8 +173,8 @@ def warnings(
     cases: Sequence[CaseComparison],
     engines: Sequence[tuple[str, str]],
 ) -> tuple[str, ...]:
-    """What a reader must see before any number; `engines`: those of base and of other that are held
-    against each other though nobody asked for it."""
+    """Return warnings to print before any number. `engines`: engines of base and of other that are
+    compared without a request."""
     sides = (base, *others)
     found = [sentence for side in sides for sentence in mixed(side)]
     for side in sides:
@@ -214,7 +214,7 @@ def _is_one_process(side: Side) -> bool:
 
 UNSURE = "peak_bytes"
 """On a processor one number a document, counted by the kernel in pages: between identical runs it
-moved by 17 %, and nothing says how much it scatters."""
+moved by 17 %, and its scatter is unknown."""
 TOLD = tuple(
     name
     for name, row in METRICS.items()
@@ -224,9 +224,9 @@ TOLD = tuple(
 
 
 def beside_warnings(cases: Sequence[CaseComparison], policy: Policy) -> Iterator[str]:
-    """A sentence for each other side with cases that became worse beside the metric that decides,
-    which no verdict tells. Metrics that `policy` counts are bad news
-    anyway; what goes with a slow-down that is told is not told again."""
+    """Yield a sentence for each other side with cases that became worse in a metric that does not
+    decide, which no verdict reports. Metrics that `policy` counts are bad news anyway; an effect of
+    a reported slow-down is not reported again."""
     worse: dict[str, dict[str, list[CaseComparison]]] = defaultdict(lambda: defaultdict(list))
     told = [name for name in TOLD if name not in policy.fail_on]
     for case in cases:

@@ -1,1 +1,1 @@
-"""What a whole pipeline would take, from measured layers: pure functions, documents in."""
+"""Prediction of a whole pipeline from measured layers: pure functions of documents."""

@@ -78,8 +78,8 @@ def _problem(case: Case, series: str) -> str | None:
 
 
 def _estimate(case: Case, series: str) -> IntervalEstimate:
-    """With Student's t over rounds, and what another document would be apart, as predictions have
-    it."""
+    """Return the case's time with Student's t over rounds and the spread between documents, as
+    predictions have it."""
     values = np.exp(np.array([*round_logs(case, series).values()]))
     time = case_time(case, series)
     assert time is not None, "it has samples of the series"
@@ -93,7 +93,7 @@ def _estimate(case: Case, series: str) -> IntervalEstimate:
 
 
 def is_of(network: Network, measured: MeasuredChain) -> bool:
-    """Whether a chain is that of the pipeline: its graphs in their order, or its very file."""
+    """True if a chain is that of the pipeline: its graphs in their order, or its very file."""
     prints = [s.fingerprint for s in network.stations for _ in range(s.layer.repeat)]
     if None not in prints and tuple(prints) == measured.case.graph.layers:
         return True
@@ -101,8 +101,8 @@ def is_of(network: Network, measured: MeasuredChain) -> bool:
 
 
 def own_rows(network: Network, table: LayerTable, engine: str, cache: str) -> list[TableRow] | None:
-    """What a chain runs on an engine: its own choice, but for layers whose variant is in the file.
-    None where some layer was not measured so."""
+    """Return the rows that a chain runs on an engine: its defaults, except for layers with a
+    variant in the file. None if some layer was not measured so."""
     found = []
     for station in network.stations:
         wanted = dict(station.layer.variant)
@@ -119,7 +119,7 @@ def own_rows(network: Network, table: LayerTable, engine: str, cache: str) -> li
 def checks(
     found: PredictionRounds, chains: Sequence[MeasuredChain]
 ) -> tuple[list[Check], list[str]]:
-    """Of this pipeline's chains; and sentences on those that cannot be predicted."""
+    """Check the chains of this pipeline; return sentences on those that cannot be predicted."""
     made, remarks = [], []
     for one in chains:
         if not is_of(found.network, one):
@@ -142,9 +142,9 @@ def checks(
 
 
 def _check(one: MeasuredChain, predicted: IntervalEstimate, joules: float | None) -> Check:
-    """It holds where the two are no further apart than both intervals together (root of squares)
-    allow. A measurement without one, from a single round or from rounds that say nothing, refutes
-    nothing."""
+    """Compare a prediction with a measured chain. It holds if the two differ by no more than both
+    intervals together (root of squares) allow. A measurement without an interval, such as a single
+    round, refutes nothing."""
     measured, holds = one.estimate, None
     value, low, high = predicted.value, predicted.low, predicted.high
     if low is not None and high is not None:

@@ -64,8 +64,8 @@ def layer_choices(
     baseline: Sequence[TableRow],
     chooses: PredictionRounds,
 ) -> tuple[LayerChoice, ...]:
-    """What each layer could have taken, and why it takes what it takes. `chooses`: the rounds that
-    chose; times that are shown are of those that predict."""
+    """Return the options of each layer and the reason for its choice. `chooses`: the rounds that
+    chose; the times shown are from the rounds that predict."""
     times, energies = found.prices.times.tolist(), found.prices.energies.tolist()
     options: dict[tuple[str | None, int, int], tuple[OptionRow, ...]] = {}
     made = []
@@ -167,7 +167,7 @@ INTERVALS: dict[IntervalKind, str] = {
 
 
 class Composer:
-    """Where no row is missing."""
+    """Composition of a pipeline for which every row is present."""
 
     def __init__(self, given: Given, rows: Sequence[Allowed]) -> None:
         self._given, self._rows = given, rows
@@ -204,7 +204,8 @@ class Composer:
         return same[:1] if wanted and same else [default]
 
     def composition(self) -> tuple[Composition, list[TableRow]]:
-        """With the rows of the chosen configuration; none where there is no answer."""
+        """Return the composition and the rows of the chosen configuration; no rows without an
+        answer."""
         given, stations = self._given, self._given.network.stations
         for station, allowed_rows, rows in zip(stations, self._rows, self._candidates, strict=True):
             if not rows:
@@ -343,7 +344,7 @@ class Composer:
     def _remarks(
         self, space: ChoiceSpace, chosen: Sequence[TableRow], made: Configuration
     ) -> Iterator[str]:
-        """What a reader of the answer should know."""
+        """Yield remarks on the answer for its reader."""
         given, table, pipeline = self._given, self._given.table, self._given.network.pipeline
         between = pieces(self._predicts, chosen).between_engines
         follow = "1 layer follows" if between == 1 else f"{between} layers follow"
@@ -409,12 +410,12 @@ class Composed:
     composition: Composition
     network: Network
     rows: tuple[TableRow, ...]
-    """Of the chosen configuration, one a layer; empty where there is no answer."""
+    """Rows of the chosen configuration, one a layer; empty without an answer."""
 
 
 def compose(inputs: Inputs) -> Composed:
-    """Raises `InputError` for documents that make no table, `UsageError` for names that nobody
-    has."""
+    """Compose the pipeline. Raises `InputError` for documents without a table, `UsageError` for
+    unknown names."""
     given = read_given(inputs)
     missing = blocked(given)
     if missing:

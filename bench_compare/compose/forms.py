@@ -25,7 +25,7 @@ PLAIN: Mapping[int, tuple[str, str]] = {
 }
 """Number of dims → names of the layouts: packed, channels last."""
 LAST = "nhwc"
-"""As variants call channels last, whatever the rank."""
+"""Word of variants for channels last, at any rank."""
 CONVERT = re.compile(
     r"convert_(?P<shape>n\d+c\d+(?:d\d+)?(?:h\d+)?w\d+|\d+(?:x\d+)*)_(?P<dtype>[a-z][a-z0-9]*)"
     r"(?:_(?P<layout>n[a-z]+))?(?:_to(?P<to>double|float|half|bfloat16))?"
@@ -35,7 +35,7 @@ CONVERT = re.compile(
 
 @dataclass(frozen=True)
 class Form:
-    """How a tensor lies in memory. `layout` is empty where it has none that conversions know."""
+    """Form of a tensor in memory. `layout` is empty if conversions do not know it."""
 
     dims: tuple[int, ...]
     dtype: str
@@ -49,7 +49,7 @@ class FormConversion:
 
     @property
     def spec(self) -> str:
-        """For ``bench-run --op``."""
+        """Return the form as ``bench-run --op`` takes it."""
         dims, rank = self.source.dims, len(self.source.dims)
         words = [f"dtype={self.source.dtype}", f"to={self.target.dtype}"]
         if not self.source.layout:
@@ -61,7 +61,7 @@ class FormConversion:
 
 
 def conversion_of(name: str) -> FormConversion | None:
-    """What a graph of the operation ``convert`` does, by its name; None: it is none."""
+    """Return the conversion that a graph named ``convert…`` performs; None for other graphs."""
     found = CONVERT.fullmatch(name)
     if found is None:
         return None
@@ -79,7 +79,7 @@ class GraphTensors:
     """The tensors of a graph's file."""
 
     by_name: Mapping[str, Form]
-    """By name, and by uid as text."""
+    """Forms by tensor name, and by uid as text."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
@@ -96,7 +96,7 @@ NO_GRAPH = (
 
 
 def read_tensors(path: Path) -> GraphTensors | None:
-    """None where the file cannot be read, or is no graph."""
+    """Return the tensors of a graph; None if the file cannot be read or is not a graph."""
     try:
         tree = json.loads(path.read_bytes())
         forms, names = {}, {}

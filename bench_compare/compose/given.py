@@ -1,4 +1,4 @@
-"""What was read, and what follows from it before anything is chosen."""
+"""Inputs of a composition, and facts that follow before anything is chosen."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ def _engine_facts(document: Document, engine: EngineRecord) -> Iterator[tuple[st
 
 
 def device_of(document: Document, engine: EngineRecord) -> Device | None:
-    """What the engine ran on, where the machine lists it."""
+    """Return the device that the engine used, if the machine lists it."""
     devices = document.machine.devices
     return next((d for d in devices if engine.device in (d.uuid, str(d.index))), None)
 
 
 def _text(value: object, other: object) -> str:
-    """Of tables only what differs."""
+    """Return the value as text; for tables, only the differing entries."""
     if isinstance(value, dict) and isinstance(other, dict):
         keys = sorted(k for k in {*value, *other} if value.get(k) != other.get(k))
         return ", ".join(f"{key} {value.get(key, 'not set')}" for key in keys)
@@ -134,7 +134,8 @@ def _text(value: object, other: object) -> str:
 def surroundings(
     sources: Sequence[Source], engines: Mapping[int, frozenset[str]], cache: str
 ) -> TableSurroundings:
-    """What all of them share. At least one document has an engine that counts."""
+    """Return the properties that all documents share. At least one document has an engine that
+    counts."""
     used = [
         (s.document, e)
         for number, s in enumerate(sources)
@@ -276,7 +277,7 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What was read, and what follows from it before anything is chosen."""
+    """Inputs of a composition, and facts that follow before anything is chosen."""
 
     inputs: Inputs
     table: LayerTable

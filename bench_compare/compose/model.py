@@ -1,8 +1,7 @@
-"""What a composition says, as frozen values: the reports only arrange it.
+"""Result of a composition, as frozen values: the reports only arrange it.
 
-Times are nanoseconds of the series that is named, energies joules, of one pass of the pipeline;
-ratios are baseline over chosen (above 1: the chosen configuration is better). ``None`` means "not
-known".
+Times are nanoseconds of the named series, energies joules, of one pass of the pipeline; ratios are
+baseline over chosen (above 1: the chosen configuration is better). ``None`` means "not known".
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class TableSurroundings:
-    """What all documents share."""
+    """Properties that all documents share."""
 
     device_kind: str
     device: str
@@ -45,11 +44,11 @@ class TableSurroundings:
     host: str
     driver: str | None
     cache: str
-    """Of the rows that predict."""
+    """Cache state of the rows that predict."""
     settings: Mapping[str, str]
     """timer, duty, math, replay, threads …"""
     libraries: Mapping[str, str]
-    """By engine."""
+    """Library versions by engine."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +69,17 @@ class PassPart:
     layer: str
     """Id in the pipeline; of a seam and a conversion that of the reader."""
     writer: str | None
-    """Of a seam and a conversion: id of the layer before; None: the pipeline's input. A conversion
+    """Id of the layer before, for a seam or a conversion; None: the pipeline's input. A conversion
     whose `layer` is ``output`` restores an output's form."""
     name: str
-    """Of the graph; of a seam ``WRITER → READER``."""
+    """Name of the graph; for a seam ``WRITER → READER``."""
     configuration: str
     """Engine and variant: ``cudnn plan=eng6_k2=1 layout=nhwc``."""
     count: int
     time_ns: float
     """All `count` together; of a seam it may be negative."""
     share: float
-    """Of the configuration's time."""
+    """Share of the configuration's time."""
     energy_j: float | None
     error: float | None
     workspace_bytes: int | None
@@ -88,7 +87,7 @@ class PassPart:
     """Document that it was measured in; None: it was not measured."""
     case: str | None
     note: str | None = None
-    """What a reader of this row should know: a stand-in, an energy that was not resolved."""
+    """Remark for readers of this row: a stand-in, an energy that was not resolved."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +102,9 @@ class Configuration:
     energy: IntervalEstimate | None
     error: ErrorBound | None
     workspace_bytes: int | None
-    """Of the layer that needs most."""
+    """Largest workspace of a layer."""
     ends: tuple[Ends, ...]
-    """By cache state, where there are rows of several."""
+    """Times by cache state, if there are rows of several."""
     parts: tuple[PassPart, ...]
     once: tuple[PassPart, ...] = ()
     """Conversions of weights, which happen once, before the first pass; not part of the time."""
@@ -117,7 +116,7 @@ class OptionRow:
 
     configuration: str
     time: IntervalEstimate
-    """Of one execution."""
+    """Time of one execution."""
     energy_j: float | None
     error: float | None
     workspace_bytes: int | None
@@ -157,13 +156,13 @@ class LayerChoice:
 
 @dataclass(frozen=True)
 class Missing:
-    """What was not measured, and the command line that measures it."""
+    """A missing measurement, and the command line that performs it."""
 
     kind: MissingKind
     what: str
     command: str
     blocks: bool
-    """Without it there is no answer; else the answer is poorer."""
+    """True if there is no answer without it; otherwise the answer is poorer."""
 
 
 @dataclass(frozen=True)
@@ -187,8 +186,8 @@ class Check:
     log_error: float
     """log(measured / predicted)."""
     holds: bool | None
-    """Whether the two are no further apart than both intervals together allow; None: there is
-    none."""
+    """True if the two differ by no more than both intervals together allow; None without a
+    comparison."""
     energy_measured_j: float | None = None
     energy_predicted_j: float | None = None
 
@@ -208,9 +207,9 @@ class Composition:
     fixed: Mapping[str, str]
     """Layer id to the configuration that was asked for."""
     optimal: bool | None
-    """Whether no other choice of these rows is better; None where nothing was chosen."""
+    """True if no other choice of these rows is better; None if nothing was chosen."""
     method: str
-    """How it was chosen, and what the interval covers, in a sentence."""
+    """A sentence on the method of choosing and on what the interval includes."""
     interval: IntervalKind
     baseline: Configuration | None
     chosen: Configuration | None
@@ -223,7 +222,7 @@ class Composition:
     checks: tuple[Check, ...]
     remarks: tuple[str, ...]
     problems: tuple[str, ...]
-    """Why there is no answer."""
+    """Reasons for a missing answer."""
 
     @property
     def holds(self) -> bool:

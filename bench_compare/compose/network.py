@@ -40,8 +40,8 @@ class Station:
 
 @dataclass(frozen=True)
 class Edge:
-    """A link between layers; `writer` None: from an input of the pipeline, `reader` None: to the
-    user, who gets the form that the pipeline has."""
+    """A link between layers. `writer` is None for an input of the pipeline; `reader` is None for
+    its output, which keeps the form of the pipeline."""
 
     writer: int | None
     output: str
@@ -56,9 +56,9 @@ class Network:
     pipeline: Pipeline
     path: Path
     stations: tuple[Station, ...]
-    """In the order in which they run."""
+    """Stations in execution order."""
     edges: tuple[Edge, ...]
-    """Of activations; weights that several layers share are no links of these."""
+    """Links of activations; weights that several layers share are not included."""
 
     @property
     def shared_weights(self) -> frozenset[str]:
@@ -67,7 +67,7 @@ class Network:
 
 
 def read_network(path: Path, table: LayerTable) -> Network:
-    """Raises `InputError` for a file that is no pipeline."""
+    """Read a pipeline. Raises `InputError` for a file that is not one."""
     try:
         pipeline = read_pipeline(path)
     except PipelineError as error:
@@ -140,8 +140,8 @@ def _check_tensor(where: str, name: str, side: str, tensors: GraphTensors | None
 
 
 def _by_chain(pipeline: Pipeline, path: Path, table: LayerTable) -> Iterator[tuple[object, str]]:
-    """What layers are, by their file or op: told by chains of this very file, whose ids or whose
-    order say which graph is which."""
+    """Yield layers' graphs, by file or op: from chains of this very file, whose ids or order name
+    the graphs."""
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     whole = [layer for layer in pipeline.order for _ in range(layer.repeat)]
     for row in table.rows:
@@ -197,7 +197,8 @@ def _edges(
 
 
 def seam_row(station: Station, rows: Sequence[TableRow]) -> TableRow | None:
-    """Of several chains of the same two graphs the one with these links."""
+    """Return the row of a seam; of several chains of the same two graphs, the one with these
+    links."""
     if len(rows) <= 1 or station.seam is None:
         return rows[0] if rows else None
     suffix = "#" + "+".join(station.seam)

@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 
 MOST_NODES = 2000
-"""Of the tree in which HiGHS branches, for one program."""
+"""Largest number of nodes in HiGHS's search tree for one program."""
 CLOSE = 1e-9
 """Differences below this share are none."""
 INFEASIBLE = 2
 """The status of `milp`."""
 COST_SPAN, LIMIT_SPAN = 1e6, 1e3
-"""What costs and limits are scaled to: the tolerances of HiGHS, 1e-6 and 1e-7, are absolute."""
+"""Scales of costs and limits: the tolerances of HiGHS, 1e-6 and 1e-7, are absolute."""
 
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """What one node or two take together: arrays with an axis for each."""
+    """Joint cost of one node or two: arrays with an axis for each."""
 
     nodes: tuple[int, ...]
     time: Array
@@ -59,7 +59,7 @@ class Limit:
 
     bound: float
     costs: tuple[Array, ...]
-    """Of the options of each node."""
+    """Costs of the options of each node."""
 
     def of(self, choice: Sequence[int]) -> float:
         return math.fsum(float(row[o]) for row, o in zip(self.costs, choice, strict=True))
@@ -117,8 +117,8 @@ class _Neighbour:
 
 @contextmanager
 def muted() -> Iterator[None]:
-    """Drops what C code prints: HiGHS 1.12, which is in SciPy 1.17, prints a line of its own now
-    and then, whatever it is told, and stdout carries the answer."""
+    """Discard output of C code: HiGHS 1.12, which is in SciPy 1.17, sometimes prints a line
+    regardless of its settings, and stdout carries the answer."""
     try:
         kept = os.dup(1)
     except OSError:  # it is closed
@@ -152,9 +152,9 @@ class _Program:
         sizes = np.array(problem.sizes, dtype=np.int64)
         self._first = np.cumsum(sizes) - sizes
         self._count = self._options = int(sizes.sum())
-        """Of all variables, and of those of options."""
+        """Number of all variables, and of those of options."""
         self._blocks = list(self._first)
-        """Where each begins."""
+        """First variable of each block."""
         self._times: list[Array] = [np.zeros(self._count)]
         self._energies: list[Array] = [np.zeros(self._count)]
         self._rows: list[tuple[Ints, Ints, Array]] = []
@@ -163,7 +163,7 @@ class _Program:
         self._fits = True
         """Each pair of nodes has options that go together."""
         self._pairs: list[list[_Neighbour]] = [[] for _ in problem.sizes]
-        """By node."""
+        """Neighbours by node."""
         for node, size in enumerate(problem.sizes):
             self._add(self._of(node), np.ones(size), 1.0, 1.0)
         for term in problem.terms:

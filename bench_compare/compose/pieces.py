@@ -1,10 +1,10 @@
-"""What a configuration consists of: each layer, each seam, each conversion, as sums of rows.
+"""Parts of a configuration: each layer, each seam, each conversion, as sums of rows.
 
-A seam is what two neighbours take as one chain, less both alone. It is counted once for each layer
-that runs after another one, and it is that of the default variants: how memory and queue
-pass from one to the next follows from the engine, hardly from the plan. What was not measured is
-named, and counts nothing; a conversion that was not measured is never chosen. Where there is one
-between two layers, their seam is counted as without it.
+A seam is the time of two neighbours as one chain, less both alone. It is counted once for each
+layer that runs after another one, and it is that of the default variants: how memory and queue pass
+from one to the next follows from the engine, hardly from the plan. Missing measurements are named
+and count as zero; a conversion without a measurement is never chosen. A conversion between two
+layers does not change their seam.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def seam(
 
 
 def forms(edge: Edge, network: Network) -> tuple[Form, Form] | None:
-    """How the writer's and the reader's side of a link lie in the pipeline as it is given; None
-    where a graph's file does not say."""
+    """Return the forms of a link on the writer's and the reader's side in the original pipeline;
+    None if a graph's file does not show them."""
     written = _form(network, edge.writer, edge.output)
     read = _form(network, edge.reader, edge.input)
     if edge.writer is None:
@@ -121,8 +121,8 @@ def conversion(
     writer: Mapping[str, str],
     reader: Mapping[str, str],
 ) -> FormConversion | bool:
-    """What a link needs where its sides are of these variants; True: nothing, False: there is no
-    way."""
+    """Return the conversion that a link needs for sides of these variants; True: not needed, False:
+    impossible."""
     if sides is None:
         return not (_changes(writer) or _changes(reader))
     here, there = as_variant(sides[0], writer), as_variant(sides[1], reader)
@@ -205,7 +205,8 @@ def _conversions(
     cache: str,
     made: Pieces,
 ) -> dict[int, list[Piece]]:
-    """By number of the reader, -1 for the user. Readers of one form share one conversion."""
+    """Return conversions by number of the reader, -1 for the output. Readers of one form share
+    one."""
     found: dict[int, list[Piece]] = {}
     seen: set[tuple[int | None, str, FormConversion]] = set()
     for edge in network.edges:

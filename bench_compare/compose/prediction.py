@@ -47,7 +47,7 @@ COVERAGE = 0.975
 MOST_LOG = math.log(10)
 """An interval that leaves more than a factor of ten either way says nothing: there is none then."""
 DOCUMENTS = 3
-"""From so many documents that hold all rows on, these are the units and not their rounds."""
+"""Number of documents with all rows from which these, and not their rounds, are the units."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class WeightedSum:
     states: float = 0.0
     """Variance of what another document would be apart."""
     bound: float = 0.0
-    """What the clock itself may be off by, either way and for all rows alike: a plain sum."""
+    """Possible error of the clock, either way and the same for all rows: a plain sum."""
 
     @property
     def half(self) -> float | None:
@@ -81,7 +81,7 @@ class WeightedSum:
 
     @property
     def elsewhere(self) -> IntervalEstimate:
-        """With the interval for what another document has."""
+        """Return the estimate with the interval for another document."""
         return _logarithmic(self.value, self._half(self.states))
 
 
@@ -94,14 +94,16 @@ def _logarithmic(value: float, half: float | None) -> IntervalEstimate:
 
 
 def within(value: float, half_log: float) -> IntervalEstimate:
-    """With an interval of so much either way in the logarithm, where that says something."""
+    """Return an estimate with an interval of `half_log` either way in the logarithm, if
+    positive."""
     if not half_log <= MOST_LOG:
         return IntervalEstimate(value)
     return IntervalEstimate(value, value * math.exp(-half_log), value * math.exp(half_log))
 
 
 def each_of(sources: Ints) -> Ints:
-    """As `np.unique`, which takes longer to load than this to count."""
+    """Return the distinct sources, as `np.unique`, which takes longer to load than this to
+    count."""
     return np.flatnonzero(np.bincount(sources))
 
 
@@ -252,12 +254,12 @@ class PredictionRounds:
 
     @cached_property
     def has_energy(self) -> bool:
-        """Whether any row has joules."""
+        """True if any row has joules."""
         return bool(np.isfinite(self.energies).any())
 
     @cached_property
     def alone(self) -> list[IntervalEstimate]:
-        """Of each row by itself."""
+        """Return the estimate of each row alone."""
         return alone(self.times, self.table.sources, self.table.bounds)
 
     def total(self, weights: Mapping[int, float]) -> WeightedSum:
@@ -376,8 +378,8 @@ def _part(piece: Piece, found: PredictionRounds, whole: float) -> PassPart:
 
 
 def _energy(found: PredictionRounds, made: Sequence[Piece]) -> IntervalEstimate | None:
-    """Joules of all rows, and idle power times the gaps of seams without; None where some layer or
-    conversion has none."""
+    """Return the joules of all rows, with idle power for gaps of seams that lack energy; None if
+    some layer or conversion lacks it."""
     weights: dict[int, float] = {}
     gaps = 0.0
     for piece in made:

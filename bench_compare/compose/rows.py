@@ -36,9 +36,9 @@ REWRITING = frozenset(REWRITES)
 CONVERSIONS = "identity"
 """Family of graphs that only convert."""
 LEAST_NS = 1.0
-"""Of one execution: as much or less is no measurement."""
+"""Shortest time of one execution; shorter values are not measurements."""
 MOST_JOULES = 1e9
-"""Of one execution: more is no measurement."""
+"""Largest energy of one execution; larger values are not measurements."""
 WRONG = "its outputs are wrong"
 EVERY = ":all"
 """Behind an engine that lists its plans as variants."""
@@ -48,9 +48,10 @@ EVERY = ":all"
 class TableRow:
     number: int
     fingerprint: str
-    """Of the graph that ran."""
+    """Fingerprint of the graph that ran."""
     base: str
-    """Of the graph that it is a variant of; its own where layout, type and fusion are as given."""
+    """Fingerprint of the graph that it is a variant of; its own if layout, type and fusion are
+    original."""
     name: str
     family: str
     engine: str
@@ -58,7 +59,7 @@ class TableRow:
     variant: Mapping[str, str]
     cache: str
     layers: tuple[str, ...]
-    """Of a chain: the fingerprints of its graphs."""
+    """Fingerprints of the graphs of a chain."""
     path: str
     sha256: str
     problem: str | None
@@ -67,9 +68,9 @@ class TableRow:
     """Largest relative L2 of an output."""
     workspace_bytes: int | None
     unresolved: str | None
-    """Where the energy counter is too coarse for it, in the run's words."""
+    """Sentence of the run if the energy counter is too coarse for the row."""
     is_launch_bound: bool
-    """Whether the host takes longer around it than the device for it."""
+    """True if the host takes longer around it than the device for it."""
     source: str
     case: str
 
@@ -108,7 +109,7 @@ class LayerTable:
     """Number of the round of each column."""
     series: str
     bounds: Array
-    """What the device's clock may be off by in each row, nanoseconds; 0 for the host's."""
+    """Possible error of the device's clock in each row, nanoseconds; 0 for the host's clock."""
 
     @cached_property
     def layers(self) -> Mapping[tuple[str, str], list[TableRow]]:
@@ -130,7 +131,7 @@ class LayerTable:
 
     @cached_property
     def defaults(self) -> Mapping[tuple[str, str, str], TableRow]:
-        """What an engine does by itself with a graph, by fingerprint, engine and cache."""
+        """Return an engine's default rows, by fingerprint, engine and cache."""
         return {
             (row.fingerprint, row.engine, row.cache): row
             for row in self.rows
@@ -139,8 +140,8 @@ class LayerTable:
 
     @cached_property
     def conversions(self) -> Mapping[tuple[FormConversion, str], list[TableRow]]:
-        """Rows of graphs of the operation ``convert``, by what they do and the cache. They are no
-        layers of a pipeline, so none is measured as in its pass: hot ones stand for that."""
+        """Return rows of graphs of the operation ``convert``, by conversion and cache. They are not
+        layers of a pipeline, so they are not measured in a pass: hot rows stand for it."""
         found: dict[tuple[FormConversion, str], list[TableRow]] = defaultdict(list)
         for row in self.rows:
             if row.family == CONVERSIONS and not row.is_rewritten and row.problem is None:
@@ -152,7 +153,7 @@ class LayerTable:
 
     @cached_property
     def engines(self) -> tuple[str, ...]:
-        """Of graphs alone, in the order of the documents."""
+        """Return the engines of single graphs, in the order of the documents."""
         return tuple(dict.fromkeys(row.engine for row in self.rows if not row.is_chain))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Which rows a layer may take: what ran, what was asked for, what a limit can judge."""
+"""Rows that a layer may take, by the requested choices and by the limits that they can satisfy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 CACHES = ("pass", "weights-cold", "hot", "rotate", "cold")
-"""As rows of several are there, the first of these predicts: what a network does to its caches."""
+"""Cache states in order of preference; the first one with rows predicts, as it resembles a
+network."""
 STANDS_FOR = {"hot": "pass", "weights-cold": "cold"}
 """A chain that runs over and over leaves its caches as a pass does, whatever its layers alone find
 hot; where its weights are cold, all is that a pair's writer does not bring."""
@@ -26,7 +27,7 @@ NO_ERROR = "its error is not known, and there is a limit"
 
 @dataclass(frozen=True)
 class ComposeSettings:
-    """What the command line asks for."""
+    """Options of the command line."""
 
     baseline: str | None = None
     choose: str | None = None
@@ -47,7 +48,8 @@ class Allowed:
 
 
 def names_of(row: TableRow) -> tuple[str, ...]:
-    """How ``--fix`` and ``--baseline`` may name a row: ``cudnn plan=x`` or ``cudnn:plan=x``."""
+    """Return the names of a row for ``--fix`` and ``--baseline``: ``cudnn plan=x``,
+    ``cudnn:plan=x``."""
     words = [f"{key}={value}" for key, value in sorted(row.variant.items())]
     return (row.text, f"{row.engine}:{','.join(words)}") if words else (row.text,)
 
@@ -79,7 +81,8 @@ def fixes_of(network: Network, settings: ComposeSettings) -> Mapping[str, str]:
 def allowed(
     table: LayerTable, network: Network, cache: str, fixes: Mapping[str, str], limited: bool
 ) -> list[Allowed]:
-    """Of every layer, in order. Raises `UsageError` for a configuration that no row has."""
+    """Return the allowed rows of every layer, in order. Raises `UsageError` for a configuration
+    that no row has."""
     found = []
     for station in network.stations:
         rows = rows_of(table, station, cache)
@@ -110,7 +113,7 @@ def _reason(row: TableRow, station: Station, limited: bool) -> str | None:
 
 
 def default_row(table: LayerTable, station: Station, engine: str, cache: str) -> TableRow | None:
-    """What an engine does by itself with the layer as it is given."""
+    """Return the engine's default row for the original layer."""
     if station.fingerprint is None:
         return None
     return table.defaults.get((station.fingerprint, engine, cache))
@@ -153,8 +156,8 @@ def states_of(table: LayerTable, cache: str) -> list[str]:
 def main_cache(
     table: LayerTable, network: Network, measured: Sequence[str], *, choosing: bool
 ) -> str:
-    """Of what was measured for real, else as `CACHES` has it, where the layers are known; to choose
-    from, where most rows are."""
+    """Return the cache state that predicts: a measured one, otherwise the first of `CACHES` that
+    has the layers; to choose from, the state with most rows."""
     real = [state for cache in measured for state in states_of(table, cache)]
     wanted = [cache for cache in (*real, *CACHES, *table.caches) if cache in table.caches]
 

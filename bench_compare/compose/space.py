@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12
 """Share of the largest term below which a sum is nothing."""
 MOST_FORMS = 6
-"""In which one tensor can be there at the same time, in the problem."""
+"""Largest number of simultaneous forms of one tensor in the problem."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """What rows cost where they are chosen from: the rounds that choose."""
+    """Costs of rows in the rounds that choose."""
 
     times: Array
     energies: Array
@@ -67,7 +67,7 @@ def _sum(terms: Sequence[float]) -> float:
 class ChoiceSpace:
     problem: Problem
     options: tuple[tuple[TableRow, ...], ...]
-    """Of each layer, as the problem numbers them."""
+    """Options of each layer, in the problem's numbering."""
     unpriced: tuple[tuple[FormConversion, str], ...]
     """Conversions that no row has, and the engine that would need them: choices with these were
     not possible."""
@@ -110,7 +110,7 @@ def make_space(
 def _options(
     rows: Sequence[TableRow], prices: Prices, limited: bool, frugal: bool
 ) -> list[TableRow]:
-    """Of rows with equal neighbours' costs those that none beats in everything that counts."""
+    """Return the rows that are not dominated; rows with equal costs to neighbours are compared."""
     groups: dict[tuple[object, ...], list[TableRow]] = defaultdict(list)
     for row in rows:
         groups[row.engine, row.fingerprint, _rewrite(row)].append(row)
@@ -213,7 +213,8 @@ class _Maker:
         return [as_variant(sides[1], variant) for variant in self._variants(edge.reader)]
 
     def _shared(self, edges: Sequence[Edge], wanted: Sequence[Form]) -> Iterator[Term]:
-        """In which forms a tensor is there: what that takes, and that each reader finds its own."""
+        """Yield terms for the forms of a tensor: their cost, and that each reader finds its own
+        form."""
         node = len(self._options) + len(self.extra)
         sets = [
             frozenset(some)

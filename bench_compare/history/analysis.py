@@ -43,11 +43,11 @@ LEAST_BUILDS = 4
 
 @dataclass(frozen=True)
 class HistorySettings:
-    """How an archive is judged."""
+    """Settings for judging an archive."""
 
     threshold_ratio: float = 0.01
     since: int = 0
-    """Build from which events are told and gate."""
+    """First build whose events are reported and gate."""
     suggestions: int = 3
 
 
@@ -119,7 +119,8 @@ def analyse(
 def _suggestions(
     context: Context, events: Sequence[EventInfo], odd: Sequence[Odd]
 ) -> tuple[Suggestion, ...]:
-    """What decides most: unclear newest cases, then gating events by their cost."""
+    """Return the measurements that decide most: unclear newest cases, then gating events by
+    cost."""
     found: list[Suggestion] = []
     if odd:
         doc = context.archive.columns[odd[0].columns[-1]].doc

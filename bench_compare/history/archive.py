@@ -37,17 +37,17 @@ SELECT id, path, run_id, parts, label, started, complete, tags, command, graphs_
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """Of a case in one document."""
+    """Outcome of a case in one document."""
 
     name: str
     path: str
-    """Of the graph, as the run named it."""
+    """Path of the graph in the run."""
     status: str
     reason: str | None
     plan: Mapping[str, str]
     kernels: str | None
     checked: bool = True
-    """Whether its outputs were held against a reference."""
+    """True if its outputs were compared with a reference."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Series:
     data_type: str
     twin: str
     metric: str
-    """Of its levels."""
+    """Metric of its levels."""
 
     @property
     def about(self) -> str:
@@ -86,23 +86,23 @@ class ArchiveColumn:
 @dataclass(frozen=True, eq=False)
 class Archive:
     metric: str
-    """Of most series."""
+    """Metric of most series."""
     builds: tuple[Build, ...]
     columns: tuple[ArchiveColumn, ...]
     series: tuple[Series, ...]
     grid: Grid
     outcomes: Mapping[tuple[int, int], CaseOutcome]
-    """By row and column."""
+    """Outcomes by row and column."""
     facts: Mapping[int, Mapping[str, str]]
-    """Of each document, by its id."""
+    """Facts of each document, by its id."""
 
 
 @dataclass(frozen=True)
 class ArchiveFilter:
-    """What of the index is looked at."""
+    """Selection from the index."""
 
     folder: Path | None = None
-    """That the index's paths are relative to."""
+    """Folder that the index's paths are relative to."""
     by: str = "started"
     repo: Path | None = None
     metric: str | None = None
@@ -112,7 +112,8 @@ class ArchiveFilter:
 def load_archive(
     connection: sqlite3.Connection, choice: ArchiveFilter
 ) -> tuple[Archive, list[str]]:
-    """With sentences on what was left out. Raises `InputError` where nothing is left."""
+    """Load an archive, with sentences on parts that were left out. Raises `InputError` if nothing
+    is left."""
     rows = connection.execute(DOCUMENTS)
     docs, copies = without_copies(doc_of(row, choice.folder) for row in rows)
     dated, bad = [], []
@@ -144,7 +145,7 @@ def load_archive(
 def _series(
     connection: sqlite3.Connection, pattern: str | None, metrics: Mapping[int, str]
 ) -> list[Series]:
-    """In the order of their names; one without a metric goes with the others."""
+    """Return the series by name; one without a metric takes that of the others."""
     usual = Counter(metrics.values()).most_common(1)[0][0]
     latest = {
         row[0]: row[1:]

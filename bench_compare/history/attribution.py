@@ -48,7 +48,8 @@ CEILING_RATIO = 1.01
 """A ceiling is measured: smaller differences are its noise."""
 OTHERS = "other processes"
 OTHERS_PERCENT = 10.0
-"""Of all processors: what is felt (`comparison.circumstances.disturbances`)."""
+"""Share of all processors whose use by other processes is felt
+(`comparison.circumstances.disturbances`)."""
 SHORT = 12
 
 

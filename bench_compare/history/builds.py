@@ -33,7 +33,7 @@ class Doc:
     complete: bool
     tags: Mapping[str, str]
     commit: str | None
-    """Of the graphs' repository."""
+    """Commit of the graphs' repository."""
     command: tuple[str, ...]
     cases: int
     parts: frozenset[str] = frozenset()
@@ -47,12 +47,12 @@ class Doc:
 @dataclass(frozen=True)
 class Build:
     name: str
-    """What it is called in reports and in an events file."""
+    """Name in reports and in an events file."""
     aliases: frozenset[str]
     started: str
-    """Of its first document."""
+    """Start of its first document."""
     documents: tuple[Doc, ...]
-    """In the order of their starts."""
+    """Documents by start time."""
 
 
 def moment_of(text: str) -> datetime:
@@ -66,7 +66,7 @@ def moment_of(text: str) -> datetime:
 
 
 def doc_of(row: Sequence[object], folder: Path | None) -> Doc:
-    """From a row of the index: document's columns and the number of its cases."""
+    """Return a document from a row of the index: document's columns and the number of its cases."""
     number, path, run_id, parts, label, started, complete, tags, command, commit, cases = row
     return Doc(
         id=int(str(number)),

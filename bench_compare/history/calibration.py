@@ -1,7 +1,7 @@
-"""What documents of one build differ by on each machine, learned from an archive.
+"""Difference between documents of one build on each machine, estimated from an archive.
 
 Its builds differ, but neighbours hardly ever do: the spread comes from differences of documents
-that follow each other, where steps are left out (`steps.noise`).
+that follow each other, without steps (`steps.noise`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 LEAST_DOCUMENTS = 4
-"""Of an engine on a unit of hardware."""
+"""Least number of documents of an engine on a unit of hardware."""
 
 
 def learned(folder: Path) -> tuple[Calibration, list[str]]:
-    """From the index of an archive, and remarks on files that were passed over. Raises `InputError`
-    where no machine has enough documents."""
+    """Calibrate from the index of an archive; return remarks on files that were passed over. Raises
+    `InputError` if no machine has enough documents."""
     wanted = {str(path.relative_to(folder)): path for path in files_of([str(folder)])}
     entries, remarks = indexed(folder, wanted, lambda made: list(_entries(made, folder)))
     if not entries:

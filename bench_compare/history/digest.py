@@ -1,4 +1,4 @@
-"""What the index keeps of a document: levels and outcomes of its cases, facts of its origin."""
+"""Content of the index for a document: levels and outcomes of its cases, facts of its origin."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 LEAST_WINDOW_S = 0.2
 """Over less, the kernel's hundredths of a second tell nothing."""
 LEFT_OUT = frozenset({"environment", "libraries", "knobs", "plugin"})
-"""Facts that are tables of their own: told entry by entry."""
+"""Facts that are tables themselves, which are reported entry by entry."""
 
 
 SERIES_SETTINGS = tuple(name for name, row in rows_of(Settings).items() if row.separates_series)
@@ -52,7 +52,7 @@ class SeriesKey(NamedTuple):
 
     fingerprint: str
     engine: str
-    """What the user calls it: without circumstances such as device and plugin path."""
+    """Engine name of the user, without circumstances such as device and plugin path."""
     variant: str
     """JSON; empty where a tuning chose it."""
     device_kind: str
@@ -69,7 +69,7 @@ class CaseRow:
     family: str
     data_type: str
     path: str
-    """Of the graph, as the run named it."""
+    """Path of the graph in the run."""
     status: str
     """The outcome's; ``wrong`` where it completed with outputs, or a time, that cannot be right."""
     reason: str | None
@@ -80,7 +80,7 @@ class CaseRow:
     unit: str
     """Host and device that it ran on."""
     checked: bool
-    """Whether its outputs were held against a reference."""
+    """True if its outputs were compared with a reference."""
 
 
 class LevelRow(NamedTuple):
@@ -89,7 +89,7 @@ class LevelRow(NamedTuple):
     metric: str
     log_mean: float
     variance: float | None
-    """Of the mean, as its rounds know it."""
+    """Variance of the mean, from its rounds."""
     rounds: int
 
 
@@ -114,7 +114,7 @@ class Digest:
 def digest(document: Document) -> Digest:
     run, revision = document.run, document.machine.graphs_revision
     engines = {engine.key: engine for engine in document.engines}
-    # Keys to what the user calls the engines; levels on several devices are told apart by
+    # Keys to the user's engine names; levels on several devices are separated by
     # their unit.
     shared = {engine.key: without_device(engine.key) for engine in document.engines}
     called = engine_names(shared.values())

@@ -1,4 +1,4 @@
-"""Events for people: who stepped, by how much, why, whether it was accepted, whether it gates."""
+"""Events for people: the series, the size, the cause, whether it was accepted, whether it gates."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def look(archive: Archive, before: int, after: int, names: Sequence[str]) -> Sug
 def narrow(
     archive: Archive, earliest: int, latest: int, shift: float, spread: float
 ) -> Suggestion | None:
-    """Which builds of a gap to measure again, and how often, so that its place is known."""
+    """Return the builds of a gap to measure again, and how often, to place the event."""
     builds = archive.builds[max(earliest - 1, 0) : latest + 1]
     number = documents_for(shift, spread)
     newest = builds[-1].documents[-1]
@@ -154,7 +154,7 @@ def from_step(context: Context, event: Event) -> EventInfo:
 
 
 def _entry(context: Context, row: int, earliest: int, latest: int) -> Placed | None:
-    """What the events file says of a series there."""
+    """Return the entry of the events file for a series at that place."""
     name = context.archive.series[row].name
     return next(
         (
@@ -207,8 +207,8 @@ def _undone(context: Context, slower: Sequence[EventMember]) -> int | None:
 
 
 def _causes(context: Context, event: Event, grown: Mapping[int, float]) -> Iterator[str]:
-    """From the documents on either side of the event, wherever each series seems to have stepped;
-    of a slope, from those before and after it. `grown`: row → more than was accepted."""
+    """Yield causes from the documents on either side of the event, at each series' own step; for a
+    slope, from those before and after it. `grown`: row → more than was accepted."""
     archive = context.archive
     if grown:
         row = max(grown, key=lambda one: grown[one])
@@ -271,7 +271,8 @@ def _who(names: Sequence[str], count: int) -> str:
 
 
 def from_states(context: Context, changes: Sequence[StateChange]) -> list[EventInfo]:
-    """What happened to several cases with the same build and for the same reason is one event."""
+    """Return state changes as events: cases that change with the same build and reason are one
+    event."""
     groups: dict[tuple[str, str, int, int], list[StateChange]] = {}
     for change in changes:
         # First and last build that may have brought it.

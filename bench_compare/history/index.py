@@ -24,14 +24,14 @@ Result = TypeVar("Result")
 VERSION = 4
 NAME = "history.sqlite"
 WAIT_S = 120.0
-"""For another process that writes the same index."""
+"""Time limit for another process that writes the same index."""
 MARK, MARK_AT, HEADER = b"bchi", 68, 100
 """Application's mark in an SQLite file, its place there, and the size of that header."""
 MOST_NAMED = 3
 BATCH = 64
 """Files that are read before what is known is saved."""
 LEAST_FILES = 4
-"""Of a batch that are worth a process."""
+"""Smallest batch of files for which a process is started."""
 SERIES_COLUMNS = ("fingerprint", "engine", "variant", "device_kind", *SERIES_SETTINGS, "twin")
 TABLES = f"""
 CREATE TABLE file (
@@ -109,9 +109,9 @@ def indexed(
     wanted: Mapping[str, Path],
     use: Callable[[sqlite3.Connection], Result],
 ) -> tuple[Result, list[str]]:
-    """What `use` makes of the up-to-date index of a folder, and remarks. An index that is damaged
-    or of another version is made anew; it is kept in memory where there is no folder, or none that
-    can be written, or a file that is no index of ours."""
+    """Call `use` with the updated index of a folder; return its result, and remarks. An index that
+    is damaged or of another version is rebuilt. It stays in memory if there is no folder, if it
+    cannot be written, or if another file has its name."""
     place = None if folder is None else folder / NAME
     remarks: list[str] = []
     if place is not None and not _may_be_ours(place):
@@ -222,7 +222,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _read(path: Path) -> Digest | str:
-    """What a file holds, or why it holds nothing."""
+    """Return the digest of a file, or the reason why there is none."""
     try:
         return digest(read_source(path).document)
     except DocumentError as error:

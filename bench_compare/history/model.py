@@ -1,4 +1,4 @@
-"""What a history says, as frozen values: the reports only arrange it.
+"""Result of a history, as frozen values: the reports only arrange it.
 
 Ratios are new over old level; builds are numbers from 0, the oldest, on; times are as in the
 metric's unit. ``None`` means "not known".
@@ -25,7 +25,7 @@ class BuildInfo:
     """Paths."""
     units: tuple[str, ...]
     changes: tuple[str, ...]
-    """What of its environment differs from the build before."""
+    """Changes of its environment since the build before."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Level:
     high: float
     """95 % interval of the level."""
     end_value: float | None = None
-    """Where the level is a slope: its last value."""
+    """Last value of a level that is a slope."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class SeriesInfo:
     path: str
     settings: str
     metric: str
-    """Of its points and levels."""
+    """Metric of its points and levels."""
     state: str
-    """Of the newest document that holds it."""
+    """State in the newest document that has it."""
     verdict: str
     """slower, faster or same against the last accepted level; else the state; absent where the
     newest build does not hold it."""
@@ -81,7 +81,7 @@ class SeriesInfo:
 
 @dataclass(frozen=True)
 class LevelChange:
-    """What an event did to one series."""
+    """Effect of an event on one series."""
 
     series: str
     ratio: float | None
@@ -90,7 +90,7 @@ class LevelChange:
     old: float | None
     new: float | None
     text: str | None
-    """Where it is no time."""
+    """Text in place of a time."""
     acknowledged: bool
 
 
@@ -105,7 +105,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What to run next."""
+    """Suggested next measurement."""
 
     reason: str
     command: str
@@ -127,14 +127,14 @@ class EventInfo:
     """The suite as a whole stepped."""
     changes: tuple[LevelChange, ...]
     cost_ratio: float
-    """What it does to the geometric mean of the suite: 1.01 is 1 % slower."""
+    """Effect on the geometric mean of the suite: 1.01 is 1 % slower."""
     acknowledged: Acknowledgement | None
     undone: int | None
     """Build from which its slower series are back at their old level."""
     gates: bool
     """New, unacknowledged, still there: a regression that fails the command."""
     causes: tuple[str, ...]
-    """What differs across it, likeliest first."""
+    """Differences across it, likeliest first."""
     suggestions: tuple[Suggestion, ...]
     sentence: str
 

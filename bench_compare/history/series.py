@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 # that both are told as one, at the accepted build.
 
 SIGMAS = 5.0
-"""Of the difference between the accepted build and the level after it."""
+"""Threshold, in standard deviations of the difference between the accepted build and the level
+after it."""
 
 
 def outgrown(
     track: Track, steps: Sequence[LevelStep], placed: Placed, least: float
 ) -> float | None:
-    """By how much (a logarithm) the level is above the last of the accepted builds that it holds;
-    None where that may be noise, or is less than is of interest."""
+    """Return how much (a logarithm) the level exceeds the last accepted build; None if that may be
+    noise or is below the threshold of interest."""
     inside = np.flatnonzero((track.build >= placed.first) & (track.build <= placed.last))
     if not inside.size:
         return None
@@ -65,7 +66,7 @@ UNTIMED, LOST = "not measured", "lost"
 
 
 class JudgedSeries(Protocol):
-    """What is known of an archive."""
+    """Properties of an archive that judging needs."""
 
     @property
     def archive(self) -> Archive: ...
@@ -82,7 +83,7 @@ def identifier(row: int) -> str:
 
 
 def infos(context: JudgedSeries, odd: Sequence[int]) -> list[SeriesInfo]:
-    """Of each row of the archive; `odd`: rows whose newest documents leave their level."""
+    """Return the state of each series; `odd`: rows whose newest documents leave their level."""
     archive, grid = context.archive, context.archive.grid
     newest: dict[int, int] = {}
     for row, at in archive.outcomes:
@@ -137,7 +138,7 @@ def infos(context: JudgedSeries, odd: Sequence[int]) -> list[SeriesInfo]:
 
 
 def _levels(track: Track, findings: Findings, row: int) -> Iterator[Level]:
-    """Of each stretch between steps and each unit of hardware."""
+    """Yield the level of each stretch between steps, for each unit of hardware."""
     if not len(track):
         return
     bounds = [0, *(step.split for step in findings.steps[row]), len(track)]
@@ -181,5 +182,5 @@ def _accepted(context: JudgedSeries, row: int) -> float:
 
 
 def counts(table: Sequence[SeriesInfo]) -> dict[str, int]:
-    """How many series are slower, faster … than their last accepted level."""
+    """Return the numbers of series that are slower, faster … than their last accepted level."""
     return dict(Counter(one.verdict for one in table).most_common())

@@ -1,6 +1,5 @@
-"""What is no time: cases that broke, became wrong or unsupported, disappeared, or are another case
-now.
-"""
+"""Changes other than times: cases that broke, became wrong or unsupported, disappeared, or are
+another case now."""
 
 from __future__ import annotations
 
@@ -76,8 +75,8 @@ def _status_change(archive: Archive, row: int, columns: Sequence[int]) -> StateC
 
 
 def _loss(archive: Archive, row: int, columns: Sequence[int]) -> StateChange | None:
-    """What the newest document of a completed case does not tell and those before did: its time, or
-    whether its outputs are right where all documents before had told that."""
+    """Return the loss in the newest document of a completed case: its time, or the check of its
+    outputs, if all documents before had it."""
     done = [c for c in columns if archive.outcomes[row, c].status == "completed"]
     metric = archive.series[row].metric
     timed = [bool(np.isfinite(archive.grid.values[row, column])) for column in done]

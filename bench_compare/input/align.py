@@ -38,7 +38,7 @@ class Pair:
     base: CaseSide | None
     other: CaseSide | None
     apart: Mapping[str, object] = field(default_factory=dict)
-    """What told it from other cases of its graph (`bench_schema.identity.CaseGroup`)."""
+    """Values that separate it from other cases of its graph (`bench_schema.identity.CaseGroup`)."""
     unlike: str | None = None
     """Why the two must not be compared, though they look like the same case."""
 
@@ -51,21 +51,21 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """Of the graph; with the end of its path where a twin has it."""
+        """Return the name of the graph, with the end of its path if a twin has the same."""
         end = self.apart.get("path")
         return f"{self.side.name} ({'/'.join(end)})" if isinstance(end, tuple) else self.side.name
 
     @property
     def fingerprint(self) -> str:
-        """Of the graph as it was given, where one of the sides has it so."""
+        """Return the fingerprint of the original graph, if one of the sides has it."""
         sides = [side for side in (self.other, self.base) if side is not None]
         given = [side for side in sides if not is_tuned(side.cases[-1])]
         return (*given, *sides)[0].cases[-1].graph.fingerprint
 
     @property
     def engine(self) -> str:
-        """What the user calls it, ``a → b`` where the sides differ; with its circumstances where
-        these tell the case from others."""
+        """Return the user's engine name, ``a → b`` if the sides differ, with its circumstances if
+        these separate the case from others."""
         keys = [side.engine for side in (self.base, self.other) if side is not None]
         if self.apart.keys().isdisjoint(CIRCUMSTANCES):
             keys = [engine_name(key).spec for key in keys]
@@ -206,7 +206,7 @@ def _mark_unlike(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _unlike(base: Case, other: Case) -> str | None:
-    """What differs of two graphs of one name; None where they are one graph."""
+    """Return the difference of two graphs with one name; None if they are the same graph."""
     first, second = base.graph, other.graph
     if first.fingerprint == second.fingerprint:
         return None
@@ -219,7 +219,7 @@ def _unlike(base: Case, other: Case) -> str | None:
 
 
 def engines_compared(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-    """What the user calls the engines of base and of other, where they are not the same."""
+    """Return the user's engine names of base and of other, if they differ."""
     return list(
         dict.fromkeys(
             (first, second)

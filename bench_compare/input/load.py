@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".json.journal")
-"""What a folder is searched for."""
+"""Endings of the files to read in a folder."""
 NOT_JSON = object()
 
 
@@ -128,7 +128,7 @@ def _is_ours(tree: Any) -> bool:
 
 
 def _tree(path: Path) -> Any:
-    """What the file holds as plain values; `NOT_JSON` where that cannot be read."""
+    """Return the file's content as plain values; `NOT_JSON` if it cannot be read."""
     try:
         return codec.parse(packing.read_bytes(path), str(path))
     except DocumentError:

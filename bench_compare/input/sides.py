@@ -1,4 +1,4 @@
-"""Which documents stand together: repeats of one thing are one side."""
+"""Grouping of documents: repeats of one configuration are one side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ GROUPINGS = ("label", "tag:KEY", "engine", "unit", "machine", "file")
 
 @dataclass(frozen=True)
 class Grouping:
-    """How documents become sides; ``labels`` rename them in order, ``base`` picks the first."""
+    """Rule that makes sides of documents; ``labels`` rename them in order, ``base`` picks the
+    first."""
 
     by: str | None = None
     """None: two documents are the two sides, more are grouped by label."""
@@ -313,7 +314,7 @@ def split_document(document: Document) -> dict[Unit, Document]:
 
 
 def _split_case(case: Case, host: str, device: str) -> Iterator[tuple[Unit, Case]]:
-    """What a round does not say is what the document says."""
+    """Yield the case by unit; fields that a round lacks are taken from its document."""
     from bench_schema.merge import summaries  # loads NumPy
 
     of_round = [(each.host or host, each.device_uuid or device) for each in case.rounds]

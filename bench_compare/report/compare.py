@@ -54,7 +54,7 @@ COMPARE_VERSION = 2
 BRIEF_FACTS = ("host", "device", "engine", "sampling")
 APPEARED = (Verdict.FIXED, Verdict.ADDED)
 NO_NUMBERS = frozenset({*words.VANISHED, *APPEARED})
-"""Verdicts told by a sentence: there is nothing to hold side by side."""
+"""Verdicts printed as a sentence, as there are no numbers to put side by side."""
 STATES: dict[Verdict, State] = {
     Verdict.BROKEN: State("broken", "fatal", "❌", "bad"),
     Verdict.NEWLY_WRONG: State("newly wrong", "fatal", "❌", "bad"),
@@ -233,7 +233,7 @@ def _table(
 
 
 def _closing(comparison: Comparison, shown: Sequence[CaseComparison], view: View) -> Iterator[str]:
-    """How many cases the terminal shows, and what their marks mean."""
+    """Yield lines on the number of cases in the terminal and the meaning of their marks."""
     total = len(comparison.cases)
     if len(shown) < total:
         more = "" if view.all else "; --all shows the rest"
@@ -437,10 +437,11 @@ def _cells(m: MetricComparison) -> tuple[Any, ...]:
 
 
 def suite_of(comparison: Comparison) -> TestSuite:
-    """broken → error; other bad news (slower, removed, newly wrong …) → failure; allowed bad news
-    → passed, told in system-out; no answer (unclear, incomparable, not measured) → skipped;
-    everything else → passed. Bad news of the suite as a whole is a test of its own, so are the
-    reasons why nothing could be compared. A document of an unfinished run is a skipped test."""
+    """Return the test suite of a comparison: broken → error; other bad news (slower, removed, newly
+    wrong …) → failure; allowed bad news → passed, noted in system-out; no answer (unclear,
+    incomparable, not measured) → skipped; everything else → passed. Bad news of the suite as a
+    whole is a test of its own, so are the reasons why nothing could be compared. A document of an
+    unfinished run is a skipped test."""
     facts = {
         "counts": counts_text(len(comparison.cases), words.counts(comparison)),
         **comparison.policy,

@@ -131,7 +131,8 @@ def totals(made: Composition) -> Iterator[tuple[str, Configuration]]:
 
 
 def conclude(made: Composition, passed_over: Sequence[str] = ()) -> Conclusion:
-    """`passed_over`: sentences on files in folders that are no documents."""
+    """Return the conclusion. `passed_over`: sentences on files in folders that are not
+    documents."""
     if not made.problems and not made.holds:
         off = next(check for check in made.checks if check.holds is False)
         change = change_text(math.exp(off.log_error)) if math.isfinite(off.log_error) else "far"

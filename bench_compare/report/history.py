@@ -76,7 +76,7 @@ def series_text(history: History) -> str:
 
 
 def noise_text(history: History) -> str:
-    """What could have been seen."""
+    """Return a sentence on the smallest change that would have been seen."""
     noise = history.noise
     parts = []
     if noise.sensitivity_ratio is not None:
@@ -102,7 +102,7 @@ def state_of(event: EventInfo, history: History) -> str:
 
 
 def size_text(event: EventInfo) -> str:
-    """``+3.1% (+2.4% to +3.8%)``; empty where it is no time."""
+    """Format the size of an event, ``+3.1% (+2.4% to +3.8%)``; empty if it is not a time."""
     if event.ratio is None:
         return ""
     if is_too_noisy(event.low, event.high):

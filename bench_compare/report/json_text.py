@@ -56,7 +56,8 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - the record is w
 
 
 def harmless(data: bytes) -> str:
-    """With an escape for what steers a terminal: of these characters JSON escapes the first 32."""
+    """Decode JSON and escape characters that control a terminal; JSON itself escapes only the first
+    32."""
     text = data.decode()
     if text.isascii() and "\x7f" not in text:  # as nearly all are
         return text

@@ -1,6 +1,6 @@
 """Markdown that fits a comment on a pull request: the answer, bad news, the rest folded away.
 
-Names are code spans, so that nothing in them is formatted, linked or mentions anybody.
+Names are code spans, so that nothing in them is formatted, linked or a mention.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _with_news(table: Table, news: str) -> list[ReportRow]:
 
 
 def _columns(table: Table) -> list[tuple[int, Column]]:
-    """Their places, without those in which nobody has anything."""
+    """Return the columns with their positions, without those that are empty in every row."""
     return [
         (place, column)
         for place, column in enumerate(table.columns)
@@ -206,7 +206,7 @@ def _details(title: str, body: str) -> str:
 def _folded(
     title: str, rows: Sequence[ReportRow], columns: Sequence[tuple[int, Column]], room: int
 ) -> str:
-    """As many rows as there is room for; says how many are left out."""
+    """Return a folded table of as many rows as fit; its title has the number of rows left out."""
     if not rows:
         return ""
     lines = [*_head(columns)]

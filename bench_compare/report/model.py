@@ -55,13 +55,13 @@ class Name(NamedTuple):
 
 
 class State(NamedTuple):
-    """What became of a row: a word, how loud it is, a sign beside it."""
+    """State of a row: a word, its prominence, and a sign next to it."""
 
     word: str
     tone: Tone = "plain"
     mark: str = ""
     news: Literal["bad", "good", "quiet"] = "quiet"
-    """What a reader has to know, likes to know, or asks for."""
+    """Importance: news that must be read, that may be read, or that is shown on request."""
     doubt: str = ""
     """A question mark where it is provisional."""
 
@@ -84,7 +84,7 @@ class Column:
     optional: bool = False
     """Left out where no row has anything in it."""
     spare: int = 0
-    """From 1 on: left out in this order where the terminal has no room."""
+    """Order, from 1, in which columns are dropped if the terminal is too narrow; 0: never."""
     group: bool = False
     """The terminal puts rows that agree in it under a head of their own."""
 
@@ -94,11 +94,11 @@ class ReportRow:
     cells: tuple[Cell, ...]
     state: State | None = None
     name: str = ""
-    """In full, where the row stands alone."""
+    """Full name, for a row that is printed alone."""
     reason: str | None = None
-    """Told after the name in place of columns, as there are no numbers to hold side by side."""
+    """Sentence after the name in place of columns, if there are no numbers to compare."""
     entry: tuple[str, ...] = ()
-    """Of a table of entries: what the terminal shows as a paragraph, the first line its title."""
+    """Paragraph in the terminal for a table of entries; its first line is the title."""
     details: tuple[str, ...] = ()
     """Folded away below the table in Markdown and on the page."""
     commands: tuple[Command, ...] = ()
@@ -123,7 +123,7 @@ class Table:
     lead: str = ""
     """The line above it in the terminal; Markdown has the title."""
     entries: bool = False
-    """In the terminal each row is a paragraph."""
+    """True if the terminal prints each row as a paragraph."""
     ranked: bool = False
     """Rows come by their state: in the terminal bad news, good news, then the rest; in Markdown
     all but the first bad news is folded away."""
@@ -132,25 +132,25 @@ class Table:
         "Improvements and additions",
         "Unchanged and unclear cases",
     )
-    """Of a ranked table in Markdown: the titles of bad news beyond the first, of good news, and of
-    the rest."""
+    """Titles of a ranked table's folded parts in Markdown: further bad news, good news, the
+    rest."""
     stacked: str = ""
-    """Where columns find no room: the numbers of a row, columns by their titles (``{base}``)."""
+    """Line for a row's numbers if columns do not fit, with columns by title (``{base}``)."""
     most: int | None = None
     """Rows in the terminal, and `more` says where the others are."""
     size: Callable[[ReportRow], float] | None = None
-    """By which the rows are chosen; without it the first are shown."""
+    """Key that selects the rows; without it the first are shown."""
     more: str = ""
     foot: str = ""
 
 
 class SideFacts(NamedTuple):
-    """One thing that facts are told of."""
+    """Facts of one side."""
 
     role: str
     label: str
     lead: str
-    """What the terminal says first of it."""
+    """First line in the terminal."""
     facts: Mapping[str, str]
 
 
@@ -172,7 +172,7 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True)
 class Body:
-    """What the terminal and Markdown show."""
+    """Content for the terminal and for Markdown."""
 
     headline: str = ""
     """The answer in a line; where it is empty, `counts` and `statements` are."""
@@ -195,7 +195,7 @@ class Body:
     notes: tuple[str, ...] = ()
     """Told as a list."""
     most_notes: int | None = None
-    """In the terminal."""
+    """Largest number of notes in the terminal."""
     closing: tuple[str, ...] = ()
     """The last lines of the terminal."""
     commands_title: str = ""
@@ -204,7 +204,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Payload:
-    """What JSON holds: a tree, and in one of its lists, which is empty there, many items."""
+    """JSON content: a tree with one empty list, and the many items of that list."""
 
     tree: dict[str, Any]
     key: str = ""
@@ -219,7 +219,7 @@ class Records:
     head: tuple[str, ...]
     count: int
     groups: Callable[[range], Iterable[tuple[Sequence[Any], Iterable[Sequence[Any]]]]]
-    """Of some groups: the first cells, and the others of each row."""
+    """Function from a range of groups to each group's first cells and the cells of its rows."""
     last: tuple[Any, ...] = ()
     order: Sequence[int] | None = None
     """Places of the groups, where they stand in another order."""

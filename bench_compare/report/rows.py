@@ -1,4 +1,4 @@
-"""Which cases are shown, and in which order: the same rows in every renderer."""
+"""Selection and order of the cases: the same rows in every renderer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def time_of(case: CaseComparison) -> float:
 
 
 def gained(case: CaseComparison) -> float:
-    """By how much the value grew."""
+    """Return the growth of the value."""
     metric = case.gate_metric
     if metric is None or metric.base is None or metric.other is None:
         return -math.inf
@@ -52,8 +52,8 @@ SORTS: dict[str, Callable[[CaseComparison], tuple[object, ...]]] = {
 
 
 def matches(texts: Iterable[str], pattern: str) -> bool:
-    """Whether every word of the pattern is part of one of the texts, or a glob of it; letter case
-    does not count."""
+    """True if every word of the pattern is part of one of the texts, or a glob that matches it;
+    case does not count."""
     words = [word.lower() for word in texts]
     for wanted in pattern.lower().split():
         fits = fnmatchcase if any(sign in wanted for sign in "*?[") else str.__contains__
@@ -80,7 +80,7 @@ def rows(comparison: Comparison, view: View) -> tuple[CaseComparison, ...]:
 
 
 def _texts(case: CaseComparison) -> Iterator[str]:
-    """What a filter looks at."""
+    """Yield the texts that a filter searches."""
     yield from (case.name, case.family, case.engine, case.data_type, case.verdict.value)
     yield from (f"{name}={value}" for name, value in case.variant.items())
     yield from (side.name for side in (case.base, case.other) if side is not None)

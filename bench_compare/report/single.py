@@ -257,7 +257,7 @@ def report_of(run: ShownRun, view: View) -> Report:
 
 
 def _shown(run: ShownRun, view: View) -> list[ShownCase]:
-    """Those that pass the filter, in the order that was asked for."""
+    """Return the cases that pass the filter, in the requested order."""
     order = SORTS.get(view.sort, view.sort)
     ranks = {word: rank for rank, word in enumerate(STATES)}
     keys: dict[str, Any] = {

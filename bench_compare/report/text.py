@@ -32,7 +32,7 @@ COLORS: dict[Tone, str] = {"fatal": "1;31", "bad": "31", "odd": "35", "good": "3
 BOLD, ALARM, WARNING = "1", "1;31", "33"
 ANSWERS = {"PASS": "1;32", "FAIL": ALARM, "UNDECIDED": "1;33"}
 WIDE = 110
-"""From this width on there is room for both ends of the interval of a ratio."""
+"""Width from which both ends of a ratio's interval are printed."""
 GAP, HEAD = 2, 2
 """Between columns, and what tabulate adds to the width of a head."""
 NARROW = 64
@@ -41,7 +41,7 @@ ROLE = " " * 7
 """The room of ``other`` and the gap after it."""
 INDENT = "  "
 NAME_ROOM = 9
-"""Of the name of a fact."""
+"""Width of the name of a fact."""
 
 
 def conclusion_text(conclusion: Conclusion, view: View) -> str:
@@ -279,7 +279,7 @@ def _head(column: Column, view: View) -> str:
 
 
 def _limits(columns: Sequence[tuple[Column, list[str]]], view: View) -> dict[str, int] | None:
-    """The width of each column that may be cut; None where there is no room for all."""
+    """Return the width of each column that may be cut; None if the columns do not fit."""
     heads = {column.title: len(_head(column, view)) + HEAD for column, _ in columns}
     widths = {c.title: max([heads[c.title], *map(len, texts)]) for c, texts in columns}
     for column, texts in columns:

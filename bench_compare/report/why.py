@@ -1,6 +1,7 @@
-"""What differs between the two sides of a case, beside its numbers: what may explain a change.
+"""Differences between the two sides of a case, other than its numbers: possible explanations of a
+change.
 
-Facts of the documents, held side by side; which of them is the cause nobody here claims to know.
+They are facts of the documents; none of them is claimed to be the cause.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class SideChange(NamedTuple):
     """``plan``, ``kernels``, ``launch`` or ``clock``; the head of a report tells of engines and
     settings."""
     name: str
-    """For people: ``plan, engine id``."""
+    """Name in reports: ``plan, engine id``."""
     base: str
     other: str
 

@@ -46,7 +46,7 @@ MOVED = (Verdict.SLOWER, Verdict.FASTER)
 MOST_LAUNCHES = 5
 """Cases whose launches a text names."""
 UNKNOWN = "unknown"
-"""What documents of other tools do not say."""
+"""Word for values that documents of other tools do not have."""
 
 
 def title(comparison: Comparison) -> str:
@@ -75,7 +75,7 @@ def _in_blocks(document: Document) -> bool:
 
 
 def side_facts(side: Side) -> dict[str, str]:
-    """What a side is and where it ran, by the name of the fact; unknown facts are left out."""
+    """Return facts on a side and its machine, by name; unknown facts are left out."""
     documents = [source.document for source in side.sources]
     engines = [e for d in documents for e in d.engines if e.key in side.engines]
     sampling, timing, libraries = [], [], []
@@ -193,8 +193,8 @@ def unfinished(side: Side) -> list[str]:
 
 
 def why_text(comparison: Comparison) -> str:
-    """How many of the cases that moved have another plan, other kernels, another clock; empty
-    where none has."""
+    """Return how many of the cases that moved have another plan, kernels, clock; empty without
+    any."""
     moved = [case for case in comparison.cases if case.verdict not in QUIET]
     counts = Counter(kind for case in moved for kind in kinds(case_changes(case)))
     if not counts:
@@ -245,7 +245,7 @@ def _launched(side: CaseSide | None) -> bool:
 
 
 def sensitivity_texts(comparison: Comparison) -> list[str]:
-    """What each comparison could have seen."""
+    """Return sentences on the smallest change that each comparison would have seen."""
     many = many_others(comparison)
     return [
         safe(f"{one.other_label}: {one.sentence}" if many else sentence(one.sentence))
@@ -287,7 +287,7 @@ def case_name(case: CaseComparison) -> str:
 
 
 def provisional(case: CaseComparison) -> bool:
-    """Whether the headline is that of a metric, which rests on fewer rounds than it should."""
+    """True if the headline is that of a metric with fewer rounds than it needs."""
     gate = case.gate_metric
     return gate is not None and gate.verdict is case.verdict and gate.provisional
 
@@ -313,7 +313,7 @@ NOUNS = {"document": "documents", "pair": "pairs"}
 
 
 def provisional_text(shown: Iterable[CaseComparison]) -> str:
-    """What a question mark stands for; empty where there is none."""
+    """Return the meaning of a question mark; empty without one."""
     metrics = [m for case in shown if provisional(case) and (m := case.gate_metric) is not None]
     raw = [m for m in metrics if m.unit == "summary"]
     few = [

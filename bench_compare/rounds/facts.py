@@ -1,4 +1,4 @@
-"""What a comparison asks of a case's rounds beside their numbers, put together once for each case.
+"""Properties of a case's rounds other than their numbers, collected once for each case.
 
 Nearly all cases of a document have equal facts, which are then one object.
 """
@@ -37,7 +37,7 @@ class Disturber:
 
     index: int
     exposed: bool
-    """Whether the host's work reaches its times: those of a device behind a gate it does not."""
+    """True if its times include work of the host; those of a device behind a gate do not."""
     window_s: float | None
     others_cpu_s: float | None
     steal_s: float | None
@@ -46,12 +46,12 @@ class Disturber:
 
 
 class Facts(NamedTuple):
-    """Of the rounds of one case, or of one round."""
+    """Facts of the rounds of one case, or of one round."""
 
     places: tuple[tuple[str | None, str | None], ...] = ()
     """Host and device, as far as rounds tell; each once."""
     timings: frozenset[str | None] = frozenset()
-    """How `device_ns` was taken."""
+    """Methods that measured `device_ns`."""
     series: frozenset[str] = frozenset()
     sampled: frozenset[str] = frozenset()
     """Series with a sample at least."""
@@ -62,7 +62,7 @@ class Facts(NamedTuple):
     notes: tuple[str, ...] = ()
     disturbed: tuple[Disturber, ...] = ()
     mismatched: bool = False
-    """Whether a checked iteration had elements outside of the tolerance."""
+    """True if a checked iteration had elements outside of the tolerance."""
 
 
 def facts(rounds: Sequence[Round]) -> Facts:
@@ -115,7 +115,7 @@ def throttled(one: Round) -> tuple[str, ...]:
 
 
 def joined(parts: Sequence[Facts]) -> Facts:
-    """Of a case, from those of its rounds."""
+    """Return the facts of a case from those of its rounds."""
     if not parts:
         return Facts()
     columns = list(zip(*parts, strict=True))

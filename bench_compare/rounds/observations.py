@@ -1,4 +1,4 @@
-"""From the rounds of one side of a comparison to matrices of observations: cases by rounds."""
+"""Matrices of observations, cases by rounds, from the rounds of one side of a comparison."""
 
 from __future__ import annotations
 

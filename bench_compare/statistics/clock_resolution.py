@@ -1,4 +1,4 @@
-"""How coarse the clock was: two values that lie a tick apart may be one and the same.
+"""Resolution of the clock: two values that are one tick apart may be equal.
 
 A GPU's clock steps by 32 ns or more, which is 2 % of a short kernel: rounds then repeat one value
 exactly, and another build that takes a nanosecond longer repeats the next.
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from bench_compare.statistics.arrays import Array, Ints
 
 COARSE_BELOW_NS = 50_000
-"""Of longer times even half a microsecond is within any threshold of use."""
+"""Longest time that needs the check; for longer ones half a microsecond is within any useful
+threshold."""
 SAMPLES = 64
-"""Of each round; a tick shows in few."""
+"""Samples of each round to inspect; a tick shows in few."""
 TIES = 4
 """Samples to a value, at least, where it is the clock that makes them alike."""
 JITTER_NS = 2
@@ -35,10 +36,11 @@ MARGIN = 1.5
 
 
 def resolution(sides: Sequence[tuple[Ints, Sequence[Ints] | SampleTable]], level: Array) -> Array:
-    """Log ratio within which two values of a case cannot be told apart; 0 where the clock is fine.
+    """Return the log ratio below which two values of a case are indistinguishable; 0 for a fine
+    clock.
 
-    `sides` are the case and the samples of each round; `level` is the mean of both
-    sides' log nanoseconds of each case.
+    `sides` are the case and the samples of each round; `level` is the mean of both sides' log
+    nanoseconds of each case.
     """
     with np.errstate(invalid="ignore"):
         coarse = level < np.log(COARSE_BELOW_NS)

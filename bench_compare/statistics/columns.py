@@ -1,4 +1,4 @@
-"""Where observations come from: the run, the visit and the unit of hardware behind each column."""
+"""Origin of observations: the run, the visit and the unit of hardware of each column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Where the rounds of one side come from, one entry a column."""
+    """Origin of the rounds of one side, one entry a column."""
 
     document: Ints
     """Equal numbers on both sides are one run."""

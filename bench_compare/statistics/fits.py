@@ -41,13 +41,14 @@ class Fit:
     own_squares: Array
     """The same without what all cases of an observation share."""
     side_squares: tuple[Array, Array]
-    """Those of base and of other."""
+    """Squares of base and of other."""
     dof: Array
     alike: float
-    """How much cases still move together without it, in groups or by degrees: mean squared
-    correlation of their residuals, without what chance makes of it. 0 to 1."""
+    """Common movement that remains, in groups or by degrees: mean squared correlation of the cases'
+    residuals, without the part that chance explains. 0 to 1."""
     common_variance: float
-    """Of one observation: what all cases share, e.g. the state of a machine during a document."""
+    """Variance of one observation that all cases share, such as the state of a machine during a
+    document."""
     common_dof: float
     counts: tuple[Ints, Ints]
     """Observations of base and of other that the fit rests on."""

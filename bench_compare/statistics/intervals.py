@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 PAIR, DOCUMENT, ROUND = 0, 1, 2
 """Units, see the top."""
 SAME_TAIL = 0.05
-"""Of the 90 % interval that says *same*."""
+"""Tail of the 90 % interval of *same*."""
 COMMON_ALPHA = 0.005
-"""What all cases of a document share moves all of them at once, so their false discoveries would
-come together: a verdict must also be significant at 0.5 % against that part. Simulated (documents
-that differ by 1 % as a whole, 2, 3, 5 a side) fewer than 1 % of the verdicts are then wrong."""
+"""The common part of a document moves all cases at once, so their false discoveries would come
+together: a verdict must also be significant at 0.5 % against that part. Simulated (documents that
+differ by 1 % as a whole, 2, 3, 5 a side) fewer than 1 % of the verdicts are then wrong."""
 OWN_ALPHA = 0.01
 """The same for what is a case's own: where half of the cases move, control of the share of false
 discoveries alone would let more than 1 % of all verdicts be wrong."""
@@ -221,7 +221,7 @@ def _estimates(found: Records, unit: Ints, floor_sd: float, looks: Ints) -> Esti
 
 
 def _repeated(tail: float, dof: Array, looks: Ints) -> Array:
-    """What Student's t exceeds with a probability of `tail` over all looks together."""
+    """Return the value that Student's t exceeds with probability `tail` over all looks together."""
     found = t_quantile(1 - tail, dof)
     for count in np.unique(looks[looks > 1]).tolist():
         found = np.where(looks == count, t_quantile(1 - tail / count, dof), found)

@@ -1,14 +1,14 @@
 """The two layers of spread behind a change: rounds within documents, documents within sides.
 
 Rounds are the independent observations as long as nothing contradicts it. Several documents of a
-side can contradict: where their levels differ by more than their rounds explain, what they differ
-by is added to the variance of the change. So a further document narrows an interval unless it
-shows, by its own level, that documents of this build differ.
+side can contradict: if their levels differ by more than their rounds explain, the excess is added
+to the variance of the change. So a further document narrows an interval unless it shows, by its own
+level, that documents of this build differ.
 
-Whether they do is asked of all cases together, and of each alone: the ratio of the variance between
-documents to what the rounds let expect is F distributed where documents add nothing (Searle,
-Casella & McCulloch 1992, Variance components, chapter 3). With a few documents a case has one or
-two degrees of freedom, a suite has as many for each of its cases.
+The test is made for all cases together, and for each alone: the ratio of the variance between
+documents to what the rounds let expect is F distributed if documents add nothing (Searle, Casella &
+McCulloch 1992, Variance components, chapter 3). With a few documents a case has one or two degrees
+of freedom, a suite has as many for each of its cases.
 
 Source: Satterthwaite 1946 (degrees of freedom of a sum of variances); Stouffer 1949 (sum of normal
 scores).
@@ -47,10 +47,10 @@ class BetweenDocuments:
     nothing is known."""
 
     common: Array
-    """What a document does to all of its cases."""
+    """Variance that a document adds to all of its cases together."""
     common_dof: Array
     own: Array
-    """What it does to a single case."""
+    """Variance that a document adds to each case separately."""
     own_dof: Array
 
 
@@ -84,18 +84,18 @@ comparisons."""
 EVIDENCE_Q = 0.05
 """The same of a single case, after control of false discoveries."""
 IN_GROUPS = 0.1
-"""From this on (`fits.Fit.alike`) cases move in groups: what all share lies between the groups
-then, and is no part of the movement of any. Four standard deviations of what 40 independent cases
+"""Value of `fits.Fit.alike` from which cases move in groups: the common part then lies between the
+groups and is not part of any case's movement. Four standard deviations of what 40 independent cases
 show in two documents a side."""
 LEAST_DOF = 3.0
-"""What documents differ by is never taken for less well known: with one degree of freedom a shift
-would have to reach 127 standard deviations (at 0.5 %), which is no knowledge of a machine. Where
-documents differ by 1 % as a whole, 2 + 1 of them then hold the truth in four of five intervals
-(1 + 1 in one of six)."""
+"""Least degrees of freedom of the variance between documents: with one, a shift would have to reach
+127 standard deviations (at 0.5 %), which says nothing of a machine. If documents differ by 1 % as a
+whole, intervals of 2 + 1 of them then contain the truth in four of five (1 + 1: in one of six)
+cases."""
 
 
 def of_rounds(sides: tuple[Array, Array], columns: tuple[Columns, Columns]) -> Change:
-    """Of cases whose sides stand in documents of their own."""
+    """Return the change of cases whose sides are in separate documents."""
     sides = _on_common_units(sides, columns)
     cells = [_cells(place) + (number << 48) for number, place in enumerate(columns)]
     means = [by_document(*one) for one in zip(sides, columns, strict=True)]
@@ -120,8 +120,8 @@ def of_rounds(sides: tuple[Array, Array], columns: tuple[Columns, Columns]) -> C
 def _on_common_units(
     sides: tuple[Array, Array], columns: tuple[Columns, Columns]
 ) -> tuple[Array, Array]:
-    """Of each case what ran on units of hardware that both of its sides have; all of it where there
-    is no such unit."""
+    """Return the observations on units of hardware that both sides of a case have; all of them if
+    there is no such unit."""
     blocks = [np.unique(place.block) for place in columns]
     shared = np.intersect1d(blocks[0], blocks[1])
     if not shared.size or all(np.array_equal(one, shared) and one.size == 1 for one in blocks):
@@ -141,18 +141,18 @@ def _on_common_units(
 
 
 ROUNDS_FOR_REPEATS = 3
-"""From this many numbers of rounds on."""
+"""Least count of round numbers for the estimate of repeated effects."""
 
 
 def _of_numbers(
     sides: tuple[Array, Array], columns: tuple[Columns, Columns]
 ) -> tuple[Array, Array, Ints] | None:
-    """Variance over the numbers of rounds of what other exceeds base by in rounds of one number,
-    means over documents; how much of the variance of a round is in it; how many numbers there are.
-    None where no document repeats.
+    """Return the variance over round numbers of the difference between other and base in rounds of
+    one number, as means over documents; the share of a round's variance in it; the count of
+    numbers. None if no document repeats.
 
-    What recurs in each document of a side (the order of the cases, where it puts their buffers) is
-    not told by rounds of one document, which all have it, nor by that of documents.
+    An effect that recurs in each document of a side (the order of the cases, the places of their
+    buffers) shows neither in the rounds of one document nor between documents.
     """
     if all(len(np.unique(place.document)) < 2 for place in columns):
         return None
@@ -175,7 +175,8 @@ def _of_numbers(
 
 
 def of_pairs(pair: tuple[Array, Array], place: Columns) -> Change:
-    """Of cases whose sides were measured in the same visits: shape (cases, visits)."""
+    """Return the change of cases whose sides were measured in the same visits: shape (cases,
+    visits)."""
     difference = pair[1] - pair[0]
     known = np.isfinite(difference)
     means, _ = by_document(difference, place)
@@ -195,7 +196,7 @@ def of_pairs(pair: tuple[Array, Array], place: Columns) -> Change:
 
 
 class _Shape(NamedTuple):
-    """What `Change` has of them."""
+    """Fields of `Change` that all parts share."""
 
     shift: Array
     levels: tuple[Array, Array]
@@ -206,7 +207,7 @@ class _Shape(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Of the variance of the level of a document, one entry a case; 0 where there is none."""
+    """Part of the variance of a document's level, one entry a case; 0 if absent."""
 
     variance: Array
     dof: Array
@@ -291,8 +292,8 @@ def _pooled(squares: Array, found: Fit, level: Array) -> tuple[Array, Array]:
 def _documents(
     within: Fit, between: Fit, inverse: Array, level: Array
 ) -> tuple[_Part, _Part, _Part]:
-    """What documents add to what their rounds explain: to each case by itself, and to all of them
-    together. The third is what may move all at once, part of one of the two."""
+    """Return the variance that documents add to their rounds': for each case separately, and for
+    all together. The third is the part of either that may move all cases at once."""
     size = len(level)
     known = (between.dof > 0) & np.isfinite(level)
     nothing = _Part(np.zeros(size), np.zeros(size))
@@ -332,7 +333,7 @@ def _documents(
 
 
 def _differs(between: Fit, inside: float, dof: float) -> bool:
-    """Whether documents move all cases by more than their rounds do."""
+    """True if documents move all cases by more than their rounds do."""
     if inside <= 0:
         return True
     ratio, degrees = between.common_variance / inside, between.common_dof
@@ -340,8 +341,8 @@ def _differs(between: Fit, inside: float, dof: float) -> bool:
 
 
 def _excess(ratio: Array, dof: Array, inner_dof: Array, alike: float) -> tuple[Array, Array]:
-    """By how much documents vary beyond what their rounds let expect, in units of that, with its
-    degrees of freedom; 0 where that may be chance."""
+    """Return the excess variance of documents over that expected from their rounds, in units of the
+    latter, with its degrees of freedom; 0 if it may be chance."""
     chance = f_above(ratio, dof, inner_dof)
     found = np.where(false_discovery(chance) <= EVIDENCE_Q, ratio, 1.0)
     count = len(ratio)
@@ -383,8 +384,8 @@ def with_unsettled(part: Change, inside: Array | None = None) -> Change:
 
 
 def _doubt(part: Change) -> Array:
-    """How much of a guess about documents is left when so many have agreed; nothing where they
-    have shown what they differ by."""
+    """Return the share of an assumed variance between documents that remains after this many
+    agreed; 0 if the documents themselves show the variance."""
     more = np.maximum(part.base_documents + part.other_documents - 2, 0)
     return np.where(part.apart, 0.0, GUESS_WORTH / (GUESS_WORTH + more))
 

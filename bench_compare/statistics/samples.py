@@ -1,8 +1,8 @@
-"""From raw samples to one number a round, all rounds of a metric at a time.
+"""Reduction of raw samples to one number a round, all rounds of a metric at a time.
 
-Every function takes series of any lengths and works on rectangles of equal length, so that the
-cost is linear in the samples and there is no Python step per sample. Values are natural logarithms
-of nanoseconds; samples below one nanosecond (a clock too coarse) count as one.
+Every function takes series of any lengths and works on rectangles of equal length, so that the cost
+is linear in the samples and there is no Python step per sample. Values are natural logarithms of
+nanoseconds; samples below one nanosecond (a clock too coarse) count as one.
 """
 
 from __future__ import annotations
@@ -156,10 +156,11 @@ WITHIN_NORMAL = 1.6832
 
 
 def _outliers(ordered: Ints) -> Ints:
-    """Count of far values in each sorted row, above the median only: delays are one-sided.
+    """Return the count of far values in each sorted row, above the median only: delays are
+    one-sided.
 
-    The deviation is that of the lower half, median minus lower quartile: spikes cannot widen it.
-    At least 0.1 % of the median, so that a clock's tick is no outlier.
+    The deviation is that of the lower half, median minus lower quartile: spikes cannot widen it. At
+    least 0.1 % of the median, so that a clock's tick is no outlier.
     """
     count = ordered.shape[1]
     median, quartile = ordered[:, count // 2], ordered[:, count // 4]

@@ -44,7 +44,7 @@ def _shift(value: float, variance: float, dof: float, looks: Ints) -> Shift:
 
 
 def common_movement(found: Estimates) -> Shift | None:
-    """What all cases did together: the median shift of the cases with the commonest unit, with the
+    """Return the common movement: the median shift of the cases with the commonest unit, with the
     interval of the part that they share."""
     rows = np.flatnonzero(np.isfinite(found.shift))
     if not rows.size:
@@ -95,7 +95,8 @@ def suite(
 
 
 def _mean(between: BetweenDocuments | None, weight: Array) -> BetweenDocuments | None:
-    """Of the mean over cases: what they share stays, what is their own averages out."""
+    """Return the calibration of the mean over cases: the common part stays, the separate parts
+    average out."""
     if between is None or not np.isfinite(between.common + between.own).all():
         return None
     share = weight / weight.sum()

@@ -1,5 +1,5 @@
-"""How much observations scatter: own variances, variances shrunk towards those of like cases, and
-what single rounds or documents cannot tell of themselves.
+"""Variances of observations: separate, shrunk towards those of similar cases, and assumed for
+single rounds or documents, which show none.
 
 Source: Smyth 2004, Linear models and empirical Bayes methods (pooled variances).
 """
@@ -139,7 +139,7 @@ def shrink(variance: Array, dof: Array, level: Array, alike: float = 0.0) -> tup
 
 
 FLEETING_DOF = 4
-"""With more, three documents a side that is, agreement by luck is rare."""
+"""Degrees of freedom above which, as with three documents a side, agreement by luck is rare."""
 FLEETING_EXCESS = 3.0
 """Variance of the logarithm of the cases' variances: their standard deviations differ by a factor
 of 2.4. Of normal noise that is not the same for all cases fewer than 1 % of the comparisons reach
@@ -147,11 +147,11 @@ it and fail to show the same cases restless on both sides."""
 
 
 def fleeting_variance(variance: Array, dof: Array, sides: tuple[Array, Array]) -> Array:
-    """The least variance of cases with two observations a side, where it is no case's own: it
-    differs far more between cases than chance and lengths make it differ, and a case that is quiet
-    on one side is so on the other no more often than others. Then two observations that agree are
-    so by luck (each was in one of several states), and every case may do what the average one does.
-    Else 0."""
+    """Return the least variance of cases with two observations a side, if variances are not stable
+    properties of cases: the variance differs far more between cases than chance and lengths make it
+    differ, and a case that is quiet on one side is so on the other no more often than others. Then
+    two observations agree by luck (each was in one of several states), and every case may vary as
+    the average one does. Otherwise return 0."""
     known = np.isfinite(variance) & (dof > 0) & (dof <= FLEETING_DOF)
     if known.sum() < POOLING_CASES:
         return np.zeros_like(variance)
@@ -211,8 +211,8 @@ def run_variance(shift: Array, within: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class WithinRoundVariance:
-    """What single rounds know of their own spread (`samples.section_variance`), both sides
-    together: variance of the shift and degrees of freedom, one entry a case."""
+    """Spread that single rounds show (`samples.section_variance`), both sides together: variance of
+    the shift and degrees of freedom, one entry a case."""
 
     variance: Array
     dof: Array

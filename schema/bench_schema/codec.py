@@ -45,7 +45,7 @@ T = TypeVar("T")
 Path: TypeAlias = tuple[str | int, ...]
 
 NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
-"""In MessagePack: a double with all bits of its exponent set."""
+"""A double in MessagePack whose exponent has all bits set."""
 
 
 def non_finite(value: object) -> tuple[Path, str] | None:
@@ -92,7 +92,7 @@ def _offenders(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _inside(value: Any) -> Iterable[tuple[str | int, Any]]:
-    """What a value holds, by place or by name."""
+    """Yield the members of a value, by index or by name."""
     if isinstance(value, (tuple, list)):
         return enumerate(value)
     if isinstance(value, Mapping):

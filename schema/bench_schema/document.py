@@ -97,17 +97,17 @@ PAID_ONCE = ("search_ns",)
 class GraphId:
     name: str
     path: str
-    """As the user named it; a member of an archive is ``archive.tar.gz!member.json``."""
+    """Path that the user gave; a member of an archive is ``archive.tar.gz!member.json``."""
     sha256: str
-    """Of the file's bytes."""
+    """Hash of the file's bytes."""
     fingerprint: str
-    """Of the meaning: shapes, strides, types and parameters; names and uids do not matter."""
+    """Hash of the meaning: shapes, strides, types and parameters; names and uids do not matter."""
     family: str
     """Operation family, fused ones joined: ``conv_fwd+bias+relu``."""
     data_type: str
     """Type of the main operand, for tables."""
     layers: tuple[str, ...] = ()
-    """Of a chain: the fingerprints of its graphs, in the order in which they run."""
+    """Fingerprints of the graphs of a chain, in execution order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Outcome:
     reason: str | None = None
     """One sentence; always there unless completed."""
     phase: str | None = None
-    """Where it ended: load, import, build, plan, first_run, validate, warmup, measure."""
+    """Step that ended the case: load, import, build, plan, first_run, validate, warmup, measure."""
     detail: str | None = None
     """The last words of a worker, or the library's full message."""
 
@@ -126,7 +126,7 @@ COMPLETED = Outcome("completed")
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """What the device said around a round; each value may be unknown."""
+    """Readings of the device around a round; each value may be unknown."""
 
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
@@ -149,12 +149,12 @@ class Checks:
     """Elements outside of the tolerance, all outputs together."""
     max_abs: tuple[Real, ...]
     checksum: tuple[str, ...]
-    """Of the bytes of all outputs: equal sums are equal results."""
+    """Hash of the bytes of all outputs: equal hashes are equal results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What else the host and its devices did while a round was measured."""
+    """Other activity of the host and its devices while a round was measured."""
 
     window_s: float | None = None
     """Wall time that was watched."""
@@ -165,7 +165,7 @@ class Surroundings:
     load: float | None = None
     """Mean number of processes that could run, over one minute."""
     involuntary_switches: int | None = None
-    """How often the measuring process had to give way to another one."""
+    """Involuntary context switches of the measuring process."""
     cpu_clock_mhz: float | None = None
     cpu_temperature_c: float | None = None
     companions: tuple[str, ...] | None = None
@@ -187,7 +187,7 @@ class Round:
     warmup: Mapping[str, Samples] = field(default_factory=dict)
     """Iterations before the samples, same names, never part of a statistic."""
     cut: Mapping[str, int] = field(default_factory=dict)
-    """How many leading samples of a series MSER-5 calls warm-up; they are kept in the series."""
+    """Leading samples of each series that MSER-5 counts as warm-up; the series keeps them."""
     not_warm: tuple[str, ...] = ()
     """Series that never got warm: the cut fell on the half-way mark."""
     checks: Checks | None = None
@@ -199,22 +199,22 @@ class Round:
     telemetry_after: Telemetry | None = None
     energy_j_per_iteration: float | None = None
     energy_window_s: float | None = None
-    """How long the iterations went on whose energy was counted; never part of the samples."""
+    """Duration of the iterations whose energy was counted; these are not part of the samples."""
     notes: tuple[str, ...] = ()
     host: str | None = None
     device_uuid: str | None = None
     """The very unit that it was measured on: units of one kind are up to 18 % apart."""
     attempt: int | None = None
-    """How often the round had been given up before, with a worker or a host that was lost."""
+    """Earlier attempts at the round that ended with a lost worker or host."""
     device_timing: DeviceTiming | None = None
-    """How `device_ns` was taken."""
+    """Method that measured `device_ns`."""
     device_bound_ns: float | None = None
     """Systematic error that `device_ns` may have, either way; no verdict rests on less."""
     inner_gap_ns: float | None = None
-    """From the end of one kernel to the start of the next inside of an execution, on average;
-    negative where they overlap. Known where kernel records fill `device_ns` of several kernels."""
+    """Average time from the end of one kernel to the start of the next within an execution;
+    negative if they overlap. Present if kernel records fill `device_ns` of several kernels."""
     between_gap_ns: float | None = None
-    """From one execution to the next: the same, but where each replays a device graph."""
+    """The same from one execution to the next, if each replays a device graph."""
     surroundings: Surroundings | None = None
     blocks: Mapping[str, Samples] = field(default_factory=dict)
     """Number of the first sample of each block, by series. Engines of a graph take turns block by
@@ -275,25 +275,26 @@ class OutputValidation:
 class Validation:
     status: Literal["passed", "failed", "not checked"]
     reference: str
-    """What the outputs were held against: ``numpy``, ``golden``, an engine's key, ``none``."""
+    """Source of the expected outputs: ``numpy``, ``golden``, an engine's key, ``none``."""
     reason: str | None = None
     """Why it was not checked, or what is wrong, in a sentence."""
     outputs: tuple[OutputValidation, ...] = ()
     iterations_checked: int = 0
     iterations_mismatched: int = 0
     deterministic: bool | None = None
-    """Whether all checked iterations gave the same bytes; unknown below two."""
+    """True if all checked iterations gave the same bytes; None below two iterations."""
     iterations_poisoned: int | None = None
     """Checked iterations before which the outputs were overwritten: old results cannot pass."""
     inputs_unchanged: bool | None = None
-    """Whether the inputs were as before after the iterations."""
+    """True if the iterations left the inputs as they were."""
     reference_source: Literal["computed", "read"] | None = None
-    """Of the float64 reference: whether this run computed it or read what an earlier one kept."""
+    """Origin of the float64 reference: computed by this run, or read from an earlier one's
+    store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the graph asks for, from its shapes; unknown stays unknown."""
+    """Work of the graph, computed from its shapes; unknown values stay None."""
 
     flops: int | None = None
     moved_bytes: int | None = None
@@ -312,7 +313,7 @@ class Achieved:
     tflops: float | None = None
     gbps: float | None = None
     ceiling_share: float | None = None
-    """Of the roofline at this intensity, between 0 and about 1."""
+    """Share of the roofline at this intensity, between 0 and about 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,13 +378,14 @@ class Case:
     achieved: Achieved | None = None
     memory: Memory | None = None
     plan: Mapping[str, str] = field(default_factory=dict)
-    """What the engine chose: plan name, engine id it really ran, math mode."""
+    """Choices of the engine: plan name, engine id that ran, math mode."""
     kernels: tuple[Kernel, ...] = ()
     stopped_by: str | None = None
     """Rule that ended the sampling: iterations, max time, precision, interrupted."""
     notes: tuple[str, ...] = ()
     implausible: str | None = None
-    """Which limit of the machine its time beats, in a sentence; None: none that is known."""
+    """A sentence on the limit of the machine that the time beats; None if it beats no known
+    limit."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

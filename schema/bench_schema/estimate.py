@@ -1,5 +1,5 @@
-"""The estimator: what a round, a case and a change of two cases come to. Everybody who tells a time
-asks here, so that the same samples have one time and one ratio in every table, page and export.
+"""The estimator: the time of a round, of a case, and the change of two cases. Every table, page and
+export uses it, so that the same samples have one time and one ratio everywhere.
 
 All values are natural logarithms of nanoseconds, and samples below one nanosecond (a clock too
 coarse) count as one.
@@ -17,9 +17,9 @@ pair     if both sides of a round took turns in blocks: the median over the bloc
 Why. Samples of a round are not independent, rounds are (Kalibera and Jones 2013, "Rigorous
 benchmarking in reasonable time"), so no sample outweighs its round. The median does not mind spikes
 as a mean does, nor, as a minimum does, how many samples there are. On the logarithms the ratio of
-two times is the difference of their locations, and swapping the sides inverts it exactly. Of one or
-two rounds only the samples tell a spread: then the interval is that of the pooled median by its
-order statistics, which knows nothing of what differs between rounds.
+two times is the difference of their locations, and swapping the sides inverts it exactly. One or
+two rounds give no spread between rounds: the interval is then that of the pooled median by its
+order statistics, which does not include differences between rounds.
 
 Numbers of another kind say so in their name: `summary` pools the samples of all rounds.
 """
@@ -142,7 +142,7 @@ of 0.5); a transient of 10 % is found as often and leaves the same bias as witho
 
 
 def main_series(series: Container[str]) -> str | None:
-    """The name of the series that is a case's time, among those it has; None where it has none."""
+    """Return the name of the series that is a case's time; None if `series` has no such name."""
     return next((name for name in MAIN_SERIES if name in series), None)
 
 
@@ -182,7 +182,7 @@ def warmup_cut(samples: Samples) -> WarmupCut:
 
 
 def _differs(samples: Samples, cut: int) -> bool:
-    """Whether the median before the cut is more than `EVIDENCE` deviations from the one after."""
+    """True if the medians before and after the cut differ by more than `EVIDENCE` deviations."""
     before, after = np.log(samples[:cut]), np.log(samples[cut:])
     middle = float(np.median(after))
     deviation = 1.4826 * float(np.median(np.abs(after - middle)))
@@ -191,7 +191,7 @@ def _differs(samples: Samples, cut: int) -> bool:
 
 
 def cut_of(measured: Round, series: str) -> WarmupCut:
-    """As the document tells it; computed where it does not."""
+    """Return the document's warm-up cut; compute it if the document has none."""
     cut = measured.cut.get(series)
     if cut is None:
         return warmup_cut(measured.series[series])
@@ -199,7 +199,7 @@ def cut_of(measured: Round, series: str) -> WarmupCut:
 
 
 def counting(measured: Round, series: str) -> Samples:
-    """The samples of a series that count; none where the round has no such series."""
+    """Return the samples of a series after its warm-up cut; empty if the round lacks the series."""
     samples = measured.series.get(series)
     if samples is None or not samples.size:
         return np.empty(0, np.int64)
@@ -298,7 +298,7 @@ def case_log(values: Floats, document: Integers) -> Floats:
 
 @dataclass(frozen=True)
 class Time:
-    """Of a case, in nanoseconds; the 95 % interval where it is known."""
+    """Time of a case in nanoseconds, with its 95 % interval if known."""
 
     ns: float
     low_ns: float | None
@@ -318,8 +318,8 @@ def time_series(case: Case) -> str | None:
 
 
 def case_time(case: Case, series: str | None = None) -> Time | None:
-    """By its rounds, where it has none as its summary has it; of its main series, unless another
-    is named. None where it has no such."""
+    """Return a case's time by its rounds, or by its summary if it has no rounds; of its main series
+    unless `series` names another. None if the case does not have it."""
     series = time_series(case) if series is None else series
     if series is None:
         return None
@@ -333,7 +333,7 @@ def case_time(case: Case, series: str | None = None) -> Time | None:
 
 
 def time_of(rounds: Sequence[Samples]) -> Time:
-    """Of rounds of a document, warm-up cut off; one at least, and each has a sample."""
+    """Return the time of a document's rounds without their warm-up; each round has a sample."""
     logs = [round_log(samples) for samples in rounds]
     value = math.exp(math.fsum(logs) / len(logs))
     if len(logs) >= MIN_ROUNDS_FOR_T:
@@ -385,7 +385,7 @@ class LogRatio:
 
 
 def change(base: Case, other: Case, series: str) -> LogRatio | None:
-    """Of two cases of one document; None where one of them has no round."""
+    """Return the change of two cases of one document; None if either has no round."""
     before, after = _located_rounds(base, series), _located_rounds(other, series)
     pairs = [key for key in before if key in after]
     if len(pairs) >= LEAST_PAIRS:
@@ -429,8 +429,8 @@ def _paired_rounds(base: Case, other: Case, series: str) -> dict[tuple[int, _Uni
 
 
 def comparable(columns: Integers, side: Integers, block: Integers) -> tuple[Integers, Integers]:
-    """Observations in blocks that both sides have, and their blocks; where there is no such block,
-    or one side only, all of them (in one block if the sides share none)."""
+    """Return the observations in blocks that both sides have, and their blocks; all of them if no
+    block is common or there is one side only (one block if the sides share none)."""
     both = np.intersect1d(block[side == 0], block[side == 1])
     if both.size:
         kept = np.isin(block, both)
@@ -440,7 +440,8 @@ def comparable(columns: Integers, side: Integers, block: Integers) -> tuple[Inte
 
 
 def weights(mine: Flags, block: Integers) -> Floats:
-    """Of each observation in the level of a side: the mean over blocks of the mean in the block."""
+    """Return each observation's weight in the level of a side: the mean over blocks of block
+    means."""
     found = np.zeros(len(block))
     numbers = np.unique(block[mine])
     for number in numbers:
@@ -475,7 +476,7 @@ def looks(rounds: int, max_rounds: int) -> tuple[int, ...]:
 
 
 def look_count(settings: Settings) -> int:
-    """How many looks share the error of a run with these settings; 1: it did not look."""
+    """Return the number of looks that share the error of a run; 1 if it did not look."""
     if settings.until is None or settings.max_rounds is None:
         return 1
     return len(looks(settings.rounds, settings.max_rounds))

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def read(path: str | os.PathLike[str]) -> Document:
-    """The document in a file: plain, gzip, Zstandard or an unfinished journal, told by content."""
+    """Return the document in a file: plain, gzip, Zstandard or an unfinished journal, by
+    content."""
     data = read_bytes(path)
     if is_journal(data):
         return document_of(data, str(path))

@@ -1,10 +1,10 @@
-"""Which case is which: the one definition for all that pairs, joins or names cases.
+"""Identity of cases: the one definition for all code that pairs, joins or names cases.
 
-A case is a graph, what the user calls the engine, and the variants that the user asked for. Device,
-host, plugin path, threads and a tuned plan are circumstances: recorded, shown where they differ,
-and no part of the name. `gather` looks at the graph first: where each document and each side has
-one case of it, these are one case, whatever differs. Only where there are several do engine, spec
-and variant decide, then the graph's name, and circumstances last.
+A case is a graph, an engine by the user's name, and the requested variants. Device, host, plugin
+path, threads and a tuned plan are circumstances: recorded, shown if they differ, and not part of
+the name. `gather` looks at the graph first: where each document and each side has one case of it,
+these are one case, whatever differs. Only if there are several do engine, spec and variant decide,
+then the graph's name, and circumstances last.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPTION = re.compile(r"\+(device|threads)=(\d+)(?=\+|$)")
 REWRITES = ("dtype", "layout", "approx", "fusion")
 """Axes of a variant that make another graph of the one in the file."""
 _REWRITTEN = re.compile(rf"#(?:{'|'.join(REWRITES)})=[^#]*$")
-"""How the path of a graph goes on that was made from the one in the file."""
+"""End of the path of a graph that was rewritten from the one in the file."""
 _SUFFIX = re.compile(r" (?:math=(?P<math>\w+)|#(?P<number>\d+))$")
 
 
@@ -46,14 +46,14 @@ class EngineName(NamedTuple):
     family: str
     """``cudnn``"""
     spec: str
-    """As the user wrote it, without circumstances: ``cudnn:plan=5+knob:split=2``."""
+    """Engine spec of the user without circumstances: ``cudnn:plan=5+knob:split=2``."""
     device: str = ""
     threads: str = ""
     math: str = ""
     """Arithmetic that a tuning gave it."""
     plugin_path: str = ""
     number: str = ""
-    """Of several of one spec in a run, from the second on."""
+    """Position among equal specs of a run, from the second on."""
 
 
 @lru_cache(maxsize=4096)
@@ -95,13 +95,13 @@ def engine_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 class CaseKey(NamedTuple):
-    """What a case is called, whatever run it is of."""
+    """Name of a case, independent of its run."""
 
     fingerprint: str
     engine: str
-    """As the user calls it."""
+    """Engine name that the user gave."""
     variant: Variant
-    """As the user asked for it."""
+    """Variant that the user asked for."""
 
 
 def case_key(case: Case) -> CaseKey:
@@ -114,7 +114,7 @@ def variant_key(variant: Mapping[str, str]) -> Variant:
 
 
 def is_tuned(case: Case) -> bool:
-    """Whether a tuning chose its variant."""
+    """True if a tuning chose the case's variant."""
     return any(note.startswith(TUNED_NOTE) for note in case.notes)
 
 
@@ -131,7 +131,7 @@ class CaseIdentity(NamedTuple):
     unit: str = ""
     """Device: uuid, else index, or ``cpu``."""
     device_index: str = ""
-    """What the run called the device."""
+    """Index of the device in the run's list."""
 
     @property
     def asked(self) -> Variant:
@@ -164,13 +164,13 @@ class PlacedCase(NamedTuple):
 
 
 class CaseGroup(NamedTuple):
-    """What is one case on all sides."""
+    """Cases of all sides that are one case."""
 
     members: list[int]
     """Places in what was gathered, in its order."""
     apart: Mapping[str, object]
-    """What told it from other cases of its graph (`LEVELS`), most important first, and its value of
-    that."""
+    """Values that separate it from other cases of its graph, by level (`LEVELS`), most important
+    first."""
 
 
 def gather(held: Sequence[PlacedCase]) -> list[CaseGroup]:
@@ -188,7 +188,7 @@ def gather(held: Sequence[PlacedCase]) -> list[CaseGroup]:
 def _split(
     held: Sequence[PlacedCase], members: list[int], first: int, apart: Mapping[str, object]
 ) -> Iterator[CaseGroup]:
-    """By the first level that tells cases of one document, or of one side, from each other."""
+    """Split by the first level that separates cases of one document, or of one side."""
     cases = [held[place] for place in members]
     if _is_crowded(cases):
         for number, (name, read) in enumerate(LEVELS[first:], first):
@@ -204,7 +204,7 @@ def _split(
 
 
 def _is_crowded(cases: Sequence[PlacedCase]) -> bool:
-    """Whether a document has several, or a side several that are no repeats of one."""
+    """True if a document has several cases, or a side several that are not repeats of one."""
     if len(cases) == 1 or (len(cases) == 2 and cases[0].side != cases[1].side):
         return False
     if len({(one.side, one.document) for one in cases}) < len(cases):
@@ -226,13 +226,15 @@ def _tells_apart(cases: Sequence[PlacedCase], values: Sequence[object], by_side:
 
 
 def variants(cases: Sequence[PlacedCase]) -> list[Variant]:
-    """As asked for; a tuned one is that of the other cases which it chose, if there is one."""
+    """Return the requested variants; a tuned case gets that of the other cases which it chose, if
+    any."""
     known = {one.case.variant for one in cases if not one.case.is_tuned}
     return [one.case.variant if one.case.variant in known else one.case.asked for one in cases]
 
 
 def path_ends(cases: Sequence[PlacedCase]) -> list[tuple[str, ...]]:
-    """As many last parts of the graphs' paths as tell those of one document apart."""
+    """Return the last parts of each graph's path: as many as separate the graphs of one
+    document."""
     parts = [PurePath(one.case.path).parts for one in cases]
     depth = 0
     while True:
@@ -260,9 +262,9 @@ def _of_engine(part: str) -> Callable[[Sequence[PlacedCase]], list[str]]:
 
 
 NAMES = ("engine", "spec", "variant")
-"""What is a case's name beside its graph; of repeats everything else may differ."""
+"""Levels that name a case besides its graph; repeats may differ in everything else."""
 CIRCUMSTANCES = ("device", "threads", "math", "plugin path", "number")
-"""Levels of the engine's key that are no part of its name."""
+"""Levels of the engine's key that are not part of its name."""
 LEVELS: tuple[tuple[str, Callable[[Sequence[PlacedCase]], Sequence[object]]], ...] = (
     ("engine", _of_engine("family")),
     ("spec", _of_engine("spec")),

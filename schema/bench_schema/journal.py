@@ -137,7 +137,7 @@ def _header(data: bytes, where: str) -> Line:
 
 
 def _other_than(header: Line, found: Line) -> Iterator[Line]:
-    """What is no copy of the header."""
+    """Yield the lines that are not copies of the header."""
     if found.field != "journal":
         yield found
     elif found.text != header.text:
@@ -161,7 +161,7 @@ def _checked(text: bytes, place: str) -> Line | None:
 
 
 def is_whole(text: bytes) -> bool:
-    """Whether a line, without its newline, is as it was written."""
+    """True if a line, without its newline, is complete and unchanged."""
     return _checked(text, "") is not None
 
 
@@ -194,7 +194,7 @@ LINES = {
 
 
 def journal_path(output: PathLike) -> Path:
-    """Where the journal of an output lies."""
+    """Return the path of an output's journal."""
     return Path(f"{os.fspath(output)}.journal")
 
 
@@ -205,7 +205,7 @@ class Journal:
         self.path = Path(path)
         self._engines = {engine.key for engine in header.engines}
         self._copy = b""
-        """Of the header: damage to one place of the file then leaves the other."""
+        """Second copy of the header, so that damage in one place of the file leaves the other."""
         try:
             self._file = self.path.open("r+b", buffering=0)
         except OSError as error:
@@ -339,8 +339,8 @@ def document_of(data: bytes, where: str) -> Document:
 
 
 def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list[Case], list[str]]:
-    """The header with engines and machine as known last, the parts of cases, and sentences on
-    parts of engines that nobody knows."""
+    """Return the header with the last engines and machine, the parts of cases, and sentences on
+    parts of unknown engines."""
     lines = _without_repeated(read_lines(data, where, damage), damage)
     first = next(lines)
     if version_of(parse(first.text, first.place), first.place) < SCHEMA_VERSION:
@@ -405,7 +405,7 @@ def _of_engines(
 
 
 def read_value(field: str, text: bytes, where: str) -> Any:
-    """What one line adds, valid by the present schema."""
+    """Return the content of one line, valid by the present schema."""
     name, kind = LINES[field]
     try:
         accepted = decoder(SCHEMA_VERSION, name)(text)

@@ -45,7 +45,7 @@ SEVERITY: Mapping[Status, int] = {
 }
 
 LAST = 1 << 62
-"""Where parts without a round stand: behind the others."""
+"""Sort position of parts without a round: behind the others."""
 
 
 def merge_cases(parts: Sequence[Case]) -> Case:
@@ -195,7 +195,7 @@ def merge_validations(
 
 
 def merge_deterministic(parts: Sequence[bool | None], rounds: Sequence[Round]) -> bool | None:
-    """Whether all checked iterations of all rounds gave the same bytes: inputs are the same."""
+    """True if all checked iterations of all rounds gave the same bytes, as inputs are the same."""
     sums = [total for round_ in rounds if round_.checks for total in round_.checks.checksum]
     if False in parts:
         return False

@@ -27,8 +27,8 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 LIMIT_BYTES = 1 << 28
-"""What a packed file may unpack to: documents of a thousand cases have a few ten million bytes, and
-a few hundred bytes of a hostile file may stand for more than a machine's memory."""
+"""Largest unpacked size: documents of a thousand cases have a few ten million bytes, and a few
+hundred bytes of a hostile file may stand for more than a machine's memory."""
 
 
 PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
@@ -137,7 +137,7 @@ def _packed(file: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
 
 
 def remove_unfinished(path: str | os.PathLike[str]) -> None:
-    """Remove what killed writers of the file left beside it; nobody else may be writing it."""
+    """Remove temporary files that killed writers left. No other process may be writing the file."""
     target = Path(path).resolve()
     for left in target.parent.glob(f".{glob.escape(target.name)}.[0-9]*.tmp"):
         left.unlink(missing_ok=True)
@@ -172,10 +172,10 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
 # Rows of CSV (RFC 4180) that every reader takes for what they are.
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What makes a spreadsheet take a text for a formula (OWASP, "CSV Injection"; the last four are
-the wide ones of East Asia)."""
+"""Characters at the start of a text that make a spreadsheet read a formula (OWASP, "CSV Injection";
+the last four are the wide ones of East Asia)."""
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What steers a terminal or turns the direction of writing, the end of a line apart."""
+"""Characters that control a terminal or the direction of writing, except the newline."""
 LINE_END = "\r\n"
 """The writer quotes a cell that holds a sign of its line end; before Python 3.13 no other."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Link:
-    """Where an input of a layer comes from: memory that something else wrote."""
+    """Source of a layer's input: memory that another layer or the pipeline wrote."""
 
     tensor: str
     """An output of `layer`, or with `layer` None an input of the pipeline."""
@@ -36,7 +36,7 @@ class Link:
 
     @property
     def text(self) -> str:
-        """As the file has it: ``ID:TENSOR[@OFFSET]``."""
+        """Return the form of the file: ``ID:TENSOR[@OFFSET]``."""
         head = self.tensor if self.layer is None else f"{self.layer}:{self.tensor}"
         return f"{head}@{self.offset}" if self.offset else head
 
@@ -47,7 +47,7 @@ class Layer:
 
     id: str
     file: Path | None = None
-    """Of a graph, as the pipeline's folder sees it."""
+    """Path of a graph, relative to the pipeline's folder."""
     op: str | None = None
     """An op spec; in a plain suite it may make several graphs."""
     repeat: int = 1
@@ -56,15 +56,15 @@ class Layer:
     after: tuple[str, ...] = ()
     """Layers that run before this one, beside those that its links name."""
     links: Mapping[str, Link] = field(default_factory=dict)
-    """By name of an input tensor (its uid as text where it has no name)."""
+    """Links by name of an input tensor (its uid as text if it does not have a name)."""
     init: Mapping[str, str] = field(default_factory=dict)
-    """By name of an input tensor: how it is filled, as ``--init`` has it."""
+    """Fill of an input by name of its tensor, in the form of ``--init``."""
     weights: tuple[str, ...] | None = None
     """Input tensors that are weights; None: by the ports of the graph's nodes."""
     variant: Mapping[str, str] = field(default_factory=dict)
-    """What an engine is asked for on this layer (``plan = "…"``)."""
+    """Engine variant of this layer (``plan = "…"``)."""
     fingerprint: str | None = None
-    """Of the graph's meaning, as result documents have it."""
+    """Hash of the graph's meaning, as in result documents."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class Input:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a model does and no graph expresses."""
+    """A part of a model that has no graph."""
 
     operation: str
     count: int
@@ -98,7 +98,7 @@ class Pipeline:
     name: str
     about: str
     layers: tuple[Layer, ...]
-    """In the order of the file."""
+    """Layers in file order."""
     inputs: tuple[Input, ...] = ()
     outputs: tuple[Link, ...] = ()
     """The results of the model, where the file names them."""
@@ -131,7 +131,7 @@ class Pipeline:
 
     @property
     def is_linked(self) -> bool:
-        """Whether anything passes between layers; a plain suite has no links."""
+        """True if memory passes between layers; a plain suite has no links."""
         return any(layer.links for layer in self.layers)
 
     @property
@@ -272,7 +272,7 @@ def _left_out(row: Mapping[str, Any], where: str) -> LeftOut:
 
 
 def _check(pipeline: Pipeline, where: str) -> None:
-    """What the entries say of each other."""
+    """Check the references between entries."""
     ids: set[str] = set()
     for layer in pipeline.layers:
         if layer.id in ids:

@@ -1,8 +1,8 @@
-"""Where a command reads and writes: nothing that is read is written to, no place is written twice,
-and no report takes the place of what was measured.
+"""Files that a command reads and writes. It does not write to a file that it reads, write a file
+twice, or replace measurements with a report.
 
 A command lists its places once, before it reads or writes anything (`check_places`). Two names are
-one place where links, ``..`` or hard links lead to one file, or would once it is made.
+one place if links, ``..`` or hard links lead to one file, or would once it is made.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class Place:
     flag: str
     path: str
     endings: tuple[str, ...] = ()
-    """Of the files below the folder that are read or written; none: the path is a file."""
+    """Endings of the files below the folder that are read or written; empty if the path is a
+    file."""
     start: str = ""
-    """How the names of these files begin."""
+    """Common start of the names of these files."""
     owner: str = ""
     """The file beside which it lies, where the command itself gives the name."""
     is_report: bool = False
@@ -73,7 +74,7 @@ class Place:
         return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
     def holds(self, name: str) -> bool:
-        """Whether a file of the folder, by relative name, is one of its files."""
+        """True if a file, by its name relative to the folder, is one of its files."""
         return name.startswith(self.start) and name.endswith(self.endings)
 
 
@@ -93,8 +94,8 @@ def result_places(flag: str, pattern: str) -> Iterator[Place]:
 
 
 def pipeline_files(path: Path) -> Iterator[Path]:
-    """The files that a suite or pipeline names: graphs, and values of tensors. Nothing where it
-    cannot be read, as is said by who reads it."""
+    """Yield the files that a suite or pipeline names: graphs and values of tensors. Yield none if
+    it cannot be read; its reader reports that."""
     from bench_schema.pipeline import read_pipeline  # its reader of TOML is for few commands
 
     try:
@@ -214,7 +215,7 @@ Kept: TypeAlias = Literal[
 
 
 def content_kind(path: str) -> Kept | None:
-    """What a file holds that a report must not replace; None for anything else, or nothing."""
+    """Return the kind of content that a report must not replace; None for any other file."""
     try:
         if not os.path.isfile(path):
             return None

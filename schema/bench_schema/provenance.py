@@ -1,4 +1,4 @@
-"""Where a result document comes from: the run and its settings, the machine, the engines."""
+"""Origin of a result document: the run and its settings, the machine, the engines."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ class Tool:
 
 @rows(frozen=True)
 class Settings(RecordedSettings[None]):
-    """How the samples were taken: what was asked for, and what became of it."""
+    """Settings of the sampling: the requested values and what became of them."""
 
     worker_start: Literal["exec", "fork"] | None = setting(None, agree="free", merge="listed")
     round_preparation: Literal["alone", "side by side"] | None = setting(
         None, agree="free", merge="listed"
     )
-    """Whether plans of several rounds were prepared at the same time."""
+    """Concurrency of plan preparation across rounds."""
     device_parallelism: Literal["none", "prepare", "measure"] | None = setting(
         None, agree="free", resume="same on one host", merge="listed"
     )
-    """What several devices of a host did at the same time."""
+    """Concurrency of several devices of a host."""
     vendor_caches: Literal["fresh", "shared", "user"] | None = setting(
         None, agree="should", merge="listed"
     )
     """Caches of the vendor's libraries: made for the run, in a named folder, or the user's own."""
     pass_bytes: int | None = setting(None, word="bytes of a pass")
-    """In the cache state *pass*: how much is touched before each iteration."""
+    """Bytes touched before each iteration, for the cache state *pass*."""
 
 
 as_dataclass(Settings)
@@ -41,11 +41,11 @@ as_dataclass(Settings)
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What all shards of a run cover together."""
+    """All shards of a run together."""
 
     graphs: int
     sha256: str
-    """Of the graphs and engines: equal for shards of one run, whatever the order of arguments."""
+    """Hash of the graphs and engines: equal for shards of one run in any order of arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class Run:
     tool: Tool
     settings: Settings
     shard: str | None = None
-    """Which share of the cases this run had, as in ``2/8``."""
+    """Share of the cases of this run, as in ``2/8``."""
     whole: Whole | None = None
-    """Of a shard: what it is a share of."""
+    """The run that a shard is part of."""
     notes: tuple[str, ...] = ()
-    """What should be known of the whole run, such as records that were lost to damage."""
+    """Notes on the whole run, such as records that were lost to damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Machine:
 @dataclass(frozen=True, slots=True)
 class EngineRecord:
     key: str
-    """As asked for on the command line; unique in the document; cases refer to it."""
+    """Name on the command line, unique in the document; cases refer to it."""
     name: str
     id: str | None
     plugin_path: str | None
@@ -134,9 +134,10 @@ class EngineRecord:
     """Product name of what it ran on: a comparison of unlike kinds is pointed out."""
     knobs: Mapping[str, str]
     device_index: int | None = None
-    """What the run called the device; the machine's list may count otherwise. None: no choice."""
+    """Index of the device in the run, which the machine's list may count differently. None: no
+    choice."""
     abilities: Mapping[str, str] | None = None
-    """What was found of the library's optional abilities, by name."""
+    """Optional abilities that the library was found to have, by name."""
 
 
 @dataclass(frozen=True, slots=True)

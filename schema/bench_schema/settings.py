@@ -57,7 +57,7 @@ class Setting:
     """Under which heading help lists it."""
     help = ""
     kind = ""
-    """How its text is read: see `bench_run.options.read.READERS`."""
+    """Kind of value; selects the parser in `bench_run.options.read.READERS`."""
     choices: tuple[str, ...] = ()
     least = 1
     """Smallest whole number."""
@@ -69,12 +69,12 @@ class Setting:
     rare = False
     """True if help lists it as a key of ``--config`` only; the flag is accepted all the same."""
     tune = False
-    """Whether `bench-run tune` reads it."""
+    """True if `bench-run tune` reads it."""
     read_by = "run"
-    """Who reads it: every run, if only to refuse it, or a row of `bench_run.plan.effect.READERS`,
-    without which it has no effect."""
+    """Reader of the setting: every run, or a row of `bench_run.plan.effect.READERS`, without which
+    it has no effect."""
     word = ""
-    """What sentences call it; its name unless the row says otherwise."""
+    """Word for it in sentences; its name unless the row sets another."""
     agree: Agreement = "must"
     """*must*: where two documents differ in it their numbers do not mean the same; *should*:
     a comparison says how they differ."""
@@ -82,7 +82,7 @@ class Setting:
     """*same if known*: older documents do not have it; *same on one host*: those of a fleet
     may differ."""
     separates_series = False
-    """Whether a history has a series of its own for each of its values."""
+    """True if a history keeps a separate series for each of its values."""
     merge: Merging = "one value"
     """*one value*: parts that differ in it stay apart; *listed*: they can be merged, and the
     document lists the difference."""
@@ -97,9 +97,10 @@ class Setting:
         *short, named = flag.split(", ")
         self.short = short[0] if short else None
         self.flag, _, self.metavar = named.partition(" ")
-        """As in ``--iters`` and ``N``; no metavar: a switch."""
+        """Flag and placeholder, as in ``--iters`` and ``N``; a switch does not have a
+        placeholder."""
         self.many = isinstance(default, (tuple, dict)) and self.kind != "devices"
-        """Whether the flag may be given again."""
+        """True if the flag may be repeated."""
         if self.choices:
             self.kind = self.kind or "choice"
         elif not self.kind:
@@ -154,10 +155,11 @@ def as_dataclass(cls: type) -> None:
 
 @rows(frozen=True)
 class RecordedSettings(Generic[Unknown]):
-    """What shapes a run's samples: given on the command line, kept by the document, in its order.
+    """Settings that influence a run's samples: given on the command line, stored in the document,
+    in its order.
 
-    `Unknown` is what a document has for a setting that older versions or other tools do not tell:
-    None there, and nothing in the options of a run.
+    `Unknown` is the type of a setting that older versions or other tools do not record: None in
+    documents, absent in the options of a run.
     """
 
     timer: str = setting(
@@ -404,7 +406,7 @@ class RecordedSettings(Generic[Unknown]):
         tune=True,
         resume="same if known",
     )
-    """As asked for; `EngineRecord.knobs` has those that an engine took."""
+    """Requested knobs; `EngineRecord.knobs` has those that an engine took."""
     threads: int | None = setting(
         1,
         flag="--threads N",

@@ -41,7 +41,7 @@ PIECE = 1 << 20
 
 
 def pieces(text: str) -> Iterator[str]:
-    """To be encoded one after another: a text of 100 MB is not to be there twice."""
+    """Yield parts to encode one after another, so that a text of 100 MB does not exist twice."""
     return (text[begin : begin + PIECE] for begin in range(0, len(text), PIECE))
 
 
@@ -63,7 +63,7 @@ def _fits(text: str, encoding: str) -> bool:
 
 
 def refusal(error: OSError) -> str:
-    """What the system refused, in a line that names the file where there is one."""
+    """Return the system's refusal in a line that names the file, if there is one."""
     if error.errno == ENAMETOOLONG:
         return f"{error.filename}: the name is too long for a file"
     if error.errno == ENOENT and error.filename is None:

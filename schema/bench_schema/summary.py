@@ -1,14 +1,14 @@
 """Statistics of one sample series, all rounds pooled; the only place that computes them.
 
-A summary describes samples: their distribution, its ends, how many there are. It is no case's time,
-which is an estimate over rounds (`estimate`): its `median` is that of the pooled samples,
-so that a round with twice as many counts twice. No table prints it as the time.
+A summary describes samples: their distribution, its ends, how many there are. It is not a case's
+time, which is an estimate over rounds (`estimate`): its `median` is that of the pooled samples, so
+that a round with twice as many counts twice. No table prints it as the time.
 
 The interval of the median. Iterations within a round are not independent (clock states, memory
-placement), rounds are. So with three rounds or more it is the t interval over the logarithms of
-the rounds' medians, R - 1 degrees of freedom; over the medians themselves where one of them is
-not positive. With one or two rounds it is the order-statistic (binomial) interval of the pooled
-samples, which knows nothing of what differs between rounds: read it as a lower bound of the
+placement), rounds are. So with three rounds or more it is the t interval over the logarithms of the
+rounds' medians, R - 1 degrees of freedom; over the medians themselves if one of them is not
+positive. With one or two rounds it is the order-statistic (binomial) interval of the pooled
+samples, which does not include differences between rounds: read it as a lower bound of the
 uncertainty. Below six samples there is none.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 SHARES = (0.05, 0.5, 0.90, 0.95, 0.99)
-"""Of the samples that lie below p5, the median, p90, p95 and p99."""
+"""Shares of the samples below p5, the median, p90, p95 and p99."""
 
 
 def summarize(rounds: Sequence[Samples], cuts: Sequence[int]) -> Summary:
@@ -107,7 +107,8 @@ def rates(work: Work, time_ns: float) -> tuple[float | None, float | None]:
 def _ceiling_share(
     work: Work, tflops: float | None, gbps: float | None, device: Device | None, data_type: str
 ) -> float | None:
-    """Of the roofline, min(peak rate, intensity × bandwidth); of bandwidth at no flops."""
+    """Return the share of the roofline, min(peak rate, intensity × bandwidth), or of the bandwidth
+    if there are no flops."""
     if device is None or device.ceiling_gbps is None or gbps is None or tflops is None:
         return None
     if work.flops == 0:
@@ -142,7 +143,7 @@ CPU_FLOPS_A_CYCLE: Mapping[str, float] = {
 }
 CPU_BYTES_A_CYCLE = 192
 CPU_CORES = 512
-"""Where the machine does not tell how many it has."""
+"""Core count to assume if the machine does not report one."""
 
 
 def implausible(
@@ -152,9 +153,10 @@ def implausible(
     cpu: Cpu | None,
     data_type: str,
 ) -> str | None:
-    """Which limit the fastest median beats, in a sentence; None where none is known to be beaten.
+    """Return a sentence on the limit that the fastest median beats; None if it beats no known
+    limit.
 
-    `cpu` is the processor of an engine that has no device.
+    `cpu` is the processor of an engine that does not use a device.
     """
     medians = {
         name: each.median for name, each in summary.items() if name in ("device_ns", "e2e_ns")

@@ -33,7 +33,7 @@ TUNING_VERSION = 1
 KIND = "bench-run tune"
 
 Stage: TypeAlias = Literal["listed", "built", "screened", "raced", "confirmed"]
-"""How far a candidate came: only listed; built and validated; dropped after one or two blocks;
+"""Last stage of a candidate: only listed; built and validated; dropped after one or two blocks;
 dropped in the race; measured in ordinary rounds."""
 
 Fate: TypeAlias = Literal[
@@ -61,15 +61,15 @@ class Ratio:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     index: int
-    """In the order of enumeration; 0 is the default."""
+    """Position in the order of enumeration; 0 is the default."""
     variant: Mapping[str, str]
-    """What was varied, by axis; empty for the default."""
+    """Varied values by axis; empty for the default."""
     case_variant: Mapping[str, str]
     """The same for the engine, in its own words: the variant of the case."""
     engine: str
     """Key of the engine in the result document."""
     fingerprint: str
-    """Of the graph that ran, which differs from the entry's where type or layout were varied."""
+    """Hash of the graph that ran, which differs from the entry's if type or layout were varied."""
     stage: Stage
     status: Fate
     reason: str | None = None
@@ -92,7 +92,7 @@ class Candidate:
     case: str | None = None
     """Id of its case in the result document."""
     plan: Mapping[str, str] = field(default_factory=dict)
-    """What the engine chose."""
+    """Choices of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class TunedEntry:
     name: str
     path: str
     fingerprint: str
-    """Of the meaning of the graph as it was given."""
+    """Hash of the meaning of the original graph."""
     family: str
     repeat: int
     candidates: tuple[Candidate, ...]
@@ -118,7 +118,7 @@ class TunedEntry:
     """Confirmed candidates than which none is better in something and worse in nothing: of time,
     error, workspace and energy."""
     stopped_by: str | None = None
-    """What ended the race: clear, most blocks, budget; None without one."""
+    """Reason that ended the race: clear, most blocks, budget; None without a race."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class TunedEngine:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What was tuned on, and how it was measured."""
+    """Machine and library that were tuned on, and the method of measuring."""
 
     host: str
     device_kind: str
@@ -178,7 +178,7 @@ class Total:
     time_ns: float | None
     """None where some graph has no time in it."""
     confirmed: bool
-    """False: from the race's ratios, an estimate that is no measured time."""
+    """False if the time is an estimate from the race's ratios and was not measured."""
     missing: tuple[str, ...] = ()
     """Names of the graphs that it cannot run."""
     chosen: bool = False
@@ -247,7 +247,7 @@ def tuned_encode(record: TunedRecord) -> bytes:
 
 
 def tuned_decode(data: bytes, where: str) -> TunedRecord:
-    """Raises `DocumentError` for what is no record of a known version."""
+    """Decode a record. Raises `DocumentError` if it does not have a known version."""
     tree = parse(data, where)
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise SchemaError(where, "is no record of bench-run tune")
@@ -294,7 +294,7 @@ def tuned_validator(version: int) -> Validator:
 
 
 def _check_places(record: TunedRecord, where: str) -> None:
-    """What a schema cannot say: indices that name candidates."""
+    """Check what a schema cannot express: indices that name candidates."""
     for number, entry in enumerate(record.entries):
         here = f"{where}: entries[{number}] ({entry.name})"
         indices = [candidate.index for candidate in entry.candidates]

@@ -36,7 +36,7 @@ WIDE_INTERVAL = 1.25
 MOST_RATIO = 2.0
 """An interval around 1 that reaches beyond this factor either way is too noisy to show."""
 MOST_FACTOR = 1000.0
-"""A larger factor is told as "so much and more"."""
+"""Larger factors are printed as "and more"."""
 UNKNOWN = "-"
 NOTHING = "too noisy to tell"
 COUNT_BELOW = 1e9
@@ -99,13 +99,13 @@ def change_words(ratio: float) -> str:
 
 
 def size_text(ratio: float) -> str:
-    """How large a slow-down is: ``2.1 %``, from a factor of two on ``×2.4``."""
+    """Return the size of a slow-down: ``2.1 %``, from a factor of two on ``×2.4``."""
     return change_words(ratio).removeprefix("+")
 
 
 def factor_text(ratio: float, digits: int | None = None) -> str:
-    """``×1.305``, ``÷2.40``: one digit more near 1, where both ends of an interval look alike; none
-    that nobody reads: ``×1000+``."""
+    """Format a factor: ``×1.305``, ``÷2.40``, with one digit more near 1, where both ends of an
+    interval look alike, and few digits above: ``×1000+``."""
     if ratio <= 0 or not math.isfinite(ratio):
         return f"×{ratio:g}"
     size, sign = max(ratio, 1 / ratio), "÷" if ratio < 1 else "×"

@@ -97,7 +97,8 @@ STEPS: Mapping[int, Step] = {1: to_version_2, 2: to_version_3}
 
 
 def version_of(tree: object, where: str, known: int = SCHEMA_VERSION) -> int:
-    """The version that a tree says it has; refuses what is no document and what is newer."""
+    """Return the version field of a tree. Raises for a tree that is not a document and for one that
+    is newer."""
     if isinstance(tree, dict) and isinstance(tree.get("tuning_version"), int):
         raise SchemaError(
             where,

@@ -1,4 +1,4 @@
-"""What is wrong with the words of a command line, and what was probably meant."""
+"""Diagnosis of a command line's mistakes, with the words that were probably meant."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def flags_of(usage: str) -> Iterator[tuple[str, tuple[bool, bool]]]:
 
 
 def mistaken_command(words: Sequence[str], commands: Collection[str], program: str) -> str | None:
-    """A sentence about an argument that is no file and looks like a command."""
+    """Return a sentence about an argument that is not a file and looks like a command."""
     import difflib
 
     for word in words:

@@ -1,1 +1,1 @@
-"""What stands beside the numbers: settings, units of hardware, disturbed rounds, odd samples."""
+"""Circumstances of the numbers: settings, units of hardware, disturbed rounds, odd samples."""

@@ -36,7 +36,7 @@ class SideByUnit:
     side: Side
     cases: Cases
     units: tuple[Unit, ...]
-    """Of each source."""
+    """Hardware units, in source order."""
 
 
 def by_unit(side: Side, cases: Cases) -> SideByUnit:
@@ -63,7 +63,7 @@ def by_unit(side: Side, cases: Cases) -> SideByUnit:
 
 
 class _Places:
-    """Where the rounds of a document were run."""
+    """Host and device of each round of a document."""
 
     def __init__(self, document: Document) -> None:
         self.host = document.machine.host
@@ -75,7 +75,7 @@ class _Places:
         return dict.fromkeys(self.unit(case, *where) for where in seen)
 
     def unit(self, case: Case, host: str | None, uuid: str | None) -> Unit:
-        """What the round does not say is what the document says."""
+        """Return the unit of a round; fields that the round lacks are taken from its document."""
         where = self.host if host is None else host
         return () if where == "unknown" else (where, uuid or self.devices.get(case.engine, ""))
 

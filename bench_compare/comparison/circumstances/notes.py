@@ -1,4 +1,4 @@
-"""What the samples behind a verdict look like: drift, modes, spikes, rounds that never got warm."""
+"""Patterns in the samples behind a verdict: drift, modes, spikes, rounds that never got warm."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 # No verdict depends on it: what a disturbance does to a time is in the spread of the rounds.
 
 OTHERS_SHARE = 0.1
-"""Of the host's processors: so much work of others is felt through caches and clocks, and sooner or
-later on the measuring processor."""
+"""Share of the host's processors: other work of this size is felt through caches and clocks, and
+sooner or later on the measuring processor."""
 STEAL_SHARE = 0.02
 SWITCHES_PER_S = 100.0
-"""Involuntary: somebody else waits for this processor in every slice of time."""
+"""Rate of involuntary switches: another process waits for this processor in every slice of time."""
 MOST_SHARE = 0.5
-"""Of the cases of a round: then the round as a whole was disturbed."""
+"""Share of the cases of a round above which the whole round counts as disturbed."""
 
 
 def disturbance(found: Surroundings | Disturber, processors: int | None) -> str | None:
-    """What disturbed, in words; None: nothing that is known of."""
+    """Return a phrase on the disturbance; None if nothing is known to have disturbed."""
     window_s = found.window_s
     if not window_s:
         return None
@@ -57,7 +57,7 @@ def disturbance(found: Surroundings | Disturber, processors: int | None) -> str 
 
 
 def disturbed_rounds(case: Case, document: Document) -> dict[int, str]:
-    """What disturbed each round, by its index."""
+    """Return a phrase on the disturbance of each disturbed round, by round index."""
     found = {}
     for one in facts(case.rounds).disturbed:
         what = disturbance(one, document.machine.cpu.threads) if one.exposed else None
@@ -214,7 +214,8 @@ def modes(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
 
 
 def _bimodal(cases: Sequence[Sequence[Ints]]) -> Iterator[tuple[int, str]]:
-    """Places of cases with two modes, by the samples of their rounds, and what is said of them."""
+    """Yield the positions of cases with two modes, by the samples of their rounds, and a
+    sentence."""
     empty = np.empty(0, np.int64)
     whole = (np.concatenate(rounds) if rounds else empty for rounds in cases)
     thinned = [one if one.size <= MODE_SAMPLES else one[spread_places(one.size)] for one in whole]

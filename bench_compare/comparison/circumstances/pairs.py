@@ -43,7 +43,7 @@ numbers mean the same thing only where it agrees."""
 
 
 def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator[SettingDifference]:
-    """What cases that were paired do not share, beside their engines' names."""
+    """Yield differences between paired cases, except in their engines' names."""
     engines = [
         [{engine.key: engine for engine in one.document.engines} for one in side.sources]
         for side in (base, other)
@@ -54,7 +54,7 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
         if pair.base is not None and pair.other is not None and pair.unlike is None
     )
     total = sum(both.values())
-    # What the sides are told apart by is the question.
+    # The sides are compared by this difference, so it is not reported as one.
     compared = {"device unit"} if other.is_unit else set()
     if THREADS in knobs_compared(base, other):
         compared.add(ENGINE_THREADS)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def _settings(
     agree: str, unknown: str | None = None
 ) -> dict[str, Callable[[Document], str | None]]:
-    """Of each setting with this agreement, its word and how a document tells it."""
+    """Return, for each setting with this agreement, its word and the function that reads it."""
 
     def reader(row: Setting) -> Callable[[Document], str | None]:
         def read(document: Document) -> str | None:
@@ -51,10 +51,9 @@ MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     **_settings("must"),
     "threads": threads,
 }
-"""Where one of these differs, the numbers do not mean the same thing; nor do those of unlike kinds
-of device (`differences`), and device times that were taken in another way (`pairs`). What a
-document does not tell (None: older versions) is not held against it. Data types are part of a
-graph's meaning, so `align` sees to them."""
+"""Settings without which numbers do not mean the same thing. Kinds of device (`differences`) and
+methods of timing (`pairs`) must agree as well. A value of None (older versions) agrees with
+everything. Data types are part of a graph's meaning, which `align` compares."""
 
 
 def graphs_revision(document: Document) -> str:
@@ -84,7 +83,7 @@ ENGINE_FACTS: dict[str, Callable[[EngineRecord], str]] = {
 }
 
 KNOB = re.compile(r"\+knob:([^=+@]+)=")
-"""Of an engine's spec."""
+"""A knob in an engine's spec."""
 THREADS = "threads"
 
 
@@ -93,7 +92,7 @@ DEVICE_LIMITS: dict[str, Callable[[Device], float | None]] = {
     "clocks": lambda d: d.max_sm_clock_mhz,
     "memory clocks": lambda d: d.max_memory_clock_mhz,
 }
-"""What a device was held to: with another limit the same device is another device."""
+"""Limits of a device: the same device with another limit counts as another device."""
 LIMIT_UNITS = {"power limit": "W", "clocks": "MHz", "memory clocks": "MHz"}
 
 
@@ -133,7 +132,7 @@ def knobs_compared(base: Side, other: Side) -> frozenset[str]:
 
 
 def differences(base: Side, other: Side) -> list[SettingDifference]:
-    """What the two sides do not share, what must agree first."""
+    """Return the settings in which two sides differ, those that must agree first."""
     found: list[SettingDifference] = []
 
     def note(name: str, texts: tuple[str, str], must_agree: bool) -> None:

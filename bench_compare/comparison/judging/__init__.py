@@ -1,1 +1,1 @@
-"""From matrices of units to verdicts: estimates, what is learned elsewhere, reasons."""
+"""Steps from matrices of observations to verdicts: estimates, calibration, reasons."""

@@ -1,5 +1,5 @@
-"""What documents of one build differ by on a machine: learned from an A/A run, used where single
-documents are compared, which cannot know it of themselves.
+"""Difference between documents of one build on a machine: estimated from an A/A run, and used in
+comparisons of single documents, which cannot estimate it themselves.
 
 An entry holds for one unit of hardware (host and device), one engine and one series.
 """
@@ -45,10 +45,10 @@ class Entry:
     documents: int
     cases: int
     common_variance: float
-    """What a document does to all of its cases."""
+    """Variance that a document adds to all of its cases together."""
     common_dof: float
     own_variance: float
-    """What it does to a single case."""
+    """Variance that a document adds to each case separately."""
     own_dof: float
 
     @property
@@ -67,7 +67,8 @@ class Calibration:
         sides: tuple[Side, Side],
         series: str,
     ) -> BetweenDocuments:
-        """For each pair of cases what is known of both machines (the mean of two), else NaN."""
+        """Return, for each pair of cases, the mean calibration of both machines; NaN if either is
+        missing."""
         found = np.full((4, len(base)), np.nan)
         for row, pair in enumerate(zip(base, other, strict=True)):
             known = []
@@ -90,7 +91,7 @@ class Calibration:
 
 
 def calibrate(sources: Sequence[Source]) -> Calibration:
-    """From documents of one build. Raises `InputError` where no machine has two of them."""
+    """Calibrate from documents of one build. Raises `InputError` if no machine has two of them."""
     entries = []
     for place, side in _groups(sources):
         cases = [pair.base for pair in align(side, side)]
@@ -179,7 +180,7 @@ def from_tree(tree: Any, where: str) -> Calibration:
 
 
 MOST_VARIANCE = 100.0
-"""Of a logarithm: documents that differ by a factor of 22,000."""
+"""Largest variance of a logarithm: documents that differ by a factor of 22,000."""
 
 
 def _check(entry: Entry, where: str) -> None:

@@ -84,7 +84,7 @@ def systematic(
 
 
 def _way(side: CaseSide) -> tuple[frozenset[object], frozenset[object]]:
-    """By which clocks the times were taken, of which kernels."""
+    """Return the clocks and the kernels of a side's times."""
     timings = frozenset().union(*(facts(case.rounds).timings for case in side.cases))
     kernels = frozenset(kernel.name for case in side.cases for kernel in case.kernels)
     return timings, kernels
@@ -107,22 +107,22 @@ class MeasuredMetric:
     other: Array
     columns: tuple[Columns, Columns]
     base_level: Array
-    """Location of the case on the side (`bench_schema.estimate`), from a summary where there are no
-    samples. Where blocks tell the ratio (`estimates.shift`), it is not just the quotient of the
-    sides'."""
+    """Location of the case on the side (`bench_schema.estimate`), from a summary if there are no
+    samples. If blocks give the ratio (`estimates.shift`), it is not the quotient of the two
+    levels."""
     other_level: Array
     estimates: Estimates
     movement: Shift | None
-    """What all cases did together, of metrics that gate."""
+    """Common movement of all cases; only for metrics that gate."""
     cycles: tuple[Array, Array] | None = None
     """90 % interval of the shift of time multiplied by clock, where clocks are known."""
     samples: tuple[SeriesRounds, SeriesRounds] | None = None
     between: BetweenDocuments | None = None
-    """What is known beforehand of documents of the machines."""
+    """Calibration of the machines, if there is one."""
     other_unit: Mask = field(default_factory=lambda: np.zeros(0, bool))
     """Cases whose sides have no unit of hardware in common."""
     apart: bool = True
-    """Whether the sides have no document in common."""
+    """True if the sides do not share a document."""
     resolution: Array | None = None
     """Log ratio within which the clock tells nothing apart."""
     where: Mapping[int, str] = field(default_factory=dict)
@@ -140,14 +140,14 @@ class ExactMeasured:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonInputs:
-    """What metrics are measured on: the pairs of two sides, and the policy."""
+    """Inputs of the estimates: the pairs of two sides, and the policy."""
 
     pairs: Sequence[Pair]
     base: tuple[CaseSide | None, ...]
     """The measurable base side of each pair."""
     other: tuple[CaseSide | None, ...]
     rounds: tuple[SideRounds, SideRounds]
-    """Of both."""
+    """Rounds of base and of other."""
     series: frozenset[str]
     """Names of the series that any case has, samples or a summary."""
     documents: tuple[Ints, Ints]
@@ -156,10 +156,11 @@ class ComparisonInputs:
     """Number of the unit of hardware of each source."""
     policy: Policy
     sides: tuple[Side, Side]
-    """With a source for each unit of a document."""
+    """Sides with one source for each unit of a document."""
     calibration: Calibration | None = None
     looks: int = 1
-    """How many looks share the error: more than 1 where a run stopped as its cases were decided."""
+    """Number of looks that share the error: above 1 if a run stopped when its cases were
+    decided."""
 
 
 def comparison_inputs(
@@ -406,7 +407,8 @@ def _filled(first: MeasuredMetric, second: MeasuredMetric) -> MeasuredMetric:
 
 
 def _exact(metric: Metric, reading: Exact, inputs: ComparisonInputs) -> ExactMeasured | None:
-    """Of each side the largest over its documents: memory and errors are judged by their worst."""
+    """Return the largest value of each side's documents: memory and errors are judged by the
+    worst."""
     found = np.full((2, len(inputs.pairs)), np.nan)
     for number, sides in enumerate((inputs.base, inputs.other)):
         for row, side in enumerate(sides):

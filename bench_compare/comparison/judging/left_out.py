@@ -49,7 +49,7 @@ def with_left_out(
 
 
 def _shift(measured: MeasuredMetric) -> Array:
-    """Of the levels where nothing was estimated."""
+    """Return the shift of the levels if nothing was estimated."""
     found = measured.estimates.shift
     return np.where(np.isfinite(found), found, measured.other_level - measured.base_level)
 
@@ -128,8 +128,8 @@ def _of_units(
 def _left_out(
     measured: MeasuredMetric, base: tuple[Array, Columns], other: tuple[Array, Columns]
 ) -> Mask:
-    """Of each case and document of other, on one unit, whether the estimate leaves it out, or takes
-    it together with documents of other units. The documents' means, and where they ran."""
+    """Return a mask of the cases and documents of other, on one unit, that the estimate leaves out
+    or joins with documents of other units. The arguments are the documents' means and places."""
     has, place = np.isfinite(other[0]), other[1]
     visits = paired_columns(*measured.columns)
     mine, theirs = (

@@ -112,7 +112,7 @@ def _spread_doubt(dof: Array) -> Array:
 
 
 def exact_move(base: float, other: float, threshold_ratio: float) -> Move:
-    """For numbers that do not scatter; the test is the same from either side."""
+    """Return the move of exact numbers; the test is the same from either side."""
     low, high = sorted((base, other))
     if low == high or (low > 0 and high <= low * (1 + threshold_ratio)):
         return Move.SAME

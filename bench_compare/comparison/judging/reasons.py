@@ -35,7 +35,7 @@ class Evidence(NamedTuple):
     one_visit: bool = False
     """One document a side."""
     looks: int = 1
-    """That share the error of the interval."""
+    """Number of looks that share the error of the interval."""
     unit: Unit = "round"
     """The unit of `units`."""
     is_significant: bool = False

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def suite_numbers(
     other: Side, pairs: Sequence[Pair], measured: Mapping[str, MeasuredMetric | ExactMeasured]
 ) -> Iterator[SuiteNumber]:
-    """Of each metric over all matched cases; of those that gate also by family and by engine, and
-    weighted by time."""
+    """Yield each metric over all matched cases; for metrics that gate, also by family, by engine,
+    and weighted by time."""
     families: dict[str, list[int]] = defaultdict(list)
     engines: dict[str, list[int]] = defaultdict(list)
     for row, pair in enumerate(pairs):
@@ -65,7 +65,8 @@ def suite_numbers(
 
 
 def _of_summaries(other: Side, measured: MeasuredMetric) -> Iterator[SuiteNumber]:
-    """Where no case has a sample on both sides, what the summaries say, without an interval."""
+    """Yield numbers from summaries, without intervals, for metrics without samples on both
+    sides."""
     shift = measured.other_level - measured.base_level
     known = shift[np.isfinite(shift)]
     if known.size:
@@ -156,8 +157,8 @@ def movements(
     cases: Sequence[CaseComparison],
     policy: Policy,
 ) -> Iterator[CommonMovement]:
-    """What all cases did together, for each metric that gates. `cases`: of these sides or others,
-    with their verdicts."""
+    """Yield the common movement of all cases for each metric that gates. `cases`: of these sides or
+    others, with their verdicts."""
     other = sides[1]
     mine = [case for case in cases if case.other_label == other.label]
     compared = _engines_compared(*sides)
@@ -189,7 +190,8 @@ def movements(
 
 
 def _movement(measured: MeasuredMetric) -> Shift | None:
-    """Where most cases lack samples on a side that of the raw ratios, which has no interval."""
+    """Return the common movement; of the raw ratios, without an interval, if most cases lack
+    samples."""
     if not _is_raw(measured):
         return measured.movement
     return Shift(float(np.nanmedian(_raw(measured))), None, None, None)
@@ -213,7 +215,8 @@ def _engines_compared(base: Side, other: Side) -> str:
 
 
 def _of_unit(sides: tuple[Side, Side], metric: Metric, cases: Sequence[CaseComparison]) -> str:
-    """In how many cases a unit of hardware is slower than base, and in how many faster."""
+    """Return a sentence on the cases in which a unit of hardware is slower than base, and
+    faster."""
     found = [case.metrics[metric.name].verdict for case in cases if metric.name in case.metrics]
     good, bad = words(metric)[Move.DOWN], words(metric)[Move.UP]
     if metric.better != "lower":
@@ -226,7 +229,7 @@ def _of_unit(sides: tuple[Side, Side], metric: Metric, cases: Sequence[CaseCompa
 
 
 def common_unit(found: Estimates) -> Unit:
-    """What most cases have as their unit."""
+    """Return the unit of observation that most cases have."""
     kind = int(np.bincount(found.unit).argmax())
     single = found.single.sum() * 2 > len(found.single)
     by_kind: dict[int, Unit] = {PAIR: "pair", DOCUMENT: "document"}
@@ -234,7 +237,8 @@ def common_unit(found: Estimates) -> Unit:
 
 
 def _judge(measured: MeasuredMetric, found: Shift, policy: Policy) -> tuple[Verdict, str]:
-    """Same is asked of the 95 % interval here: there is one such number, and it gates."""
+    """Return the verdict and its reason. *Same* requires the 95 % interval: there is one such
+    number, and it gates."""
     limit = math.log1p(policy.threshold(measured.metric.name))
     if _is_raw(measured):
         move = raw_moves(np.array([found.shift]), np.array([limit]))[0]

@@ -1,4 +1,4 @@
-"""From a grid of levels to events: the pure heart of the history."""
+"""Detection of events in a grid of levels: the pure core of the history."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LEAST_PAIRS = 8
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """In standard deviations, of each segment and unit of hardware in order of time."""
+    """Residuals in standard deviations, by segment and unit of hardware in order of time."""
 
     parts: tuple[Array, ...]
 
@@ -61,7 +61,8 @@ class Residuals:
 
     @property
     def correlation(self) -> float:
-        """Of neighbours; what the fitted levels took away is added (Marriott and Pope 1954)."""
+        """Return the correlation of neighbours, corrected for the fitted levels (Marriott and Pope
+        1954)."""
         documents = sum(len(part) for part in self.parts)
         squares = sum(float((part**2).sum()) for part in self.parts)
         products = sum(float((part[1:] * part[:-1]).sum()) for part in self.parts)
@@ -98,18 +99,18 @@ def rethought(track: Track, bounds: Sequence[int]) -> Track:
 MEMBER_Q = 0.05
 """False discoveries among the series that are added to an event that is known already."""
 SUITE_SERIES = 10
-"""What all series have in common is a series of its own from this many on."""
+"""Smallest number of series for which their common part is a separate series."""
 POLISHINGS = 4
 SAME_SPAN = 0.5
-"""Of the shorter one of two slopes: so much overlaps in one event."""
+"""Overlap, as a share of the shorter of two slopes, that makes them one event."""
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
     events: tuple[Event, ...]
-    """In the order of builds."""
+    """Events in the order of builds."""
     tracks: tuple[Track, ...]
-    """Of each series; what all have in common is the last one where `suite` is true."""
+    """Tracks of the series; the last one is their common part if `suite` is true."""
     steps: tuple[tuple[LevelStep, ...], ...]
     slopes: tuple[tuple[Slope, ...], ...]
     noise: NoiseModel
@@ -263,9 +264,9 @@ class Odd:
 
     row: int
     columns: tuple[int, ...]
-    """Of the grid."""
+    """Columns of the grid."""
     shift: float
-    """Of the newest one, a logarithm."""
+    """Shift of the newest one, a logarithm."""
     needed: int
     """Documents that would decide it."""
 
@@ -273,7 +274,7 @@ class Odd:
 def odd_heads(
     tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], newest: int, least: float
 ) -> list[Odd]:
-    """Of the series that the newest build (by number) holds."""
+    """Return odd newest documents of the series that the newest build (by number) contains."""
     found = []
     for row, track in enumerate(tracks):
         first = steps[row][-1].split if steps[row] else 0
@@ -302,6 +303,6 @@ def _leaves(track: Track, first: int, place: int) -> bool:
 
 
 def _level(track: Track, first: int, end: int, unit: int) -> float | None:
-    """Median of a unit's documents; None where it has none there."""
+    """Return the median of a unit's documents; None if there are none in the range."""
     values = track.raw[first:end][track.unit[first:end] == unit]
     return float(np.median(values)) if values.size else None

@@ -1,4 +1,4 @@
-"""How much documents of one build differ: spread of each series, correlation in time, odd ones.
+"""Noise between documents of one build: spread of each series, correlation in time, outliers.
 
 All of it comes from differences of documents that follow each other on one unit of hardware, so
 that the few real steps of an archive hardly count.
@@ -31,7 +31,7 @@ class Grid:
 
     values: Array
     variance: Array
-    """Of each value, as its rounds know it; zero where they do not."""
+    """Variance of each value, from its rounds; zero if unknown."""
     build: Ints
     """Number of the build of each document, rising from 0."""
     unit: Ints
@@ -51,31 +51,31 @@ CORRELATION_LEAST_DOCUMENTS = 4
 LEAST_SERIES = 5
 NORMAL_MEDIAN = 0.6745
 UNLIKE = 0.1
-"""What all series have in common may correlate otherwise than they do, by so much."""
+"""Possible difference between the correlation of the common part and that of single series."""
 MOST = 0.9
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What is known of the correlation of a series, as a normal distribution."""
+    """Estimate of the correlation of a series, as a normal distribution."""
 
     mean: float
     variance: float
 
     def counted(self, white: float, margin: float) -> float:
-        """What to count with: nothing within `white` standard deviations of none, else with
-        `margin` of them added, as too small a correlation makes false events."""
+        """Return the correlation to use: 0 if it is within `white` standard deviations of 0,
+        otherwise with `margin` of them added, as too small a correlation makes false events."""
         spread = math.sqrt(self.variance)
         return min(self.mean + margin * spread, MOST) if self.mean > white * spread else 0.0
 
     @property
     def correlation(self) -> float:
-        """Of a series that shows no step."""
+        """Return the correlation for a series without steps."""
         return self.counted(white=1.5, margin=0.5)
 
 
 IGNORANT = Guess(0.0, 1.0)
-"""Where too few series tell it."""
+"""Estimate for too few series."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +83,9 @@ class Lagged:
     """Half the mean squares of differences, of each series; NaN where there is none."""
 
     near: Array
-    """Of neighbours."""
+    """Correlation of neighbours."""
     far: Array
-    """Of documents two and three apart, both alike."""
+    """Correlation of documents two and three apart, both together."""
     documents: Array
 
     @property
@@ -95,7 +95,8 @@ class Lagged:
 
 
 def pool_of(lagged: Lagged, shared: float) -> Guess:
-    """For a series of an archive whose series have `shared` of their variance in common."""
+    """Return the estimate for a series of an archive whose series share `shared` of their
+    variance."""
     known = lagged.known
     count = int(known.sum())
     if count < LEAST_SERIES:
@@ -116,7 +117,7 @@ def met(guess: Guess, value: float, error: float) -> Guess:
 
 
 def widened(guess: Guess) -> Guess:
-    """For a series that is made of others."""
+    """Return the estimate for a series that is combined from others."""
     return Guess(guess.mean, guess.variance + UNLIKE**2)
 
 
@@ -137,7 +138,7 @@ DIFFERENCE_DOF = 0.85
 POOLED_SERIES = 5
 """Spreads are shrunk towards each other from this many series on."""
 LEAST_DOCUMENTS = 2
-"""Of a segment."""
+"""Least number of documents of a segment."""
 FALSE_EVENTS = 0.008
 """False events in an archive of identical builds, at most: the bounds of `tails` are wide, and half
 of it is what comes."""
@@ -150,10 +151,10 @@ NEIGHBOURS = 2
 @dataclass(frozen=True, eq=False)
 class NoiseModel:
     variance: Array
-    """Of one document of each series, its rounds' noise included; NaN where nothing tells it."""
+    """Variance of one document of each series, its rounds' noise included; NaN if unknown."""
     dof: Array
     guess: Guess
-    """Of the correlation of neighbouring documents of a series."""
+    """Estimate of the correlation of neighbouring documents of a series."""
     shared: float
     """Share of the variance that all series of a document have in common."""
     odd_share: float
@@ -216,7 +217,8 @@ def noise_of(grid: Grid, guess: Guess | None = None) -> NoiseModel:
 
 
 def correlated(old: float, new: float) -> float:
-    """By how much a variance from differences grows, had the correlation been another one."""
+    """Return the factor on a variance from differences if the correlation changes from `old` to
+    `new`."""
     lags = np.arange(1, LAGS + 1)
     return float((1 - old**lags).sum() / (1 - new**lags).sum())
 
@@ -235,7 +237,7 @@ def differences(values: Array, unit: Ints, lag: int) -> Array:
 
 
 def _median_variance(first: Array) -> Array:
-    """Of one document, from the median of absolute differences."""
+    """Return the variance of one document, from the median of absolute differences."""
     median = column_median(np.abs(first).T) if first.size else np.full(len(first), np.nan)
     return np.maximum((median / NORMAL_MEDIAN) ** 2 / 2, FLOOR_VARIANCE)
 
@@ -265,8 +267,8 @@ def neighbour_level(values: Array) -> Array:
 
 
 def documents_needed(noise: NoiseModel, variance: float) -> int:
-    """How many documents of a new level must agree, so that odd values alone hardly ever do
-    (`FALSE_EVENTS` for the whole archive)."""
+    """Return the number of documents of a new level that must agree, so that outliers alone rarely
+    do (`FALSE_EVENTS` for the whole archive)."""
     agree = min(2 * REACH * math.sqrt(variance) / ODD_SPREAD, 1.0) * noise.odd_share
     expected = noise.values * noise.odd_share
     if expected <= FALSE_EVENTS:

@@ -48,7 +48,7 @@ class Splits:
 
 @lru_cache(maxsize=4096)
 def splits(count: int) -> Splits:
-    """Of a stretch of `count` documents."""
+    """Return the splits of a stretch of `count` documents."""
     intervals: dict[tuple[int, int], None] = {}
     length = float(count)
     while length >= 2 * LEAST_DOCUMENTS:
@@ -170,7 +170,7 @@ def strongest(track: Track, first: int, end: int) -> SplitCandidate | None:
 
 @lru_cache(maxsize=1024)
 def _kinds(count: int, newest: bool) -> Ints:
-    """Of each split of a stretch: a place in `KINDS`."""
+    """Return the kind of each split of a stretch: an index into `KINDS`."""
     every = splits(count)
     head = every.whole & (count - every.split <= HEAD) & newest
     return np.where(head, 0, np.where(every.whole, 1, 2))
@@ -275,7 +275,7 @@ def _pruned(track: Track, places: Sequence[int], held: set[int], limit: float) -
 
 
 def step_between(track: Track, first: int, split: int, end: int) -> LevelStep:
-    """With the probability that noise alone gives this very split."""
+    """Return a step with the probability that noise alone gives this very split."""
     found = contrasts(track, *(np.array([at]) for at in (first, split, end)))
     shift, variance = float(found.shift[0]), float(found.variance[0])
     if not math.isfinite(shift):
@@ -296,16 +296,16 @@ def place_support(track: Track, step: LevelStep) -> dict[int, float]:
 # A ramp is a slope, not a row of steps.
 
 LEAST_RAMP = 6
-"""A ramp over fewer documents cannot be told from a step."""
+"""Fewest documents of a ramp; a shorter one cannot be separated from a step."""
 KNOTS = 16
 """Places where a ramp may begin or end, over the documents that are looked at."""
 SURER = 6.0
-"""By so much the information criterion has to prefer a slope to a single step."""
+"""Margin by which the information criterion must prefer a slope to a single step."""
 
 
 @dataclass(frozen=True)
 class Slope:
-    """From the document `first` to the document `last` of a track."""
+    """A slope from the document `first` to the document `last` of a track."""
 
     first: int
     last: int
@@ -313,11 +313,11 @@ class Slope:
     variance: float
     p: float
     splits: tuple[int, ...]
-    """Of the steps that it replaces."""
+    """Splits of the steps that it replaces."""
 
 
 def slopes_of(track: Track, steps: Sequence[LevelStep]) -> list[Slope]:
-    """Of neighbouring steps in one direction that were not accepted as such."""
+    """Return slopes that replace neighbouring steps in one direction which were not accepted."""
     runs = groupby(steps, key=lambda step: (step.pinned, step.shift > 0))
     return [slope for (pinned, _), run in runs if not pinned for slope in _in_run(track, [*run])]
 
@@ -376,7 +376,7 @@ def _criterion(lost: float, parameters: int, count: float) -> float:
 
 
 def _unit_levels(track: Track, run: Sequence[LevelStep]) -> Array:
-    """What each unit of hardware adds: the mean of its residuals from the segments."""
+    """Return each unit of hardware's offset: the mean of its residuals from the segments."""
     first, end = run[0].first, run[-1].end
     segment = np.searchsorted([step.split for step in run], np.arange(first, end), side="right")
     values, unit = track.values[first:end], track.unit[first:end]

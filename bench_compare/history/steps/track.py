@@ -27,8 +27,8 @@ MOST_EXPONENT = 20.0
 HEAD = 8
 """Newest documents, whose splits are what a gate waits for."""
 SHARES = {"head": 0.65, "whole": 0.25, "parts": 0.1}
-"""Of the budget of false alarms: for splits close to the newest document, for those of a whole
-stretch of documents, for those of its parts."""
+"""Shares of the budget of false alarms: splits close to the newest document, splits of a whole
+stretch of documents, splits of its parts."""
 
 
 def normal_score(t: Array, dof: float) -> Array:
@@ -89,16 +89,16 @@ class Track:
     """`raw`, with odd single values drawn in to `reach` standard deviations of their neighbours."""
     raw: Array
     variance: Array
-    """Of each document: between documents, and within its rounds."""
+    """Variance of each document: between documents, and within its rounds."""
     build: Ints
     unit: Ints
-    """From 0 on, without gaps."""
+    """Unit of hardware of each document, from 0 without gaps."""
     column: Ints
-    """Where each document stands in the grid."""
+    """Column of each document in the grid."""
     dof: float
     """Degrees of freedom of the variance."""
     guess: Guess
-    """Of the correlation of neighbouring documents."""
+    """Estimate of the correlation of neighbouring documents."""
     correlation: float
     reach: float
     needed: int

@@ -104,12 +104,13 @@ class MeasuredPlan:
 
 
 def _identity(tree: Table) -> str:
-    """Of the content: the same file under two names is one run."""
+    """Return a hash of the content: the same file under two names is one run."""
     return hashlib.sha256(repr(tree).encode()).hexdigest()
 
 
 def _timer(tree: Table) -> str:
-    """How the first measured row was timed: ``events``, ``staged``, ``block of 10`` …"""
+    """Return the timing method of the first measured row: ``events``, ``staged``, ``block of 10``
+    …"""
     for graph in parts.rows(tree.get("graphs")):
         for row in parts.rows(graph.get("results")):
             timing = parts.table(row.get("timing") or parts.table(row.get("ootb")).get("timing"))

@@ -197,8 +197,8 @@ def read_primbench(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG
 
 
 def _primbench_case(algorithm: str, found: Table) -> Measured:
-    """With samples if the file was written with --output-batches; else the mean of all calls, of
-    which the rate is given."""
+    """Return the case with its samples if the file was written with --output-batches; otherwise
+    with the mean of all calls, from the rate."""
     name = f"{algorithm} [{parts.text(found.get('name')) or found.get('index')}]"
     items, rate = parts.number(found.get("items")), parts.number(found.get("items_per_second"))
     mean = None if not items or not rate else items / rate

@@ -69,7 +69,8 @@ def milliseconds(value: Any) -> Samples:
 
 
 def series(values: Any) -> Samples:
-    """Samples in milliseconds → nanoseconds; what is no number is left out."""
+    """Convert samples from milliseconds to nanoseconds; values that are not numbers are left
+    out."""
     found = [number(value) for value in values] if isinstance(values, list) else []
     return np.array([round(x * NS_PER_MS) for x in found if x is not None], np.int64)
 
@@ -146,7 +147,7 @@ def _or(value: float | None, default: float) -> Any:
 
 
 def machine(facts: Mapping[str, Any], host: str | None) -> Machine:
-    """From ``environment`` of the newer layouts or ``metadata`` of the older ones."""
+    """Return the machine from ``environment`` of newer layouts or ``metadata`` of older ones."""
     model = text(facts.get("gpu_model"))
     gigabytes = number(facts.get("gpu_hbm_gb"))
     device = Device(

@@ -101,7 +101,7 @@ def code() -> str:
 
 
 def digest(text: str | bytes) -> str:
-    """As a content security policy wants it."""
+    """Return the hash of a text in the form of a content security policy."""
     data = text.encode("utf-8") if isinstance(text, str) else text
     return base64.b64encode(hashlib.sha256(data).digest()).decode("ascii")
 
@@ -118,7 +118,7 @@ def inline() -> tuple[str, str]:
 
 
 def whole_library() -> tuple[str, str]:
-    """As `inline`, with every chart type: the bundle that the package plotly brings."""
+    """Return the bundle with every chart type, from the package plotly, as `inline` does."""
     from plotly.offline import get_plotlyjs
 
     return _element(get_plotlyjs().encode("utf-8"))

@@ -1,6 +1,6 @@
-"""What the page needs at once: headline, sides, and one column for each thing a row shows.
+"""Data that the page needs at once: headline, sides, and one column for each property of a row.
 
-Names are stored once in tables and referred to by place; the samples are in `details.py`.
+Names are stored once in tables and referred to by index; the samples are in `details.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Floats: TypeAlias = "npt.NDArray[np.float32]"
 
 COMMON_SHARE = 0.9
-"""A note that so many cases have is said once."""
+"""Share of cases from which a common note is printed once."""
 DIGITS = 6
 """Significant digits of single numbers in the page."""
 
@@ -46,7 +46,7 @@ WORDS: dict[str, Callable[[CaseComparison], str]] = {
 
 
 def short(value: float | None) -> float | None:
-    """To the digits that the page shows; infinities and NaN become unknown."""
+    """Round to the digits that the page shows; infinities and NaN become unknown."""
     return None if value is None else float(f"{value:.{DIGITS}g}")
 
 
@@ -198,7 +198,7 @@ def _columns(
 
 
 def _counts(noted: Sequence[Sequence[str]]) -> dict[str, int]:
-    """How many cases have a note of each kind."""
+    """Return the number of cases with each kind of note."""
     return dict(Counter(chain.from_iterable(noted)))
 
 

@@ -60,7 +60,7 @@ class DetailBlock(NamedTuple):
     text: str
     """JSON, compressed, in base64."""
     differing: list[list[str]]
-    """For each case the kinds of facts that differ between its sides."""
+    """Kinds of facts that differ between a case's sides, by case."""
 
 
 def blocks(comparison: Comparison, names: Sequence[str] = ("base", "other")) -> list[DetailBlock]:
@@ -153,7 +153,7 @@ class _Panels:
             yield _section("", [{"note": text, "id": "left-out"}])
 
     def _ceiling(self, case: CaseComparison) -> Mapping[str, Any] | None:
-        """That of the base, otherwise that of the case's side."""
+        """Return the ceiling of the base, otherwise that of the case's side."""
         other = self.labels.index(case.other_label) + 1 if case.other_label in self.labels else 0
         both = (self.ceilings[0], self.ceilings[other])
         return next((one for one in both if one["gbps"] is not None), None)

@@ -1,1 +1,1 @@
-"""Whether a document is one: its schema, its keys, and times that can be."""
+"""Checks of a document: its schema, its keys, and whether its times are possible."""

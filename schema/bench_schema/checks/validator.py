@@ -81,7 +81,7 @@ def path_text(path: Any) -> str:
 
 
 def sentence(error: ValidationError) -> str:
-    """What was expected and what was found, in a few words."""
+    """Return what was expected and what was found, in a few words."""
     describe = SENTENCES.get(str(error.validator))
     return error.message if describe is None else describe(error)
 
