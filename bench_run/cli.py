@@ -29,8 +29,8 @@ def entry() -> None:
 
 
 def open_standard_descriptors() -> None:
-    """Where stdin, stdout or stderr is closed, a file or pipe of ours must not take its number:
-    what a library prints would go there."""
+    """Open /dev/null for a closed stdin, stdout or stderr, so that no file or pipe of ours gets its
+    number, into which a library would print."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)

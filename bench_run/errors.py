@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class StoppedError(Exception):
-    """The run is being stopped: nobody waits for the device any more. Never shown."""
+    """Raised in threads that wait for the device when the run is being stopped. Never shown."""
 
 
 class BenchRunError(Exception):
@@ -46,7 +46,7 @@ class BenchRunError(Exception):
 
 
 TEXTS = ("where", "what", "detail")
-"""Fields of errors that foreign code may raise: nobody else says that they are texts."""
+"""Fields that must be converted to text, as foreign code may raise these errors."""
 MOST_CHARACTERS = 100_000
 MOST_IN_MESSAGE = 10_000
 
@@ -71,7 +71,8 @@ def error_of(kind: str, message: str, fields: dict[str, str | None]) -> BenchRun
 
 
 def message_of(error: BaseException) -> str:
-    """The words of an error that may be foreign, as plain text; empty where it has none."""
+    """Return the words of an error that may be foreign, as plain text; empty if it does not have
+    any."""
     try:
         words = str(error)
     except Exception:  # foreign: its own method may raise anything
@@ -80,8 +81,8 @@ def message_of(error: BaseException) -> str:
 
 
 def optional_text(value: object, most: int = MOST_CHARACTERS) -> str | None:
-    """What foreign code gives as a text, as plain text of at most so many characters; None for
-    anything else."""
+    """Return text from foreign code as plain text of at most `most` characters; None if it is not
+    text."""
     if not issubclass(type(value), str):
         return None
     exact = str.__str__(value)  # of a subclass, its own may raise

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 # Locks of files: the kernel gives them back however their process ends.
 #
-# They are `flock` locks. The package `filelock` has no lock that several share, does not say who
+# They are `flock` locks. The package `filelock` has no lock that several share, does not report
+# which process
 # holds one, falls back to a lock that outlives its process where the file system has none, and
 # refuses a file of another user in a folder for everyone, which the locks of devices are.
 
@@ -35,8 +36,8 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def try_lock(file: int, *, alone: bool = True) -> bool:
-    """Lock an open file at once, `alone` or together with others who do not want it alone; false
-    where somebody else holds it. Raises `OSError`."""
+    """Lock an open file at once, `alone` or together with others that do not want it alone; return
+    False if another process holds it. Raises `OSError`."""
     try:
         fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -120,8 +121,8 @@ class Scratch:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to: it takes that place when the block ends well, else it goes.
-    Whoever reads `path` finds the whole of one version."""
+    """Yield a file next to `path` to write to: it replaces `path` when the block ends well,
+    otherwise it is removed. Readers of `path` always find one whole version."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         yield part

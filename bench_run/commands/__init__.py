@@ -33,14 +33,14 @@ ALIASES = {
 
 
 class CommandOutput:
-    """What a command answers. No dataclass: help answers, too, and would take twice as long."""
+    """Answer of a command. Not a dataclass: help is an answer too, and would take twice as long."""
 
     def __init__(self, text: str, exit_code: int = 0, remarks: tuple[str, ...] = ()) -> None:
         self.text = text
-        """For stdout; empty for nothing."""
+        """Text for stdout, or empty."""
         self.exit_code = exit_code
         self.remarks = remarks
-        """For stderr, after the text, one line each."""
+        """Lines for stderr, after the text."""
 
 
 def command_line() -> tuple[str, ...]:

@@ -120,7 +120,8 @@ def names_graphs(options: Options) -> bool:
 
 @dataclass(frozen=True)
 class Row:
-    """What is run for a row of the table, and why an engine did not: by engine, by graph."""
+    """A row of the table: its case, and the reason why an engine did not run it, by engine and
+    graph."""
 
     operation: str
     direction: str

@@ -59,7 +59,7 @@ class Finding:
     ok: bool
     what: str
     text: str
-    """Where it is, or how to get it."""
+    """Place of it, or instructions to get it."""
 
 
 LIBRARIES = {
@@ -181,7 +181,7 @@ def tool(name: str, how: str) -> Finding:
 
 
 def plugin_folders(root: Path = Path("/opt")) -> list[Finding]:
-    """Where hipDNN looks for plugins by itself, and the files that lie there; none is loaded."""
+    """Return the default plugin folders of hipDNN with their files; none is loaded."""
     named = os.environ.get(PLUGIN_VARIABLE)
     places = [Path(named)] if named else []
     prefixes = sorted(root.glob("rocm*"))
@@ -212,7 +212,7 @@ def device_file(path: str) -> Finding:
 
 
 def permissions(counters_file: str = COUNTERS_FILE) -> list[Finding]:
-    """What the driver keeps for the administrator."""
+    """Return what the driver reserves for the administrator."""
     try:
         text = Path(counters_file).read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -62,8 +62,8 @@ def engine_list(options: Options) -> str:
 
 
 def choices_of_graphs(options: Options) -> list[str]:
-    """What the named engines can choose from for each graph: plans, knobs, workspace; or why
-    nothing."""
+    """Return the choices of the named engines for each graph (plans, knobs, workspace), or a
+    reason."""
     from bench_run.errors import BenchRunError
     from bench_run.runner.planning import plan_closed
     from bench_run.worker.messages import Choices

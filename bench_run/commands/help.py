@@ -78,7 +78,7 @@ engine or reference failed; 2 outputs differ from the reference.
 
 
 def page(command: str) -> str:
-    """What `--help` shows for a command."""
+    """Return the `--help` page of a command."""
     from importlib import import_module
 
     if command == DEFAULT:

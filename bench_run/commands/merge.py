@@ -72,7 +72,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def exit_code(joined: Joined) -> int:
-    """As of a run that measured all the cases."""
+    """Return the exit code of a run that measured all the cases."""
     if any(case.validation == "failed" or case.implausible is not None for case in joined.cases):
         return 2
     statuses = {case.status for case in joined.cases}

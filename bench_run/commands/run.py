@@ -1,4 +1,4 @@
-"""What `bench-run` does without a command's name: run graphs, write the results."""
+"""The run itself, `bench-run` without a command's name: run graphs, write the results."""
 
 from __future__ import annotations
 
@@ -181,6 +181,6 @@ def not_validated(document: Document) -> str | None:
 
 
 def unmet(document: Document, flag: str) -> dict[str, None]:
-    """What cases say of a flag that could not be followed, each sentence once."""
+    """Return the cases' sentences on a flag that could not be followed, without repeats."""
     notes = (note for case in document.cases for note in case.notes)
     return dict.fromkeys(note for note in notes if note.startswith(f"{flag}:"))

@@ -1,4 +1,4 @@
-"""Which engines support a graph: each prepares it, in its own process."""
+"""Engines that support a graph: each prepares it, in its own process."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ FLAGS = {
 }
 """Every flag of a run, section by section, what people use most first, else as in the table."""
 TUNE_FLAGS = {row.flag: row for row in rows_of(TuneOptions).values()}
-"""Those that only `bench-run tune` has."""
+"""Flags that only `bench-run tune` has."""
 
 
 def entry(row: Setting) -> str:
@@ -69,7 +69,7 @@ def all_topics(*, rare: bool = True) -> str:
 
 
 SHARED = entries(FLAGS[flag] for flag in ("--timeout", "--build-timeout", "--config", "--help"))
-"""What commands read that open engines without measuring."""
+"""Flags of commands that open engines without measuring."""
 
 
 def repeatable(rows: Iterable[Setting]) -> str:

@@ -62,7 +62,7 @@ _IMPORT_ERRORS = (
 
 @dataclass(frozen=True)
 class EngineRow:
-    """What `bench-run engines` shows of an engine."""
+    """Row of an engine in `bench-run engines`."""
 
     name: str
     summary: str
@@ -75,7 +75,8 @@ def known_names() -> tuple[str, ...]:
 
 
 def is_known(name: str) -> bool:
-    """Whether the name is an engine's. What is installed is searched only for one not our own."""
+    """True if an engine has this name. Installed packages are searched only if it is not built
+    in."""
     return name in ENGINES or name in _third_parties()
 
 
@@ -117,8 +118,8 @@ def choose_auto() -> tuple[str, str]:
 
 
 def availability(text: str) -> Availability:
-    """Whether the engine of a spec ``name[:id]`` can run here, as far as that shows before it is
-    opened."""
+    """Return the availability of the engine of a spec ``name[:id]``, as far as it is known
+    unopened."""
     name, _, identifier = text.partition(":")
     module = engine_module(name)
     probe_id = module.ABILITIES.probe_id

@@ -35,8 +35,8 @@ MOST_COPIES = 256
 
 
 def copies(buffer_bytes: int, cache_bytes: int) -> int:
-    """How many copies a cache of this size takes; at least 2, and no more than `MOST_COPIES`,
-    which leaves very small buffers in the cache all the same."""
+    """Return the number of copies for a cache of this size: from 2 to `MOST_COPIES`, which leaves
+    very small buffers in the cache."""
     wanted = -(-TIMES_CACHE * cache_bytes // max(1, buffer_bytes))
     return min(max(2, wanted), MOST_COPIES)
 
@@ -70,8 +70,8 @@ class RotatingPlan:
         return replace(first, chosen=chosen)
 
     def upload(self, inputs: Storages) -> None:
-        """From the host once where the device can do the rest: all copies together are three times
-        as large as its cache."""
+        """Copy inputs from the host once if the device can do the rest: all copies together are
+        three times as large as its cache."""
         first, *others = self._plans
         first.upload(inputs)
         for plan in others:
@@ -91,7 +91,7 @@ class RotatingPlan:
         self._last.run()
 
     def captured(self) -> Captured | None:
-        """That of the first copy."""
+        """Return the capture of the first copy."""
         captured = self._plans[0].abilities.captured
         return None if captured is None else captured()
 
@@ -168,7 +168,7 @@ def _count(first: Plan, graph: Graph, cache: str, cache_bytes: int) -> int:
 
 
 def _homes(first: Plan, graph: Graph) -> dict[int, Home]:
-    """Of everything but the weights."""
+    """Return the homes of all tensors except weights."""
     weights = weights_of(graph)
     ends = (*graph.inputs, *graph.outputs)
     return {t.uid: Home(first, t.uid) for t in ends if t.uid not in weights}

@@ -57,7 +57,7 @@ class EngineOptions:
 
     device: int = 0
     near_device: bool = False
-    """Whether workers keep to the processors of their device's NUMA node."""
+    """True if workers stay on the processors of their device's NUMA node."""
     threads: int | None = None
     """Threads that an engine's libraries on the CPU start; None: as many as they like."""
     hold_threads: bool = False
@@ -66,7 +66,7 @@ class EngineOptions:
     """``fp32`` (strict), ``tf32`` or ``fast``."""
     cache: str = "hot"
     pass_bytes: int | None = None
-    """What a pass of the pipeline touches, in the cache state *pass*."""
+    """Bytes that a pass of the pipeline touches, for the cache state *pass*."""
     timer: str = "auto"
     """``events``, ``cupti``, ``host``; ``auto`` takes events where a device clock exists."""
     replay: bool = False
@@ -85,7 +85,7 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether an engine can run here, and if not, why and how to get it."""
+    """Availability of an engine here; if it cannot run, the reason and a remedy."""
 
     ok: bool
     reason: str
@@ -116,7 +116,7 @@ def probe_nvidia(module: str, package: str, called: str, install: str) -> Availa
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """What the document says of an engine (see `bench_schema.document.EngineRecord`)."""
+    """Facts of an engine for the document (see `bench_schema.document.EngineRecord`)."""
 
     id: str | None
     libraries: Mapping[str, str]
@@ -126,14 +126,14 @@ class EngineFacts:
     plugin_sha256: str | None = None
     knobs: Mapping[str, str] = field(default_factory=dict)
     device_index: int | None = None
-    """What ``--device`` calls it: as the engine's runtime counts the devices it shows."""
+    """Index for ``--device``, in the order of the engine's runtime."""
     abilities: Mapping[str, str] | None = None
-    """What was found of the library's optional abilities, by name."""
+    """Optional abilities that the library was found to have, by name."""
 
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """What the engine chose for one graph: plan name, math mode, engine that really runs."""
+    """Choices of the engine for one graph: plan name, math mode, engine that runs."""
 
     chosen: Mapping[str, str] = field(default_factory=dict)
     workspace_bytes: int | None = None
@@ -142,7 +142,7 @@ class PlanFacts:
 
 @dataclass(frozen=True)
 class Home:
-    """Where a tensor lies: in the memory of a plan's tensor."""
+    """Place of a tensor: the memory of a plan's tensor."""
 
     plan: Plan
     uid: int
@@ -167,22 +167,23 @@ class LocateOutputs(Protocol):
     """The type of `PlanAbilities.locate_outputs`."""
 
     def __call__(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
-        """By uid, the memory of each output of the last run, or with `upcoming` that which the
-        next run will write: in the host's memory a storage that shares it, else the address on the
-        device. Empty where that is not known."""
+        """Return the memory of each output of the last run by uid, or with `upcoming` of the next
+        run: in host memory a storage that shares it, otherwise the address on the device. Empty if
+        unknown."""
 
 
 class LocateInputs(Protocol):
     """The type of `PlanAbilities.locate_inputs`."""
 
     def __call__(self) -> Mapping[int, Storage | int]:
-        """By uid, the memory from which the next run reads an input: in the host's memory a storage
-        that shares it, else the address on the device. Inputs that lie elsewhere are left out."""
+        """Return the memory from which the next run reads each input, by uid: in host memory a
+        storage that shares it, otherwise the address on the device. Inputs elsewhere are left
+        out."""
 
 
 @dataclass(frozen=True)
 class PlanAbilities:
-    """What some plans can do."""
+    """Optional abilities of a plan."""
 
     locate_outputs: LocateOutputs | None = None
     """Tells where its outputs lie. Without it it cannot be seen whether each timed iteration wrote
@@ -191,34 +192,35 @@ class PlanAbilities:
     """Tells where its inputs lie. Without it changed inputs are uploaded, so that runs on these
     follow a call that the engine sees."""
     changed_inputs: Callable[[Storages], tuple[int, ...]] | None = None
-    """Uids of the inputs whose bytes on the device are no longer these, which were uploaded."""
+    """Return the uids of inputs whose bytes on the device differ from these, which were
+    uploaded."""
     copy_inputs: Callable[[Any], None] | None = None
-    """As `upload`, from another plan of its graph, by the same engine."""
+    """Do what `upload` does, from another plan of the same graph and engine."""
     share: Callable[[Mapping[int, Home]], frozenset[int]] | None = None
-    """From now on these tensors are read and written in the memory of other plans of its engine.
-    Returns the uids for which that is so. Called before anything else, and once more for a case
-    within a pass."""
+    """Read and write these tensors in the memory of other plans of the engine from now on. Returns
+    the uids for which that succeeded. Called before anything else, and again for a case within a
+    pass."""
     move: Callable[[int], None] | None = None
-    """From now on its buffers begin so many bytes after where an allocator puts them. Called once,
-    of a plan that is not captured and shares no memory; inputs are uploaded again."""
+    """Move the start of its buffers this many bytes after an allocator's address. Called once, for
+    a plan that is not captured and shares no memory; inputs are uploaded again."""
     relocate: Callable[[int], None] | None = None
-    """From now on its buffers lie elsewhere, with their contents, behind a gap of so many bytes if
-    the allocator leaves one. None for a plan that is captured or shares memory. `run` stays what it
-    is."""
+    """Move its buffers with their contents to other memory, behind a gap of this many bytes if the
+    allocator leaves one. None for a plan that is captured or shares memory. `run` does not
+    change."""
     searches: bool = False
     """Its first execution searches for the fastest way to run it, and is timed as a phase of its
     own."""
     witness: Callable[[], Mapping[str, str]] | None = None
-    """What its library, which times executions by itself, says in words; asked after the samples:
-    never one of them."""
+    """Return, in words, the executions that its library timed itself. Called after the samples, of
+    which it is not one."""
     runs_of_parts: Callable[[], tuple[Callable[[], None], ...]] | None = None
-    """What `run` of a plan made of plans calls, one after another."""
+    """Return the calls that `run` of a plan made of plans makes, in order."""
     keep: Callable[[], None] | None = None
-    """What it enqueued was captured, maybe as a part: its results stay where they are."""
+    """Keep results in place from now on, as its work was captured, possibly in part."""
     replay: Callable[[Captured], None] | None = None
-    """From now on `run` launches this, and `close` closes it."""
+    """Make `run` launch this capture from now on; `close` then closes it."""
     captured: Callable[[], Captured | None] | None = None
-    """What `run` launches; None: it was not captured."""
+    """Return the capture that `run` launches; None if there is none."""
     uncaptured: Callable[[], AbstractContextManager[Callable[[], None]]] | None = None
     """Gives what enqueues one execution as it was before the capture; afterwards the results are
     those of the captured work again."""
@@ -233,13 +235,13 @@ class Plan(Protocol):
 
     @property
     def abilities(self) -> PlanAbilities:
-        """What it can do beside."""
+        """Optional abilities of the plan."""
 
     def upload(self, inputs: Storages) -> None:
         """Copy the inputs into the plan's buffers."""
 
     def poison(self) -> None:
-        """Fill every output buffer with bytes that are no result (NaN where the type has one)."""
+        """Fill every output buffer with bytes that are not a result (NaN if the type has one)."""
 
     def run(self) -> None:
         """Enqueue one execution; returns without waiting where the engine can."""
@@ -266,7 +268,7 @@ def knobs_of_variant(variant: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class EngineAbilities:
-    """What some engines can do."""
+    """Optional abilities of an engine."""
 
     choices: Callable[[Graph], Iterable[Mapping[str, str]]] | None = None
     """Lists what a person can choose from, as `bench-run engines GRAPH` shows it: engines or
@@ -278,11 +280,11 @@ class EngineAbilities:
     runs each beside its own choice, in one process: its `build` takes these variants whatever its
     id."""
     knob_values: Callable[[Graph, Mapping[str, str]], Mapping[str, tuple[str, ...]]] | None = None
-    """By knob, the values that it takes, for the engine that the spec or the variant names. The
-    engine takes them in a variant (`KNOB_VARIANT`)."""
+    """Return the values that each knob takes, for the engine of the spec or the variant. The engine
+    takes them in a variant (`KNOB_VARIANT`)."""
     devices: int | None = None
-    """How many accelerators ``--device`` chooses from; None: there is no choice, or the engine's id
-    leaves none."""
+    """Number of accelerators that ``--device`` chooses from; None if there is no choice, or the
+    engine's id makes it."""
     part: Callable[[object], Plan] | None = None
     """A plan of what was built that can be a part of a chain (see `engines/chain.py`): on one set
     of buffers whatever the cache state, neither captured nor run."""
@@ -290,18 +292,18 @@ class EngineAbilities:
     """The plan that a function makes of parts, in the cache state of the run: made several times
     where copies take turns, run once, and captured where the run replays."""
     trace: Callable[[Plan, int], list[TraceEvent]] | None = None
-    """What a profiler of the library's own recorded of so many iterations of a plan."""
+    """Return the library's own profile of this many iterations of a plan."""
 
 
 class Engine(Protocol):
-    """What every engine can do."""
+    """Methods of every engine."""
 
     facts: EngineFacts
     stream: Stream
 
     @property
     def abilities(self) -> EngineAbilities:
-        """What it can do beside."""
+        """Optional abilities of the engine."""
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
         """The variants of this engine for a graph, each a case; ``({},)`` for just one."""
@@ -321,7 +323,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Oracle:
-    """How a library is made to search for the fastest way to run a graph."""
+    """Settings that make a library search for the fastest way to run a graph."""
 
     knob: str
     """The knob, as ``KEY=VALUE``, that makes it search."""
@@ -331,7 +333,7 @@ class Oracle:
 
 @dataclass(frozen=True)
 class ModuleAbilities:
-    """What the modules of some engines have beside."""
+    """Optional members of engine modules."""
 
     environment: Callable[[EngineSpec, EngineOptions], Mapping[str, str]] | None = None
     """Variables that the worker's process needs from its start: the library reads its settings
@@ -340,13 +342,13 @@ class ModuleAbilities:
     """Imports the libraries in one process, without touching a device, to be used in forks of it.
     False: not for this spec, since its workers must be started afresh."""
     probe_id: Callable[[str], Availability] | None = None
-    """As `probe`, for the spec ``NAME:identifier``."""
+    """Return the availability, as `probe`, for the spec ``NAME:identifier``."""
     lists_variants: bool = False
     """True if the variants of a graph are a case each for a specification without an id."""
     profiler: str | None = None
     """Its row of `profilers.PROFILERS`; None: NVIDIA's."""
     knobs: str | None = None
-    """Where the names of the knobs come from, in a few words, of engines that take ``--knob``, or
+    """Origin of the knobs' names, in a few words, for engines that take ``--knob``, or
     ``+knob:KEY=VALUE`` in their spec."""
     oracle: Oracle | None = None
     workspace: Callable[[Graph, EngineSpec, str], int] | None = None
@@ -365,11 +367,11 @@ class EngineModule(Protocol):
     SUMMARY: str
     """One line for `bench-run engines`."""
     INSTALL: str
-    """What to type to get it."""
+    """Command that installs it."""
     ABILITIES: ModuleAbilities
 
     def probe(self) -> Availability:
-        """Whether it can run here, without running foreign code that the user did not name."""
+        """Return the availability here, without running foreign code that the user did not name."""
 
     def open(self, spec: EngineSpec, options: EngineOptions) -> Engine:
         """Load the library and take the device.

@@ -1,8 +1,8 @@
-"""Which caches on disk the libraries behind an engine use: new ones for each run, since what one
-run tunes another would read without being asked to.
+"""Disk caches of the libraries behind an engine: new ones for each run, as another run would
+otherwise silently read the results of this one's tuning.
 
 ``fresh`` (the default): empty folders of the engine's own, for all of its rounds. ``shared``: below
-the folder that `--cache-dir` names. ``user``: where the library would look by itself.
+the folder that `--cache-dir` names. ``user``: the library's default.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ USERS = {
     "MIOPEN_USER_DB_PATH": "~/.config/miopen",
     "MIOPEN_CUSTOM_CACHE_DIR": "~/.cache/miopen",
 }
-"""Where AMD's libraries look by themselves."""
+"""Default places of AMD's libraries."""
 
 
 def cache_environment(options: EngineOptions, tables: Mapping[str, str]) -> dict[str, str]:
@@ -71,8 +71,8 @@ def _fresh() -> Path:
 
 
 def caches_text(options: EngineOptions, users: Mapping[str, str] | None = None) -> str:
-    """What the document says of an engine's caches; read before the library fills them. `users`:
-    where the user's are, by the variable that overrules it."""
+    """Return the document's text on an engine's caches; called before the library fills them.
+    `users`: the user's cache folders, by the variable that overrides each."""
     if options.vendor_caches == "user":
         warm = [name for name, place in (users or {}).items() if _holds_files(name, place)]
         return f"the user's, warm: {', '.join(warm)}" if warm else "the user's"

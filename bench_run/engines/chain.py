@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class BuiltChain:
     graph: ChainGraph
     parts: tuple[object, ...]
-    """What the engine built, for each place; places of one file have the same."""
+    """Objects that the engine built for each place; places of one file share one."""
 
 
 def build(engine: Engine, graph: Graph, variant: Mapping[str, str]) -> object:
@@ -172,7 +172,7 @@ class ChainPlan:
         return PlanFacts(chosen, sum(scratch) if scratch else None, self._buffer_bytes())
 
     def _activations(self) -> str:
-        """Which links are shared memory, in words."""
+        """Return a phrase on the links that are shared memory."""
         links = set(self._graph.aliases)
         copied = [self._graph.by_uid[uid].name for uid in sorted(links - self.linked)]
         if not links:
@@ -272,7 +272,7 @@ class ChainPlan:
         return {place.uids[uid]: storage for uid, storage in plan.download().items()}
 
     def locate_outputs(self, *, upcoming: bool) -> Mapping[int, Storage | int]:
-        """Of all plans, or none: they are of one engine."""
+        """Return the outputs of all plans, or of none: they belong to one engine."""
         found: dict[int, Storage | int] = {}
         for place, plan in self._rows:
             locate = plan.abilities.locate_outputs
@@ -294,7 +294,8 @@ class ChainPlan:
         return {uid: where for uid, where in found.items() if uid in self._given}
 
     def changed_inputs(self, inputs: Storages) -> tuple[int, ...]:
-        """Of the inputs of the chain; a layer that writes into what it reads shows in outputs."""
+        """Return changed inputs of the chain; a layer that writes into its inputs shows in its
+        outputs."""
         changed: list[int] = []
         for place, plan in self._rows:
             mine = {u: inputs[new] for u, new in place.uids.items() if new in inputs}

@@ -98,7 +98,7 @@ class DeviceEngine:
 
 
 def refuse_frozen(engine: str, plan: Plan) -> None:
-    """What is captured keeps the values that it was captured with."""
+    """Refuse a captured plan, which keeps the values of its capture."""
     parts = plan.parts if isinstance(plan, ChainPlan) else (plan,)
     for part in parts:
         assert isinstance(part, DevicePlan)

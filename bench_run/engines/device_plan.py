@@ -154,7 +154,7 @@ class DevicePlan:
         self._addresses.update(self._pack())
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
-        """Memory that holds an input spread out is nobody else's, nor are scalars of the host."""
+        """Share memory, except that of broadcast inputs and of scalars on the host."""
         done = set()
         for uid, home in homes.items():
             assert isinstance(home.plan, DevicePlan)
@@ -176,7 +176,7 @@ class DevicePlan:
         return tuple(t for t in self._built.graph.inputs if t.uid in self._host)
 
     def address(self, uid: int) -> int | None:
-        """Of a tensor that lies in memory as the graph says."""
+        """Return the address of a tensor that has the graph's layout."""
         plain = uid in self._buffers and not self._built.is_spread(uid)
         return self._buffers[uid] if plain else None
 
@@ -231,7 +231,7 @@ class DevicePlan:
         return {tensor.uid: self._buffers[tensor.uid] for tensor in self._built.graph.outputs}
 
     def locate_inputs(self) -> dict[int, Storage | int]:
-        """Those that lie there as the graph says."""
+        """Return the inputs that have the graph's layout."""
         found = ((tensor.uid, self.address(tensor.uid)) for tensor in self._built.graph.inputs)
         return {uid: address for uid, address in found if address is not None}
 
@@ -277,9 +277,9 @@ def _scalar(tensor: Tensor) -> Storage:
 
 
 class Workspace:
-    """As large as the largest plan that asked for it, for as long as a plan uses it. Its `address`
-    may change with each `grow`, so that plans look it up for every execution; what is captured
-    keeps the address, so captured plans have one that nobody else grows."""
+    """Scratch memory of the size of the largest plan, kept while a plan uses it. Its `address` may
+    change with each `grow`, so that plans look it up for every execution; what is captured keeps
+    the address, so captured plans have a separate one."""
 
     def __init__(self, stream: CudaStream) -> None:
         self._stream = stream

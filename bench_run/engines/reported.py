@@ -82,7 +82,7 @@ class Row:
     """The type of one field."""
 
     kind: Any
-    """For `msgspec.convert`, or a class of which the value has to be."""
+    """Target of `msgspec.convert`, or a class that the value must be an instance of."""
     wanted: str
     """The type in words."""
     is_needed: bool = False
@@ -147,7 +147,7 @@ ROWS: Mapping[str, Row] = {
 }
 
 UNKNOWN = EngineFacts(id=None, libraries={}, device="unknown", device_kind="unknown")
-"""Of an engine whose own facts cannot be used."""
+"""Facts of an engine whose own facts cannot be used."""
 
 
 class Reports:
@@ -159,7 +159,8 @@ class Reports:
         self.notes: list[str] = []
 
     def read(self, name: str, ask: Callable[[], object]) -> Any:
-        """What the row of this name makes of it. Raises `EngineError` where that is needed."""
+        """Return the value by the row of this name. Raises `EngineError` if a required value is
+        missing."""
         row, value = ROWS[name], None
         try:
             value = ask()

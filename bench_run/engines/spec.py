@@ -46,7 +46,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def parse_spec(text: str) -> EngineSpec:
-    """Raises `UsageError` where the text is no spec or its name is no engine's."""
+    """Parse a spec. Raises `UsageError` if the text is not a spec or names an unknown engine."""
     head, has_path, path = text.partition("@")
     behind = OPTIONS.search(path) if head.partition(":")[0].partition("+")[0] == KERNEL else None
     if behind is not None:  # kernel@my.py+knob:BLOCK=64

@@ -101,7 +101,7 @@ class KernelChoice:
         return replace(own, knob_values=self.knob_values, plans=self.plans)
 
     def facts(self, own: EngineFacts) -> EngineFacts:
-        """Those of the framework's engine, and where the file comes from."""
+        """Return the facts of the framework's engine, with the origin of the file."""
         source = self.file.source
         names = {
             name for kernel in self.file.kernels for name in PACKAGES.get(kernel.framework, ())

@@ -131,7 +131,7 @@ NAMED_HOSTS = 3
 
 @dataclass(frozen=True)
 class CaseFacts:
-    """What is remembered of a case while all parts are looked through."""
+    """Facts of a case that are kept while all parts are read."""
 
     id: str
     graph: tuple[str, str]
@@ -223,7 +223,7 @@ def join_documents(paths: Sequence[str], output: str, *, allow_unlike: bool) -> 
     unlike = _unlike(files, allow_unlike)
     missing = tuple(_missing(files))
     header = _header(files, complete=not missing, notes=[f"parts differ in {d}" for d in unlike])
-    # New ids of cases, by file and id, where runs that are no shards use one for two cases.
+    # New ids of cases, by file and id, if runs that are not shards use one for two cases.
     taken: set[str] = set()
     names = {}
     for file in files:

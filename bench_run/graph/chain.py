@@ -47,7 +47,7 @@ class Place:
     """The graph's uids to the chain's."""
     variant: Mapping[str, str] = field(default_factory=dict)
     init: tuple[str, ...] = ()
-    """How inputs are filled, in the words of ``--init``."""
+    """Fill of inputs, in the words of ``--init``."""
 
     @cached_property
     def placed(self) -> Graph:
@@ -55,7 +55,7 @@ class Place:
         return renumbered(self.graph, self.uids, f"{self.id}:")
 
     def placed_tensor(self, tensor: Tensor) -> Tensor:
-        """What a tensor of the graph is in the chain."""
+        """Return the chain's tensor for a tensor of the graph."""
         return self.placed.by_uid[self.uids[tensor.uid]]
 
 
@@ -76,7 +76,7 @@ class ChainGraph(Graph):
 
     @cached_property
     def where(self) -> Mapping[int, tuple[int, int]]:
-        """Of each uid the place, and the uid that its graph has there."""
+        """Return the place of each uid, and the uid in that place's graph."""
         return {
             uid: (index, own)
             for index, place in enumerate(self.places)
@@ -91,16 +91,16 @@ class ChainGraph(Graph):
 
 @dataclass(frozen=True)
 class PassContext:
-    """What runs around a graph in a pass of its pipeline."""
+    """Layers that run around a graph in a pass of its pipeline."""
 
     chain: ChainGraph
     """The layers near it and the graph itself, in their order in the pipeline."""
     own: tuple[int, ...]
     """Places of the chain where the graph is; of a pair two."""
     left_bytes: int
-    """What a pass touches before these layers."""
+    """Bytes that a pass touches before these layers."""
     linked: bool = True
-    """Whether these places' graphs are the graph's own, uid by uid."""
+    """True if these places' graphs are the graph's own, uid by uid."""
 
     @property
     def before(self) -> tuple[int, ...]:
@@ -139,7 +139,7 @@ def renumbered(graph: Graph, uids: Mapping[int, int], prefix: str = "") -> Graph
 
 
 def layer_fingerprints(chain: ChainGraph) -> tuple[str, ...]:
-    """Of the graphs, in the order in which they run."""
+    """Return the fingerprints of the graphs in execution order."""
     known = {id(place.graph): place.graph for place in chain.places}
     made = {key: fingerprint(graph) for key, graph in known.items()}
     return tuple(made[id(place.graph)] for place in chain.places)
@@ -186,7 +186,7 @@ PORTS: dict[str, tuple[str, ...]] = {
 """Node type to the ports that take weights, where the type alone says it."""
 
 _PASSES_ON = ("BlockScaleDequantizeAttributes",)
-"""What makes weights of weights."""
+"""Nodes whose output is a weight if their inputs are weights."""
 
 
 def weights_of(graph: Graph) -> frozenset[int]:
@@ -229,7 +229,7 @@ class _LinkReader:
     where: str
     place: Place
     tensor: Tensor
-    """With the chain's uid."""
+    """Tensor with the chain's uid."""
     link: Link
 
 
@@ -305,7 +305,7 @@ def _places(
 
 
 def _rule(tensor: Tensor, text: str, path: Path) -> str:
-    """As ``--init`` has it."""
+    """Return the rule in the form of ``--init``."""
     return f"{tensor.name}={seen_from_here(text, path)}"
 
 

@@ -1,7 +1,7 @@
-"""Whether a graph can run: graphs/FORMAT.md (Rules), and each operation's own rules.
+"""Validity of graphs: graphs/FORMAT.md (Rules), and each operation's own rules.
 
 Empty tensors (a dim of 0) are refused: there is nothing to compute and nothing to measure. Strides
-may leave gaps, and tensors that are only read may even overlap themselves; what is written may not.
+may leave gaps, and tensors that are only read may even overlap themselves; written tensors may not.
 """
 
 from __future__ import annotations
@@ -193,10 +193,10 @@ def _name(tensor: Tensor) -> str:
 
 
 def distinct_elements(tensor: Tensor) -> bool:
-    """Whether the strides keep every element in a place of its own.
+    """True if the strides give every element a separate address.
 
-    Nested strides always do. Interleaved ones are tried out where that is cheap and taken for
-    overlapping where it is not.
+    Nested strides always do. Interleaved ones are enumerated if that is cheap and otherwise counted
+    as overlapping.
     """
     axes = sorted((s, d) for s, d in zip(tensor.strides, tensor.dims, strict=True) if d > 1)
     reach, nested = 0, True

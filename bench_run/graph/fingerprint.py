@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Link = tuple[str, int]
 """Label, index of the neighbour."""
 Row = tuple[str, int, tuple[tuple[str, int], ...]]
-"""Of a colour: description and number of its members; label and colour of each one's neighbours."""
+"""A colour: description and number of its members; label and colour of each one's neighbours."""
 _Joints = tuple[str, ...]
 
 

@@ -2,8 +2,8 @@
 
 Canonical form, whatever dialect the file had: enum values in lower case, ports without their
 ``_tensor_uid`` ending, absent and null attributes left out, data types resolved from the graph's
-defaults, nodes in topological order. `extras` keep what a file said beside that, so that nothing
-is lost when it is written again; they carry no meaning and are no part of the fingerprint.
+defaults, nodes in topological order. `extras` keep other fields of a file, so that nothing is lost
+when it is written again; they carry no meaning and are not part of the fingerprint.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """How messages call the node: its name and type, or its type alone."""
+        """Return the node's name in messages: name and type, or the type alone."""
         return f"{self.name} ({self.type})" if self.name else self.type
 
 

@@ -61,12 +61,12 @@ BATCHED = {
 
 POINTWISE = "PointwiseAttributes"
 UNSCALABLE = ("page_table_k", "page_table_v")
-"""Ports of packed sequences: how many there are is no axis of the operands."""
+"""Ports of packed sequences, whose number is not an axis of the operands."""
 
 
 def scale_batch(graph: Graph, batch: int) -> Graph | None:
-    """The graph with batches of at most `batch`; None where it cannot be told what the batch is,
-    or where the smaller graph would not be valid."""
+    """The graph with batches of at most `batch`; None if the batch axis is unknown, or if the
+    smaller graph would not be valid."""
     # Uids of the tensors that have the batch as axis 0, and its length.
     uids = {
         uid

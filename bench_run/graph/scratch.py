@@ -1,7 +1,7 @@
-"""What computing a graph node by node takes of memory beside its inputs and outputs.
+"""Memory for computing a graph node by node, besides its inputs and outputs.
 
-An engine or a reference says for each type of node how much one takes; virtual tensors are
-counted here. Figures were measured as peaks of processes (`tests/benchmarks/memory_estimate.py`).
+An engine or a reference gives the figure for each type of node; virtual tensors are counted here.
+Figures were measured as peaks of processes (`tests/benchmarks/memory_estimate.py`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scratch:
-    """In tensors of the node, each element in the type in which it is computed."""
+    """Scratch in units of the node's tensors, each element in the type of the computation."""
 
     inputs: float = 0.0
-    """So many of all inputs."""
+    """Multiple of all inputs."""
     outputs: float = 0.0
     fixed_bytes: int = 0
     """Blocks and tiles, however large the tensors are."""
@@ -33,7 +33,7 @@ NodeBytes: TypeAlias = "Callable[[Graph, Node], float]"
 
 
 def tensor_bytes(tensor: Tensor) -> int:
-    """Of its memory, gaps of the strides included."""
+    """Return the bytes of its memory, gaps of the strides included."""
     return tensor.span * DTYPES[tensor.data_type].bits // 8
 
 
@@ -55,7 +55,7 @@ def scratch_bytes(graph: Graph, node: Node, row: Scratch, width: int) -> float:
 
 
 def converted_bytes(graph: Graph, node: Node, width: int) -> int:
-    """Of the inputs whose type is not the one in which they are computed."""
+    """Return the bytes of the inputs whose type differs from that of the computation."""
     tensors = (graph.by_uid[uid] for uid in read_by(node))
     return sum(width * t.elements for t in tensors if DTYPES[t.data_type].bits != 8 * width)
 
@@ -74,8 +74,8 @@ def columns_of(graph: Graph, node: Node) -> int:
 
 
 def workspace_bytes(graph: Graph, of_node: NodeBytes) -> int:
-    """Where every virtual tensor stays until the last node has run; of a chain, whose places run
-    one after another, that of the largest place."""
+    """Return the workspace if every virtual tensor stays until the last node has run; for a chain,
+    whose places run one after another, that of the largest place."""
     found = 0.0
     for part in _parts(graph):
         virtual = sum(tensor_bytes(t) for t in part.tensors if t.virtual)
@@ -84,8 +84,8 @@ def workspace_bytes(graph: Graph, of_node: NodeBytes) -> int:
 
 
 def freeing_bytes(graph: Graph, of_node: NodeBytes, width: int) -> int:
-    """As `workspace_bytes`, inputs and outputs included, where every tensor is held in `width`
-    bytes an element, and no longer than until its last reader has run; outputs stay."""
+    """Return the workspace with inputs and outputs if every tensor takes `width` bytes an element
+    and is freed after its last reader; outputs stay."""
     found = kept = 0.0
     for part in _parts(graph):
         last = {uid: i for i, node in enumerate(part.nodes) for uid in read_by(node)}
@@ -110,7 +110,7 @@ def _parts(graph: Graph) -> Iterator[Graph]:
 
 
 def row_of(node: Node, rows: Mapping[str, Scratch], default: Scratch) -> Scratch:
-    """By the mode of the node, else by its type."""
+    """Return the row by the mode of the node, otherwise by its type."""
     for name in ("operation", "mode"):
         mode = node.attributes.get(name)
         if isinstance(mode, str) and mode in rows:

@@ -281,8 +281,8 @@ def _groups(x: Tensor, w: Tensor) -> int:
 
 
 def _operand_type(call: Call, *ports: str) -> str:
-    """That of the operands, or of the result where that is wider: ONNX's products have the type of
-    their operands. bfloat16 only in products, of which opset 21 has them."""
+    """Return the type of the operands, or of a wider result: ONNX's products have the type of their
+    operands. Opset 21 has bfloat16 only in products."""
     kinds = {call.tensor(port).data_type for port in ports}
     made = [port for port in ("y", "dx", "dw", "c", "o") if call.has(port)]
     results = {call.tensor(port).data_type for port in made}

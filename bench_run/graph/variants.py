@@ -25,7 +25,7 @@ LAYOUTS: dict[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     "nchw": packed,
     "nhwc": channels_last,
 }
-"""By the name of two spatial dims; of one and of three alike."""
+"""Layouts by the name for two spatial dims, also used for one and three."""
 BLOCKED = "nchwc"
 """Before the number of channels of a block: ``nchwc4``."""
 _DATA = ("x", "y", "w", "dx", "dy", "dw")
@@ -87,8 +87,8 @@ def _ports(node: Node) -> list[tuple[str, int]]:
 
 
 def with_fusion(graph: Graph, fusion: str) -> Graph | None:
-    """``off``: a chain of graphs of one node each; None where there is nothing to take apart.
-    Raises `GraphError` where a node is no valid graph."""
+    """Return, for ``off``, a chain of graphs of one node each; None if there is nothing to
+    separate. Raises `GraphError` if a node is not a valid graph."""
     if fusion == "on" or len(graph.nodes) < 2 or isinstance(graph, ChainGraph):
         return None
     places = tuple(_place(graph, index) for index in range(len(graph.nodes)))

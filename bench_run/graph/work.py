@@ -1,9 +1,9 @@
-"""What a graph asks for: operations, bytes, and what tables call it.
+"""Work of a graph: operations, bytes, and its name in tables.
 
 Bytes: every tensor in memory that a node reads or writes counts once with its elements, gaps left
-out, which is what an ideal implementation moves. Virtual tensors and constants count nothing.
-Flops: the sum over the nodes, by the conventions that each operation's module states; a node whose
-flops are not known makes the sum unknown.
+out, as an ideal implementation would move it. Virtual tensors and constants count nothing. Flops:
+the sum over the nodes, by the conventions that each operation's module states; a node whose flops
+are not known makes the sum unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def work(graph: Graph) -> Work:
 
 
 def total_work(graphs: Iterable[Graph]) -> Work:
-    """Of graphs that run one after another, each reading and writing memory."""
+    """Return the work of graphs that run one after another, each reading and writing memory."""
     works = [work(graph) for graph in graphs]
     moved = sum(each.moved_bytes or 0 for each in works)
     known = [each.flops for each in works if each.flops is not None]

@@ -1,1 +1,1 @@
-"""What ran where: host, devices, their clocks and temperatures."""
+"""Host and devices of a run, their clocks and temperatures."""

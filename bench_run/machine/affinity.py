@@ -1,4 +1,4 @@
-"""Which processors a worker may use, and how many threads its libraries start."""
+"""Processors of a worker, and the number of threads that its libraries start."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def available_cpus() -> int:
 
 
 def choose_cpus(allowed: set[int], threads: int, folder: Path = CPUS) -> set[int]:
-    """So many of them, one of each core as long as there are cores; the last ones, since the
-    first serve most interrupts."""
+    """Return `threads` of them, on different cores if possible; the last ones, since the first
+    serve most interrupts."""
     by_core: dict[str, list[int]] = {}
     for number in sorted(allowed, reverse=True):
         siblings = str(number)  # what the processors of one core have in common

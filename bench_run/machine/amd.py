@@ -16,7 +16,7 @@ from bench_schema.document import Device, Telemetry
 NO_AMDSMI = "AMD GPU of unknown kind (amdsmi is not installed)"
 VISIBLE, ALIAS = "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
 BELOW = "ROCR_VISIBLE_DEVICES"
-"""What the runtime below shows to HIP; HIP counts within it."""
+"""Variable that limits the devices of HIP's runtime; HIP counts within it."""
 VIOLATIONS = {
     "active_ppt_pwr": "power cap",
     "active_socket_thrm": "hardware thermal",
@@ -42,7 +42,7 @@ def _amdsmi() -> Any:
 
 
 def _ask(name: str, *arguments: Any) -> Any:
-    """What a function of amdsmi says; None where it is not there or does not know."""
+    """Return the value of a function of amdsmi; None if it is missing or fails."""
     smi = _amdsmi()
     function = getattr(smi, name, None)
     if function is None:
@@ -91,7 +91,7 @@ def device_number(index: int) -> str:
 
 
 def listed_devices() -> list[str]:
-    """What the environment leaves visible to HIP; empty where it hides nothing."""
+    """Return the devices that the environment leaves visible to HIP; empty if it hides none."""
     return _listed(VISIBLE) or _listed(ALIAS)
 
 
@@ -109,8 +109,8 @@ def describe_device(device: str) -> tuple[str, str]:
 
 
 def snapshot(device: str, *, at_once: bool = False) -> Telemetry | None:
-    """What the device says now; None where nothing can be asked. With `at_once` not whether a
-    limit slows it down: amdsmi sleeps 100 ms to tell."""
+    """Return the device's readings; None if it cannot be read. `at_once` leaves out whether a limit
+    slows it down, for which amdsmi sleeps 100 ms."""
     handle, smi = _handle(device), _amdsmi()
     if handle is None:
         return None
@@ -146,7 +146,7 @@ def _temperature(handle: Any, smi: Any) -> float | None:
 
 
 def pci_address(device: str) -> str | None:
-    """As the kernel writes it: ``0000:1b:00.0``."""
+    """Return the address in the kernel's form: ``0000:1b:00.0``."""
     handle = _handle(device)
     found = None if handle is None else _ask("amdsmi_get_gpu_device_bdf", handle)
     return None if found is None else str(found).lower()
@@ -179,7 +179,7 @@ def _device(index: int, handle: Any) -> Device:
     driver = _ask("amdsmi_get_gpu_driver_info", handle) or {}
     vram_mb = _number(_ask("amdsmi_get_gpu_vram_info", handle), "vram_size")
     cap_uw = _number(_ask("amdsmi_get_power_cap_info", handle), "power_cap")
-    # Microwatts; releases that gave watts are told by the size of the number.
+    # Microwatts; a small number is in watts, from older releases.
     cap_w = None if cap_uw is None else (cap_uw / 1e6 if cap_uw > 1e5 else cap_uw)
     return Device(
         index=index,

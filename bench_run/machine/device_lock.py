@@ -1,9 +1,9 @@
-"""One measurement at a time on a device, whichever run it belongs to.
+"""One measurement at a time on a device, across all runs.
 
-Everybody who works on a device holds its lock: several who only touch it (copies, first runs)
-together, one who measures alone. The locks are files of the host under the device's uuid; the
-system gives them back however a run ends. Nobody waits for ever: those who want to measure close a
-door behind which later ones wait.
+Every process that works on a device holds its lock: shared for copies and first runs, exclusive for
+measuring. The locks are files of the host under the device's uuid; the system releases them however
+a run ends. No process waits for ever: a process that wants to measure closes a door behind which
+later ones wait.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 POLL_S = 0.002
 TOLD_S = 20.0
-"""After so much waiting it is said for what; a run that was stopped (Ctrl-Z) keeps its locks."""
+"""Waiting time after which the reason is printed; a stopped run (Ctrl-Z) keeps its locks."""
 FOLDER = "bench-run-locks"
 ENVIRONMENT = "BENCH_RUN_LOCKS"
 """Names another folder, for hosts whose runs do not share one."""
 SHARED = Path("/dev/shm")  # noqa: S108 - for everyone on purpose
-"""The same for every user, whatever their ``TMPDIR``, and gone when the host starts again. Locks
-stay there: one that is removed while somebody opens it would be held twice."""
+"""Folder that is the same for every user, whatever their ``TMPDIR``, and empty after a reboot. Lock
+files stay: removing one while it is opened would let two processes hold it."""
 
 
 def lock_folder(shared: Path = SHARED) -> Path:
-    """Where the locks of this host lie; every user of the host may use it."""
+    """Return the folder of this host's locks, writable by every user."""
     named = os.environ.get(ENVIRONMENT)
     if named:
         return Path(named)
@@ -101,8 +101,8 @@ class DeviceLock:
         return Held(files)
 
     def _pass(self, name: str, alone: bool, stopped: Callable[[], bool]) -> int:
-        """The locked file of one device: through its door, which whoever measures keeps closed
-        until the others have left."""
+        """Return the locked file of one device, after passing its door, which a measuring process
+        keeps closed until the others have left."""
         door = self._open(f"{name}.door")
         try:
             self._wait(door, True, stopped)
@@ -141,7 +141,7 @@ class DeviceLock:
 
 
 def _make_folder(folder: Path) -> None:
-    """For every user of the host, as the folder for temporary files is."""
+    """Make a folder for every user of the host, like that for temporary files."""
     try:
         folder.mkdir(parents=True)
         folder.chmod(0o777 | stat.S_ISVTX)

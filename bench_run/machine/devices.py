@@ -54,7 +54,7 @@ def _device(library: Any, index: int) -> Device:
 
 
 def _l2_bytes(uuid: str) -> int | None:
-    """Only the driver knows it; asking takes no context."""
+    """Return the size of the L2 cache, from the driver, without creating a context."""
     from bench_run.streams.cuda_driver import driver
 
     try:
@@ -69,7 +69,7 @@ def _l2_bytes(uuid: str) -> int | None:
 
 
 def accelerator_count() -> int:
-    """How many devices there are, without asking what they are: that takes a driver's start."""
+    """Return the number of devices without asking for their kind: that takes a driver's start."""
     count = 0 if nvml() is None else int(nvml_number("nvmlDeviceGetCount") or 0)
     return count or len(telemetry_amd.devices())
 
@@ -92,7 +92,7 @@ Users = dict[str, "set[int] | None"]
 
 
 def users_of(devices: Iterable[str], ask: Callable[[str], set[int] | None] = process_ids) -> Users:
-    """Who computes on these devices now."""
+    """Return the processes that compute on these devices now."""
     return {device: ask(device) for device in devices}
 
 

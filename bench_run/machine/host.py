@@ -1,4 +1,4 @@
-"""What ran where: host, processor, packages, devices, environment, revision of the graphs."""
+"""Machine of a run: host, processor, packages, devices, environment, revision of the graphs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def cpu_model() -> str | None:
 
 
 def processor_name() -> str:
-    """As `cpu_model`, else its architecture."""
+    """Return `cpu_model`, otherwise the architecture."""
     return cpu_model() or platform.machine()
 
 

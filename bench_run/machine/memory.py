@@ -20,7 +20,7 @@ from pathlib import Path
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 NONE_V1_BYTES = 1 << 60
-"""What stands for no limit in version 1 is as large, or larger."""
+"""Values from here on mean "no limit" in version 1."""
 LIMITS = ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData"))
 """Limits of each process, and what it has of it at its start, about as much as this one."""
 
@@ -55,8 +55,8 @@ def _kilobytes(file: Path, field: str) -> int | None:
 
 
 def _left_in_groups(proc: Path, cgroup: Path) -> list[int]:
-    """Of this process's group and every one above it. File pages of a group can be given back and
-    count as free."""
+    """Return the free memory of this process's group and every one above it. File pages of a group
+    can be reclaimed and count as free."""
     try:
         lines = (proc / "self/cgroup").read_text().splitlines()
     except OSError:
@@ -97,11 +97,11 @@ def _left_in(folder: Path, files: tuple[str, str], pages: str) -> list[int]:
 VICTIM = 800
 """Added to a worker's share of memory, in thousandths, when the kernel chooses whom to kill."""
 THREAD_BYTES = 64 << 20
-"""What a thread that a library starts may reserve: a stack, an arena, buffers."""
+"""Memory that a library's thread may reserve: a stack, an arena, buffers."""
 
 
 def become_victim() -> None:
-    """For this process and what it starts: chosen before those that it runs beside."""
+    """Make the kernel kill this process and its children first when memory runs out."""
     score = PROC / "self/oom_score_adj"
     with suppress(OSError, ValueError):
         score.write_text(str(max(VICTIM, int(score.read_text()))))
@@ -122,7 +122,7 @@ def limit_own_memory() -> None:
 
 @cache
 def _given_limit() -> tuple[int, int]:
-    """As this process had it from the start."""
+    """Return the limit with which this process started."""
     return resource.getrlimit(resource.RLIMIT_DATA)
 
 

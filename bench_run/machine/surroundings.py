@@ -1,7 +1,7 @@
-"""What else the host did while a round was measured: processor time of others, stolen time, load,
-how often the measuring process had to give way, clock and temperature of the processor.
+"""Other activity of the host during a round: processor time of other processes, stolen time, load,
+involuntary switches of the measuring process, clock and temperature of the processor.
 
-Everything is optional: what the kernel does not tell is unknown. Nothing here may fail.
+Every value is optional: those that the kernel does not report are unknown. Nothing here may fail.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 PROC = Path("/proc")
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 OUR_PROGRAM = b"bench_run.worker"
-"""In the command line of workers and of what starts them: what started those is the run."""
+"""Program name in the command lines of workers and of their templates; the parent of those is the
+run."""
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "x86_pkg_temp")
 CLOCKS = 8
 """Processors whose clock is read; on a large host reading all takes as long as a sample."""
 HEAD_BYTES = 4096
-"""Of /proc/cpuinfo: the first processor."""
+"""Bytes of /proc/cpuinfo that describe the first processor."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Reading:
     """Processor time of the whole host."""
     steal_s: float | None
     own_s: float | None
-    """Of the run's processes."""
+    """Processor time of the run's processes."""
     switches: int
 
 
@@ -51,9 +52,9 @@ NOTHING_READ = Reading(0.0, None, None, None, 0)
 
 
 class HostWatch:
-    """What the host does between `begin` and `end`. Which processes are the run's own is found out
-    when the watch is made and when it is told: looking through all threads of a run takes 4 ms, in
-    which nobody could use the device."""
+    """Activity of the host between `begin` and `end`. The run's own processes are searched when the
+    watch is made and on request: looking through all threads of a run takes 4 ms, in which the
+    device would be unused."""
 
     def __init__(self, proc: Path = PROC) -> None:
         self._proc, self._root = proc, find_run(os.getpid(), proc)
@@ -78,7 +79,7 @@ class HostWatch:
         others = None
         if busy is not None and own is not None:
             # Processes of ours that were not there when the watch was made; at most one processor
-            # each, since nobody read them when it began.
+            # each, since they were not read at the beginning.
             now = _tree(self._root, self._proc).items()
             newcomers = (min(one.seconds, window_s) for pid, one in now if pid not in self._ours)
             others = busy - own - sum(newcomers)
@@ -94,8 +95,8 @@ class HostWatch:
 
 
 def others_on(device: str) -> int | None:
-    """How many processes that are not of this run are on the device now; None where the driver does
-    not say, or counts processes in another namespace than ours (as in a container)."""
+    """Return the number of processes from outside of this run on the device; None if the driver
+    does not report it, or counts in another namespace (as in a container)."""
     there = process_ids(device)
     if there is None or os.getpid() not in there:
         return None
@@ -138,7 +139,8 @@ def _host_times(proc: Path) -> tuple[float | None, float | None]:
 
 @lru_cache(maxsize=1)
 def find_run(pid: int, proc: Path = PROC) -> int:
-    """The process that the run is: the first ancestor that is no worker and starts none."""
+    """Return the process id of the run: the first ancestor that is neither a worker nor a
+    template."""
     while True:
         found, words = _stat(pid, proc), b""
         with suppress(OSError):
@@ -200,7 +202,7 @@ def _children_by_parent(root: int, proc: Path) -> Callable[[int], list[int]]:
 
 
 def _listed_children(pid: int, proc: Path) -> Iterator[int]:
-    """Of every thread: any of them may have started some."""
+    """Yield the children of every thread: any of them may have started some."""
     with suppress(OSError):
         for task in os.listdir(proc / str(pid) / "task"):
             with suppress(OSError):

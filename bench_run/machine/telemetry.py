@@ -60,7 +60,7 @@ def _handle(device: str) -> Any:
 
 
 def nvml_number(name: str, *arguments: Any) -> float | None:
-    """What NVML answers to one question; None where it does not know."""
+    """Return NVML's answer as a number; None if it does not have one."""
     library = nvml()
     try:
         return float(getattr(library, name)(*arguments))
@@ -69,7 +69,7 @@ def nvml_number(name: str, *arguments: Any) -> float | None:
 
 
 def nvml_text(name: str, *arguments: Any) -> str | None:
-    """What NVML answers, as text: older versions give bytes."""
+    """Return NVML's answer as text: older versions give bytes."""
     library = nvml()
     try:
         value = getattr(library, name)(*arguments)
@@ -79,8 +79,8 @@ def nvml_text(name: str, *arguments: Any) -> str | None:
 
 
 def snapshot(device: str, *, at_once: bool = False) -> Telemetry | None:
-    """What the device says now; None where nothing can be asked. With `at_once` nothing is asked
-    that makes the caller wait: the device would cool down meanwhile."""
+    """Return the device's readings; None if it cannot be read. `at_once` leaves out slow ones,
+    during which the device would cool down."""
     handle, library = _handle(device), nvml()
     if handle is None:
         return None if device == "cpu" else telemetry_amd.snapshot(device, at_once=at_once)
@@ -98,7 +98,7 @@ def snapshot(device: str, *, at_once: bool = False) -> Telemetry | None:
 
 
 def free_memory_bytes(device: str) -> int | None:
-    """Of the device, now; None where it does not say."""
+    """Return the device's free memory; None if it does not report it."""
     handle, library = _handle(device), nvml()
     if handle is None:
         return None
@@ -109,7 +109,7 @@ def free_memory_bytes(device: str) -> int | None:
 
 
 def pci_address(device: str) -> str | None:
-    """Of a device's uuid or index, as the kernel writes it: ``0000:1b:00.0``."""
+    """Return the address of a device's uuid or index in the kernel's form: ``0000:1b:00.0``."""
     handle, library = _handle(device), nvml()
     if handle is None:
         return None if device == "cpu" else telemetry_amd.pci_address(device)
@@ -149,8 +149,8 @@ def throttle_names(bits: int) -> tuple[str, ...]:
 
 
 def observe(device: str, stream: Stream, *, at_once: bool = False) -> Telemetry | None:
-    """What the device says now, and its clock as a kernel on the stream counts it; `at_once` as
-    for `snapshot`."""
+    """Return the device's readings, with its clock as counted by a kernel on the stream; `at_once`
+    as for `snapshot`."""
     told = snapshot(device, at_once=at_once)
     probe_clock_mhz = stream.abilities.probe_clock_mhz
     probed_mhz = None if probe_clock_mhz is None else probe_clock_mhz()
@@ -160,7 +160,7 @@ def observe(device: str, stream: Stream, *, at_once: bool = False) -> Telemetry 
 
 
 def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str, ...]:
-    """What makes a round's times hard to compare, in words."""
+    """Return phrases on anything that makes a round's times hard to compare."""
     if before is None or after is None:
         return ()
     notes = []
@@ -174,7 +174,7 @@ def disturbances(before: Telemetry | None, after: Telemetry | None) -> tuple[str
 
 
 def energy_mj(device: str) -> float | None:
-    """Millijoules that the device counted so far; None where there is no counter."""
+    """Return the millijoules that the device counted so far; None without a counter."""
     handle = _handle(device)
     if handle is None:
         return counter().energy_mj() if device == "cpu" else telemetry_amd.energy_mj(device)

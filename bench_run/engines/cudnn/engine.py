@@ -84,13 +84,13 @@ class CudnnEngine(DeviceEngine):
         return self.plans(graph) if self._choice.every else ({},)
 
     def plans(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """As the heuristics list them."""
+        """Return plans in the order of the heuristics."""
         listed = self._lowered(graph, Choice(every=True)).listed
         unique = dict.fromkeys(listed)
         return tuple({"plan": name} for name in unique)[:MOST_VARIANTS]
 
     def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """What `bench-run engines GRAPH` shows: the plans that fit the spec, in full."""
+        """Return the full plans that fit the spec, for `bench-run engines GRAPH`."""
         plain = self._choice == Choice()
         built = self._lowered(graph, Choice(every=True) if plain else self._choice)
         rows = choices(built.pygraph, built.listed, built.places)
@@ -106,7 +106,7 @@ class CudnnEngine(DeviceEngine):
     def knob_values(
         self, graph: Graph, variant: Mapping[str, str]
     ) -> Mapping[str, tuple[str, ...]]:
-        """Of the engine that the spec names."""
+        """Return the values of knobs of the spec's engine."""
         engine = self._choice.engine
         if engine is None:
             raise UnsupportedGraphError("cudnn: name the engine whose knobs are varied: cudnn:ID")
@@ -207,7 +207,7 @@ class CudnnEngine(DeviceEngine):
 
 
 def _convolves_float(graph: Graph) -> bool:
-    """Whether a convolution computes from float32 operands: tensor cores would round them."""
+    """True if a convolution computes from float32 operands: tensor cores would round them."""
     return any(
         node.type.startswith("Convolution")
         and any(graph.by_uid[uid].data_type == "float" for uid in node.inputs.values())

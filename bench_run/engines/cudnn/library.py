@@ -89,7 +89,7 @@ BUGS = (TypeError, AttributeError, LookupError, AssertionError, ImportError)
 
 
 def foreign() -> tuple[type[Exception], ...]:
-    """What the frontend raises: its own class is no `RuntimeError`."""
+    """Return the frontend's exception types: its own class is not a `RuntimeError`."""
     own = getattr(sys.modules.get("cudnn"), "cudnnGraphNotSupportedError", None)
     compiled = getattr(sys.modules.get("cudnn"), "_compiled_module", None)
     own = getattr(compiled, "cudnnGraphNotSupportedError", own)

@@ -107,7 +107,7 @@ class Call:
         return None if uid is None else self._operands.tensor(uid)
 
     def tensor_of(self, port: str) -> Any:
-        """What the graph says of the tensor at `port`, input or output."""
+        """Return the graph's tensor at `port`, input or output."""
         return self.graph.by_uid[{**self.node.inputs, **self.node.outputs}[port]]
 
     def attribute(self, name: str) -> Any:
@@ -206,7 +206,8 @@ def _shared(call: Call) -> dict[str, Any]:
 
 
 def _scale(call: Call) -> dict[str, Any]:
-    """The frontend's default is no scale at all; the graph's is 1/√D."""
+    """Return the attention scale; without one the frontend does not scale, while the graph means
+    1/√D."""
     if call.has("scale"):
         return {"attn_scale": call.operand("scale")}
     value = call.attribute("attn_scale_value")

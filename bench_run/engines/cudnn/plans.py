@@ -1,4 +1,4 @@
-"""Which of cuDNN's execution plans runs: the choice as a value, and the search for it.
+"""Choice of cuDNN's execution plan: the choice as a value, and the search for it.
 
 A plan is an engine with its knobs; its name says both (``eng62_k2=0_k13=1``). Ids and knobs mean
 something only together with the backend's version.
@@ -50,8 +50,8 @@ def knob_name(key: str) -> str:
 
 
 def is_nameless(name: str) -> bool:
-    """Whether it is a number of the backend's that the frontend has no member for: it cannot set
-    the knob, which then only chooses among the plans that the heuristics list."""
+    """True for a number of the backend without a member in the frontend, which cannot set this
+    knob; it then only chooses among the plans of the heuristics."""
     return _NAMELESS.fullmatch(name) is not None
 
 
@@ -76,7 +76,7 @@ def knob_text(plan: str) -> str:
 
 
 def offered_text(offered: Iterable[Any]) -> str:
-    """What an engine takes: ``TILE_SIZE 0 to 8, STAGES 1 to 7 by 2``."""
+    """Return the knobs that an engine takes: ``TILE_SIZE 0 to 8, STAGES 1 to 7 by 2``."""
     return ", ".join(_range(knob) for knob in _with_names(offered).values()) or "no knob"
 
 
@@ -118,14 +118,14 @@ def _range(knob: Any) -> str:
 MOST_TRIED = 12
 """Plans of the heuristic's list that are tried until one builds."""
 DESELECTED = "Deselecting execution plan"
-"""What the frontend says of a plan that the wanted arithmetic leaves out."""
+"""Message of the frontend about a plan that the requested arithmetic excludes."""
 LESS_EXACT = "all requested plans round more than --math allows; tf32 and fast allow more"
 _ENGINE = re.compile(r"(?:eng)?(\d+)")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the spec asks for; everything None: the heuristic's first plan that builds."""
+    """Choice in the spec; all None: the heuristic's first plan that builds."""
 
     engine: int | None = None
     name: str | None = None
@@ -163,7 +163,8 @@ def read_choice(identifier: str | None, knobs: Mapping[str, str]) -> Choice:
 
 
 def read_knobs(knobs: Mapping[str, str]) -> dict[str, int]:
-    """Raises `UsageError` for a knob that there is none of, and a value that is no number."""
+    """Parse knobs. Raises `UsageError` for an unknown knob, and for a value that is not a
+    number."""
     return {knob_name(key): _whole(f"--knob {key}", value) for key, value in knobs.items()}
 
 
@@ -266,7 +267,7 @@ class Built:
     """A graph in cuDNN's form. `pygraph` lists plans; `chosen` is the one that was built."""
 
     graph: Graph
-    """As it was given: its inputs and outputs are those of the plan."""
+    """The original graph: its inputs and outputs are those of the plan."""
     scalars: tuple[Tensor, ...]
     views: Mapping[int, TensorView]
     numbers: Mapping[int, int]
@@ -299,7 +300,8 @@ class Built:
         return self.views[uid].spread is not None
 
     def elements(self, tensor: Tensor) -> int:
-        """Of the tensor's buffer: its span, or what it is spread over."""
+        """Return the elements of the tensor's buffer: its span, or the elements after
+        broadcasting."""
         spread = self.views[tensor.uid].spread
         return tensor.span if spread is None else int(np.prod(spread.dims))
 

@@ -1,4 +1,4 @@
-"""How each tensor is described to cuDNN: dims and strides that it gets right.
+"""Descriptions of tensors for cuDNN: dims and strides that it computes correctly.
 
 cuDNN writes part of the output, or a wrong one, for element-wise graphs of rank 2 and for some
 broadcasts of rank 3, without a word. So such graphs, and those of row norms and sums, are viewed as
@@ -38,7 +38,7 @@ MOST_COLUMNS = 1024
 
 @dataclass(frozen=True)
 class Spread:
-    """How an input is brought into its view: broadcast to `dims`, its axes in `order`."""
+    """Conversion of an input to its view: broadcast to `dims`, with its axes in `order`."""
 
     dims: Dims
     order: Dims

@@ -26,7 +26,7 @@ INSTALL = "it comes with ROCm's hipDNN; --hipdnn-prefix DIR finds it"
 
 
 def probe() -> Availability:
-    """Whether the module and an AMD device are in sight; nothing of either is run."""
+    """Return the availability of the module and of an AMD device, without running either."""
     from importlib.util import find_spec
     from os.path import exists
 
@@ -48,7 +48,7 @@ def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a 
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
-    """What the worker process of this engine needs in its environment from the start."""
+    """Return the environment in which a worker process of this engine starts."""
     from bench_run.engines.hipdnn.opening import arm_environment
 
     return arm_environment(spec, options)

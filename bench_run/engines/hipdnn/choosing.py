@@ -1,6 +1,6 @@
-"""Which engine of hipDNN runs a graph, and the proof that it is the requested one.
+"""Choice of hipDNN's engine for a graph, and the proof that it is the requested one.
 
-A preference is soft: hipDNN silently takes another engine where the preferred one declines. So the
+A preference is soft: hipDNN silently takes another engine if the preferred one declines. So the
 hard selection is used, the plan's engine is read back, and a time is never given to an engine that
 did not run.
 """
@@ -42,7 +42,7 @@ TYPES: dict[str, tuple[str, Callable[[str], Value]]] = {
     "FLOAT64": ("a finite number", real_number),
     "STRING": ("a text", str),
 }
-"""By the name of hipDNN's `KnobValueType`: the type in words, and how its text is read."""
+"""Types by the name of hipDNN's `KnobValueType`: the type in words, and its parser."""
 
 
 OFFERS = "Graph.get_knobs_for_engine"
@@ -170,7 +170,7 @@ class EngineChoice:
 
     id: int | None = None
     name: str | None = None
-    """As it was given; None for a number."""
+    """Original name; None for a number."""
     every: bool = False
     """Each engine that accepts the graph, as variants."""
     tuned: bool = False
@@ -213,7 +213,7 @@ HARD = "Graph.create_execution_plan_ext"
 
 @dataclass(frozen=True)
 class Selection:
-    """What was asked of hipDNN, and how."""
+    """Request to hipDNN, and its kind."""
 
     wanted: int | None
     how: str
@@ -244,7 +244,8 @@ class Chooser:
         return name if name and engine_id(name) == engine else str(engine)
 
     def lie_of(self, engine: int) -> str | None:
-        """What is wrong with the name that the plugin gives its engine; None: nothing."""
+        """Return what is wrong with the name that the plugin gives its engine; None if it is
+        right."""
         name = getattr(self.info(engine), "engine_name", None)
         if name is not None and not name:
             return f"its plugin gives it none; choose it by hipdnn:{engine}"

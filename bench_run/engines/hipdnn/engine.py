@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 #
 # Of its two tuners this is `Graph.autotune` over every engine that takes the graph, in its standard
 # mode; the exhaustive sweep is not used. It executes the graph many times before anything is
-# measured here. A time that it claims is taken by its own clock and its own rules: it is told as
+# measured here. A time that it reports is from its own clock and rules: it is recorded as
 # text and never becomes a sample.
 
 TUNER, SIZE = "Graph.autotune", "Graph.get_estimated_max_workspace_size"
@@ -95,7 +95,7 @@ def hold_winner(winner: int, running: int, chooser: Chooser) -> None:
 
 
 def _is_measured(result: Any) -> bool:
-    """Whether its time is one: rows of candidates that were left out have rank and time 0."""
+    """True if it was timed: rows of candidates that were left out have rank and time 0."""
     tried = result.succeeded and result.benchmarked and not result.excluded_by_caller
     return bool(tried and result.rank >= 0)
 
@@ -129,7 +129,7 @@ CAPTURE = "SUPPORTS_GRAPH_CAPTURE"
 """The behaviour note of engines whose work can be captured and replayed."""
 BENCHMARKING, FORCED = "global.benchmarking", "HIPDNN_FORCE_BENCHMARKING"
 TRUE = ("1", "true", "on", "yes", "enable", "enabled")
-"""What hipDNN takes for yes in a variable."""
+"""Values of a variable that hipDNN reads as yes."""
 CACHE_BYTES = 1 << 28
 """The largest last-level cache there is (MI300)."""
 
@@ -146,12 +146,12 @@ class Opened:
     facts: EngineFacts
     phases: Phases
     devices: int
-    """That HIP showed when the engine took its own."""
+    """Number of devices that HIP had when the engine took its own."""
 
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """What compiling gave, and what the document says of it."""
+    """Result of compiling, with its facts for the document."""
 
     compiled: Compiled
     chosen: Mapping[str, str]
@@ -188,7 +188,7 @@ class HipdnnEngine:
         )
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """With ``all`` one for each engine that accepts the graph."""
+        """Return the variants; with ``all`` one for each engine that accepts the graph."""
         return self.plans(graph) if self._opened.choice.every else ({},)
 
     def plans(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
@@ -197,8 +197,8 @@ class HipdnnEngine:
         return tuple({"engine": self._chooser.name_of(i)} for i in self._chooser.ranked(native))
 
     def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """For listings: the engines that accept the graph, best first, with what hipDNN notes of
-        them and their knobs."""
+        """Return the engines that accept the graph, best first, with hipDNN's notes and their
+        knobs."""
         native = self._operation_graph(graph, Phases())
         found = []
         for engine in self._chooser.ranked(native):
@@ -210,7 +210,7 @@ class HipdnnEngine:
     def knob_values(
         self, graph: Graph, variant: Mapping[str, str]
     ) -> Mapping[str, tuple[str, ...]]:
-        """Of the engine that the spec or the variant names."""
+        """Return the values of knobs of the engine that the spec or the variant names."""
         choice = self._choice(variant)
         if choice.id is None:
             raise UnsupportedGraphError("hipdnn: name the engine whose knobs are varied: hipdnn:ID")
@@ -339,7 +339,7 @@ class HipdnnEngine:
                 yield Buffers(library, graph, first, weights)
 
     def _chosen(self, built: PreparedGraph, engine: int) -> dict[str, str]:
-        """What the document says of the plan, as text."""
+        """Return the plan's facts for the document, as text."""
         selection, native, chooser = built.selection, built.native, self._chooser
         found = {"selection": selection.how, "attribution": "confirmed"}
         found |= {"engine": chooser.name_of(engine), "engine_id": str(engine)}

@@ -104,8 +104,8 @@ def _of_wheels() -> Iterator[tuple[Path, Path]]:
 
 
 def _infos() -> Iterator[Path]:
-    """Where an installer wrote of each runtime wheel. By the folders' names: what is in those of
-    all that is installed takes tens of milliseconds to read."""
+    """Yield the installer's record of each runtime wheel, found by folder names: reading those of
+    all installed packages takes tens of milliseconds."""
     for site in sys.path:
         for info in sorted(Path(site).glob("*.dist-info")):
             if info.name.lower().replace("_", "-").startswith(WHEEL):
@@ -130,7 +130,7 @@ PLACES = (
     "build/wheel_package",
     "python/wheel_package",
 )
-"""Where the package may lie below an installation prefix; the first that has it is taken."""
+"""Places of the package below an installation prefix; the first one that exists is taken."""
 
 
 _GRAPH = """

@@ -1,4 +1,4 @@
-"""From a spec to an open handle: library, device, plugins, facts."""
+"""Opening of a spec: library, device, plugins, facts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ LOG_HINT = "run once with HIPDNN_LOG_LEVEL=info to see why"
 
 
 def wanted_paths(spec: EngineSpec, options: EngineOptions) -> tuple[str, ...]:
-    """What the user named, the spec's own first; nothing else is ever loaded at our request."""
+    """Return the plugins that the user named, the spec's own first; no others are ever loaded on
+    request."""
     own = () if spec.plugin_path is None else (spec.plugin_path,)
     paths = tuple(dict.fromkeys((*own, *options.plugin_paths)))
     for path in paths:

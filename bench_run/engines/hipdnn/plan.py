@@ -72,7 +72,7 @@ class HipdnnPlan:
 
     @property
     def facts(self) -> PlanFacts:
-        """How it is timed shows only when it was tried."""
+        """Return the facts; the timing is known once the plan was tried."""
         return replace(self._facts, chosen={**self._facts.chosen, "timing": self._stream.timing})
 
     @property
@@ -80,7 +80,7 @@ class HipdnnPlan:
         return PlanAbilities(share=self.share, searches=self._searches, witness=self.witness)
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
-        """For plans of one set of buffers, as parts of a chain are."""
+        """Share memory between plans of one set of buffers, such as the parts of a chain."""
         done = set()
         for uid, home in homes.items():
             assert isinstance(home.plan, HipdnnPlan)
@@ -108,8 +108,8 @@ class HipdnnPlan:
             raise failure(STEP, caught, self._version) from caught
 
     def capture(self) -> None:
-        """From now on `run` launches what one execution enqueues as a HIP graph, one for each set
-        of buffers. It is executed once before, since the first call may search."""
+        """Make `run` launch a HIP graph of one execution's work from now on, one for each set of
+        buffers. It is executed once before, since the first call may search."""
         self.run()
         self._synchronize()
         runtime = loaded_runtime()
@@ -130,11 +130,11 @@ class HipdnnPlan:
             self._graphs[self._turn].launch()
 
     def witness(self) -> dict[str, str]:
-        """What `execute_timed_ext` says of some executions, by the quality it states: times of
-        unlike quality are never mixed. Its clock is hipDNN's: the words stand beside our samples
-        and never among them.
+        """Return the times of some executions by `execute_timed_ext`, grouped by stated quality:
+        times of unlike quality are never mixed. Its clock is hipDNN's: the words stand beside our
+        samples and never among them.
 
-        It closes a gate of its own, so a plan that cannot be behind ours is not asked: each
+        It closes a gate of its own, so it is not called for a plan that cannot be behind ours: each
         execution would wait for the watchdog.
         """
         if not self._library.has(WITNESS):
@@ -214,7 +214,8 @@ class Buffers:
         whole: Buffers | None = None,
         own: Collection[int] = (),
     ) -> None:
-        """With `whole` only the tensors in `own` get buffers; the others are those of `whole`."""
+        """Allocate buffers. With `whole` only the tensors in `own` get buffers; the others use
+        those of `whole`."""
         self._graph, self._library = graph, library
         self._borrowed: set[int] = set()
         self._device: dict[int, Any] = {}

@@ -178,8 +178,8 @@ class HostSessionEngine(HostEngine):
 
 
 class CudaSessionEngine(DeviceEngine):
-    """On our stream; a node that has no kernel on the GPU makes a graph unsupported, instead of
-    running on the processor."""
+    """Engine for sessions on our CUDA stream; a node without a GPU kernel makes a graph
+    unsupported, instead of running on the processor."""
 
     def __init__(
         self, runtime: Any, stream: CudaStream, spec: EngineSpec, options: EngineOptions

@@ -28,7 +28,7 @@ _DEVICES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/kfd")
 
 
 def probe() -> Availability:
-    """Whether PyTorch is installed; it is not imported."""
+    """Return the availability of PyTorch without importing it."""
     from importlib.metadata import PackageNotFoundError, version
     from importlib.util import find_spec
 
@@ -43,7 +43,7 @@ def probe() -> Availability:
 
 
 def probe_id(identifier: str) -> Availability:
-    """Whether ``torch:cuda`` can be expected to run, from device files and the build's name."""
+    """Return the availability of ``torch:cuda``, from device files and the build's name."""
     answer = probe()
     if not answer.ok or not identifier.startswith("cuda"):
         return answer
@@ -55,15 +55,16 @@ def probe_id(identifier: str) -> Availability:
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001
-    """Where Inductor, Triton and the vendors' libraries keep what they compiled and tuned."""
+    """Return the cache folders of Inductor, Triton and the vendors' libraries."""
     from bench_run.engines.caches import AMD, COMPILERS, NVIDIA, cache_environment
 
     return cache_environment(options, {**COMPILERS, **AMD, **NVIDIA})
 
 
 def preload(spec: EngineSpec) -> bool:
-    """On a GPU of a CUDA build, eager. Elsewhere workers start afresh: the processor's address
-    layout matters, Inductor has processes and threads of its own, ROCm was never tried."""
+    """Preload on a GPU of a CUDA build, for eager execution; return True if done. Elsewhere workers
+    start afresh: the processor's address layout matters, Inductor has processes and threads of its
+    own, ROCm was never tried."""
     on_gpu = (spec.id or "").startswith("cuda")
     if "compile" in spec.options or not (on_gpu or FORKED in os.environ):
         return False

@@ -12,7 +12,7 @@ T: TypeAlias = torch.Tensor
 aten = torch.ops.aten
 
 BACKWARD_EPSILON = 1e-5
-"""For the backward pass without saved statistics, as hipDNN's own reference has it."""
+"""Epsilon of the backward pass without saved statistics, as in hipDNN's own reference."""
 
 
 def _flat(value: T, dtype: torch.dtype) -> T:

@@ -1,10 +1,10 @@
 """Convolutions: forward by `torch.nn.functional`, gradients by ATen's convolution_backward.
 
-There is no group attribute: groups follow from the channels of x and w. Padding that differs
-before and after is done by padding the input.
+There is no group attribute: groups follow from the channels of x and w. Padding that differs before
+and after is done by padding the input.
 
-Where the result is of a finer type than the operands, they are widened: half and bfloat16 are exact
-in TF32, so matrix units may take them as that and still add up in float32.
+If the result is of a finer type than the operands, they are widened: half and bfloat16 are exact in
+TF32, so matrix units may take them as that and still add up in float32.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def _narrow(op: TorchOp, *ports: str) -> bool:
 
 
 def _gradient_type(op: TorchOp, *ports: str, result: str) -> torch.dtype:
-    """On the CPU gradients in half add up in half, those in bfloat16 where oneDNN has none."""
+    """Return the type of gradients. On the CPU, half adds up in half, and bfloat16 does if oneDNN
+    lacks a kernel."""
     dtype = op.working_type(*ports, result=result)
     if op.device.type != "cpu" or dtype not in (torch.float16, torch.bfloat16):
         return dtype

@@ -153,7 +153,7 @@ class TorchEngine:
 
 
 def _compiled(program: TorchProgram) -> Function:
-    """By `torch.compile`, each program under a code object of its own: its cache of compiled
+    """Compile with `torch.compile`, each program under its own code object: the cache of compiled
     versions is kept, and limited, by code object."""
 
     def run(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -165,7 +165,7 @@ def _compiled(program: TorchProgram) -> Function:
 
 
 def _stream(device: torch.device, options: EngineOptions) -> tuple[Stream, Callable[[int], None]]:
-    """The device's stream, and what it is to be told: launches in an iteration."""
+    """Return the device's stream, and its setter of launches in an iteration."""
     if device.type == "cpu":
         return HostStream(options.cache, pass_bytes=options.pass_bytes), lambda _launches: None
     from bench_run.streams.torch import open_stream
@@ -201,7 +201,7 @@ def _facts(spec: EngineSpec, device: torch.device, compiled: bool) -> EngineFact
 
 
 def _devices(spec: EngineSpec, device: torch.device) -> int | None:
-    """How many GPUs the run can choose from; none where the spec's id says which."""
+    """Return the number of GPUs that the run can choose from; None if the spec's id chooses."""
     chosen = device.type == "cpu" or (spec.id or "").count(":") > 0
     return None if chosen else torch.cuda.device_count()
 
@@ -217,7 +217,7 @@ LARGEST = 2**31 - 1
 
 
 def keep_freed_memory() -> bool:
-    """For the rest of this process. False where the C library is not glibc."""
+    """Keep freed memory in this process. Returns False if the C library is not glibc."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):

@@ -61,7 +61,7 @@ class _Foreign(Framework):
 
 
 class _Numpy(_Foreign):
-    """On a processor."""
+    """NumPy functions, on a processor."""
 
     def give(self, tensor: torch.Tensor) -> Any:
         return tensor.numpy()

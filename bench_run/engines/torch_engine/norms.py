@@ -76,7 +76,8 @@ def layernorm_backward(op: TorchOp) -> BoundKernel:
 
 
 def _with_statistics(op: TorchOp, dtype: torch.dtype) -> torch.dtype:
-    """On the CPU the kernel keeps mean and inv_variance in x's type, which may be too narrow."""
+    """Return the type to compute in. On the CPU the kernel keeps mean and inv_variance in x's type,
+    which may be too narrow."""
     return op.compute if op.device.type == "cpu" else dtype
 
 

@@ -107,7 +107,7 @@ _FLOAT64 = ("double", "int8", "uint8", "int32", "int64")
 
 @dataclass(frozen=True)
 class BoundKernel:
-    """What a bound node computes: `function` of the input ports' tensors, in order, gives the
+    """Computation of a bound node: `function` of the input ports' tensors, in order, gives the
     output ports' values, in order (one value alone for one port)."""
 
     inputs: tuple[str, ...]
@@ -145,9 +145,9 @@ class TorchOp:
         return TYPES[self.tensor(port).data_type]
 
     def working_type(self, *ports: str, result: str) -> torch.dtype:
-        """The type shared by the ports where a kernel takes it as it is and it is no narrower
-        than it may be, else the compute type. Kernels round to the type of their inputs, which
-        must not be done to a result of a finer type."""
+        """Return the type shared by the ports if a kernel takes it unchanged and it is not narrower
+        than allowed, otherwise the compute type. Kernels round to the type of their inputs, which
+        must not happen to a result of a finer type."""
         kinds = {self.dtype(port) for port in ports}
         if len(kinds) == 1 and kinds <= set(NATIVE):
             kind = kinds.pop()
@@ -188,7 +188,7 @@ def elementwise(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 # PyTorch's exceptions become ours here.
 
 MISSING = ("not implemented for", "not supported for", "is not currently implemented")
-"""How PyTorch says that it has no kernel for a type on this device."""
+"""Messages of PyTorch for a type without a kernel on this device."""
 HOST_ALLOCATOR = "DefaultCPUAllocator"
 """Named where the host's memory is at its end."""
 

@@ -1,4 +1,4 @@
-"""What an execution takes of memory; read before PyTorch is imported."""
+"""Memory of an execution; imported before PyTorch is."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 BLOCK_SCORES = 2**22
 """Scores of a block on a processor. Five times their memory is taken while it is computed."""
 MASK_SCORES = 2**26
-"""Of one head: fused attention on a processor holds which of them are out of sight; where they are
-more, for some rows at a time."""
+"""Scores of one head: fused attention on a processor stores which of them are masked; above this
+number, for some rows at a time."""
 FUSED = frozenset(("q", "k", "v", "attn_mask", "scale", "o", "seed", "offset"))
 """Ports of attention that PyTorch's own call knows."""
 
@@ -52,9 +52,9 @@ ROWS = {
     "BlockScaleQuantizeAttributes": Scratch(inputs=7.0),
     "BlockScaleDequantizeAttributes": Scratch(outputs=4.0),
 }
-"""Of an operation or mode where intermediate results are more than usual, or less."""
+"""Scratch of operations and modes whose intermediate results differ from the usual."""
 HALF_COLUMNS = 5
-"""So many times its columns is what a convolution in half precision was measured to take."""
+"""Multiple of its columns that a convolution in half precision was measured to take."""
 FORMULA = ("RMSNorm", "Resample", "BlockScale", "Moe")
 """Computed in the compute type, whatever the type of the tensors."""
 

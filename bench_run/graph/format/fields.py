@@ -171,7 +171,7 @@ Constant = float | int | bool
 
 
 def default_value_type(data_type: str) -> str:
-    """What is written for a constant of this type unless its file said something else."""
+    """Return the value type to write for a constant of this type, unless its file has another."""
     return _DEFAULTS.get(data_type, "Float32Value")
 
 

@@ -341,7 +341,7 @@ def parse_json(data: bytes, where: str) -> Any:
 
 
 def _place_of_non_finite(data: bytes) -> str | None:
-    """Where the first NaN or infinity of the file lies, if such a one is what is wrong with it."""
+    """Return the place of the file's first NaN or infinity, if that is what is wrong with it."""
     try:
         return _find_non_finite(json.loads(data), "")
     except (ValueError, RecursionError):

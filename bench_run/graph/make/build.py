@@ -48,7 +48,7 @@ class Builder:
         self.data_type = data_type
         self.compute = compute_type(data_type)
         self.last = True
-        """Whether the operation being added is the last one of its chain."""
+        """True while the last operation of the chain is being added."""
         self.shares = False
         """True if a tensor that is added again, alike and under the same name, is the same one."""
         self._tensors: list[Tensor] = []

@@ -12,7 +12,7 @@ from bench_run.errors import UsageError
 from bench_run.graph.dtypes import ALIASES, DTYPES
 
 DIGITS = 18
-"""Of whole numbers: what 64 bits hold for sure."""
+"""Digits of whole numbers that always fit in 64 bits."""
 Kind = Literal["int", "ints", "dims", "float", "flag", "choice", "dtype"]
 Params = Mapping[str, Any]
 """Parameter key → value, None where nothing was said and the operation has no default."""
@@ -25,15 +25,15 @@ class SpecParameter:
     help: str
     kind: Kind = "int"
     code: str | None = None
-    """How the name shows it: one letter joins the shape (``n32c128``), a longer code stands apart
+    """Form in the name: one letter joins the shape (``n32c128``), a longer code is separate
     (``_slope0.01``), the empty one shows the bare value; None never shows it."""
     choices: tuple[str, ...] = ()
     least: int = 1
     """Smallest value of the kinds ``int`` and ``ints``."""
     shape: bool = True
-    """Whether giving it means: this shape, not the default ones."""
+    """True if giving it replaces the default shapes."""
     always: bool = False
-    """Whether a name shows it even at its default."""
+    """True if a name shows it even at its default."""
     follows: str | None = None
     """Key of the parameter it equals when not given; a name shows it only where they differ."""
 
@@ -49,7 +49,7 @@ def parse_value(parameter: SpecParameter, text: str, where: str) -> Any:
 
 
 def expected(parameter: SpecParameter) -> str:
-    """What a parameter takes, in words."""
+    """Return the values that a parameter takes, in words."""
     if parameter.kind == "choice":
         return "one of " + ", ".join(parameter.choices)
     if parameter.kind == "dtype":

@@ -147,7 +147,8 @@ def _segment(row: SpecParameter, params: Params) -> str:
 
 
 def chain_parameters(chain: tuple[Recipe, ...]) -> dict[str, SpecParameter]:
-    """What a chain takes, by key: all of the first operation, choices of those that follow."""
+    """Return the parameters of a chain by key: all of the first operation, choices of the
+    others."""
     rows = {row.key: row for row in chain[0].parameters}
     for recipe in chain[1:]:
         for row in recipe.parameters:

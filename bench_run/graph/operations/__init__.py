@@ -39,10 +39,10 @@ _FAMILIES = (
 )
 
 OPERATIONS: dict[str, Operation] = {row.type: row for family in _FAMILIES for row in family.ROWS}
-"""By the type string of the file."""
+"""Operations by the type string of the file."""
 
 BY_NAME: dict[str, Operation] = {row.name: row for row in OPERATIONS.values()}
-"""By our short name."""
+"""Operations by our short name."""
 
 
 def node_view(graph: Graph, index: int, where: str = "graph") -> NodeView:

@@ -1,7 +1,8 @@
-"""What a row of the operations table is made of, and how rules look at a node.
+"""Types for rows of the operations table, and the view of a node for rules.
 
-A row drives everything that depends on the operation: the reader and the writer (where each datum
-lies in the JSON), the checks (shapes), the inputs (what data a port needs) and the figures (flops).
+A row drives everything that depends on the operation: the reader and the writer (the place of each
+datum in the JSON), the checks (shapes), the inputs (the data that a port needs) and the figures
+(flops).
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ Spelling = Literal["lower", "upper", "number"]
 
 @dataclass(frozen=True)
 class Port:
-    """Where a tensor goes in or comes out; in the file its key is ``<name>_tensor_uid``."""
+    """A place for a tensor of a node; its key in the file is ``<name>_tensor_uid``."""
 
     name: str
     hint: str = "general"
     required: bool = True
     absent: Absent = "null"
-    """What hipDNN's reader wants to see of an unused port: the key with null, or no key."""
+    """Form of an unused port for hipDNN's reader: the key with null, or without the key."""
     many: bool = False
     """Takes a list of tensors (`Node.input_lists`)."""
     numbered: bool = False
@@ -76,19 +77,19 @@ class Port:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A value that is no tensor; in `Node.attributes` under the same name as in the file."""
+    """A value other than a tensor; in `Node.attributes` under the same name as in the file."""
 
     name: str
     kind: Kind
     required: bool = False
     default: Any = None
-    """What an absent key means; readers fill it in. None: the parameter stays absent."""
+    """Meaning of an absent key; readers fill it in. None: the parameter stays absent."""
     absent: Absent = "null"
-    """How the default is written: None as null, others out in full; or no key at all."""
+    """Form of the default in files: None as null, others in full; or without the key."""
     choices: tuple[str, ...] = ()
-    """Of an enum, in the order of its numbers."""
+    """Values of an enum, in the order of its numbers."""
     spelling: Spelling = "lower"
-    """How hipDNN's reader wants an enum's value; all three are read."""
+    """Spelling of an enum's value for hipDNN's reader; all three are read."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class Operation:
     """Brings attributes that say the same thing into one form, for the fingerprint."""
 
     def port_place(self, port: str) -> str:
-        """Where a port's uid lies in the node: ``inputs.x_tensor_uid``."""
+        """Return the place of a port's uid in the node: ``inputs.x_tensor_uid``."""
         for place, ports in (("inputs", self.inputs), ("outputs", self.outputs)):
             for row in ports:
                 if row.name == port or (row.numbered and port.startswith(f"{row.name}_")):
@@ -198,7 +199,7 @@ def output_lengths(
 
 
 def spreads(dims: Sequence[int], over: Sequence[int]) -> bool:
-    """Whether lengths of 1 spread a tensor over these dims, aligned right."""
+    """True if lengths of 1 broadcast a tensor over these dims, aligned right."""
     pairs = zip(reversed(dims), reversed(over), strict=False)
     return len(dims) <= len(over) and all(have in (1, want) for have, want in pairs)
 

@@ -37,7 +37,7 @@ _LOWEST = {"pre_padding": 0, "post_padding": 0, "stride": 1, "dilation": 1}
 
 
 def groups(x_dims: tuple[int, ...], w_dims: tuple[int, ...]) -> int:
-    """There is no group attribute: w holds C/G channels."""
+    """Return the number of groups, which is not an attribute: w has C/G channels."""
     return x_dims[1] // w_dims[1]
 
 

@@ -2,7 +2,7 @@
 
 Flops per element of the output: the arithmetic steps of the formula, where one evaluation of a
 special function (exp, tanh, erf, a root …) is one step, whatever it costs, and so are a comparison
-and a selection. Moving data and truth values about is no arithmetic: 0.
+and a selection. Moving data and truth values is not arithmetic: 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class PointwiseMode:
     arity: int
     flops: int
-    """Of one element of the output."""
+    """Flops per output element."""
     hints: tuple[str, ...] = ()
     """Role of the data of each operand (`base.HINTS`); empty: general."""
     attributes: tuple[str, ...] = ()
@@ -28,10 +28,10 @@ class PointwiseMode:
     backward: bool = False
     """in_0 is dy and in_1 the input of the forward operation."""
     family: str = ""
-    """Of the op specs that are made from this row alone; empty: `graph/make/recipes/pointwise.py`
-    has rows of its own for the mode."""
+    """Family of op specs made from this row alone; empty: `graph/make/recipes/pointwise.py` has
+    separate rows for the mode."""
     summary: str = ""
-    """What such an op spec computes."""
+    """Formula of such an op spec."""
     aliases: tuple[str, ...] = ()
     """Its other names."""
 
@@ -96,7 +96,7 @@ POINTWISE_MODES: dict[str, PointwiseMode] = {
     "tanh_bwd": PointwiseMode(2, 4, backward=True),
     "tanh_fwd": PointwiseMode(1, 1),
 }
-"""By the spelling of the file. `unset` (number 0 of hipDNN's enum) is no operation."""
+"""Modes by the spelling of the file. `unset` (number 0 of hipDNN's enum) is not an operation."""
 
 OPERANDS = ("in_0", "in_1", "in_2")
 

@@ -31,7 +31,7 @@ SUMMARIES = {
     "norm2": "root of the sum of squares",
     "mul_no_zeros": "product of the non-zero elements",
 }
-"""What each mode computes, for the list of op specs."""
+"""Result of each mode, for the list of op specs."""
 
 _CHOICES = ("not_set", *REDUCTION_MODES)
 

@@ -27,7 +27,7 @@ _MODES = (
     "nearest",
 )
 _PADDINGS = ("padding_not_set", "neg_inf_pad", "zero_pad", "edge_val_pad")
-"""Interpolation and edge padding are known by name; nobody computes them, so engines refuse."""
+"""Interpolation and edge padding are known by name only; engines refuse them."""
 _LOWEST = {"pre_padding": 0, "post_padding": 0, "stride": 1, "window": 1}
 
 PARAMETERS = (

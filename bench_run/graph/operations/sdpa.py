@@ -44,7 +44,8 @@ class Band:
 
 
 def band(attributes: Mapping[str, Any]) -> Band:
-    """The masks of a node as one band: causal flags are right bounds of 0, -1 is no bound."""
+    """Return the masks of a node as one band: causal flags are right bounds of 0, -1 is
+    unbounded."""
     bounds = (attributes.get(name) for name in ("left_bound", "right_bound"))
     left, right = (None if bound is None or bound < 0 else bound for bound in bounds)
     if any(attributes.get(name) for name in _MASKS) and right is None:
@@ -54,7 +55,7 @@ def band(attributes: Mapping[str, Any]) -> Band:
 
 
 def has_scale(node: Node) -> bool:
-    """Whether the graph says how scores are scaled, by a tensor or a number."""
+    """True if the graph sets the scale of scores, by a tensor or a number."""
     return "scale" in node.inputs or node.attributes.get("attn_scale_value") is not None
 
 
@@ -126,8 +127,8 @@ def _check_results(view: NodeView, o_dims: tuple[int, ...]) -> None:
 
 
 def _sequences(view: NodeView, q: tuple[int, ...]) -> int:
-    """How many there are: the batch, or the rows of the page tables, since a batch of one may hold
-    several sequences one after another."""
+    """Return the number of sequences: the batch, or the rows of the page tables, since a batch of
+    one may contain several sequences one after another."""
     expect_together(view, "page_table_k", "page_table_v")
     if view.get("page_table_k") is None:
         return q[0]

@@ -1,1 +1,1 @@
-"""What the user named, as graphs: files, folders, globs, archives, suites and sweeps."""
+"""Graphs from the command line: files, folders, globs, archives, suites and sweeps."""

@@ -1,4 +1,4 @@
-"""Which files of a folder or archive are graphs, and what the others are. Names only, no contents.
+"""Kinds of files in a folder or archive: graphs and others. Names only, no contents.
 
 hipDNN's bundles and sweeps: graphs/FORMAT.md, Golden data and Sweeps.
 """
@@ -49,11 +49,11 @@ class FileSource:
     """The files of a folder or an archive, by relative name with slashes."""
 
     shown: str
-    """How messages and the document call it, up to the relative name: ``graphs/``, ``a.zip!``."""
+    """Name in messages and documents, up to the relative name: ``graphs/``, ``a.zip!``."""
     names: tuple[str, ...]
     read: Callable[[str], bytes]
     root: Path | None
-    """Where golden data lie on disk, under the same names; None if there are none."""
+    """Folder of golden data on disk, under the same names; None without golden data."""
     keeper: TemporaryDirectory[str] | None = None
     """Holds unpacked golden data for as long as the source is referenced."""
 
@@ -71,7 +71,8 @@ class FileSelection:
 
 
 def kind(name: str) -> str | None:
-    """What a JSON file is that is no graph by its name; None if its name says nothing."""
+    """Return the kind of a JSON file that is not a graph by its name; None if its name does not
+    show."""
     stem = PurePosixPath(name).name.removesuffix(".json")
     return _BY_ENDING.get(stem.rpartition(".")[2])
 
@@ -132,7 +133,7 @@ def stems_with_tensors(names: tuple[str, ...]) -> frozenset[str]:
 
 
 def golden_folder(source: FileSource, name: str, stems: frozenset[str]) -> Path | None:
-    """Where the golden data of a graph lie: ``NAME.golden/``, or beside it, or nowhere."""
+    """Return the folder of a graph's golden data: ``NAME.golden/``, or its own folder, or None."""
     if source.root is None:
         return None
     stem = name.removesuffix(".json")
@@ -154,7 +155,7 @@ class ArchiveLimits:
 
     members: int = 200_000
     graph_bytes: int = 64 << 20
-    """Of one JSON file."""
+    """Size limit of one JSON file."""
     total_bytes: int = 64 << 30
     ratio: int = 200
     """Unpacked over packed, once there are more than `free_bytes`."""
@@ -302,12 +303,12 @@ def _content(member: _Member, shown: str, limits: ArchiveLimits) -> bytes:
 
 @dataclass(frozen=True)
 class Tree:
-    """A source with what is asked of its names again and again."""
+    """A source, with an index of its names."""
 
     source: FileSource
     names: frozenset[str]
     stems: frozenset[str]
-    """Of graphs that have golden tensors beside them."""
+    """Stems of graphs with golden tensors next to them."""
 
 
 @dataclass(frozen=True)
@@ -359,7 +360,7 @@ def find(argument: str) -> Iterator[Found]:
 
 
 def _matches(pattern: str) -> Iterator[Found]:
-    """The places that a pattern matches, sorted; files that are no graphs are left out."""
+    """Yield the places that a pattern matches, sorted, without files that are not graphs."""
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise GraphError(pattern, "matches no file")

@@ -169,28 +169,28 @@ def _dig(values: Any, path: str) -> Any:
 class LoadedGraph:
     graph: Graph
     path: str
-    """As the user named it: ``archive.tar.gz!member.json``, ``graph.template.json#case``."""
+    """Path of the user: ``archive.tar.gz!member.json``, ``graph.template.json#case``."""
     sha256: str
-    """Of `text`."""
+    """Hash of `text`."""
     text: bytes
     """The file as it is; of a sweep's case the JSON that it was filled in to."""
     load_ns: int
-    """From opening the file to the checked graph."""
+    """Time from opening the file to the checked graph."""
     golden: Path | None = None
     """Folder with the graph's golden data."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What ``NAME.meta.json`` or the sweep's case says: seed, tolerance, provenance."""
+    """Metadata in ``NAME.meta.json`` or in the sweep's case: seed, tolerance, provenance."""
     bundle: Bundle = field(default_factory=Bundle)
     """Demands of these files."""
     notes: tuple[str, ...] = ()
     repeat: int = 1
-    """How often it occurs in what it was taken from: a suite, a log."""
+    """Number of its occurrences in its suite or log."""
     init: tuple[str, ...] = ()
-    """How what it was taken from fills its inputs, in the words of ``--init``."""
+    """Fill of inputs by its source, in the words of ``--init``."""
     surroundings: PassContext | None = None
-    """What runs before it in a pass of its pipeline, where it is measured so."""
+    """Layers that run before it in a pass of its pipeline, if it is measured so."""
     is_pass: bool = False
-    """Whether it is the pass itself, where others are measured as in one."""
+    """True if it is the pass itself, while others are measured as in one."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class LoadFailure:
 
     path: str
     sha256: str
-    """Of its bytes; empty where they cannot be read."""
+    """Hash of its bytes; empty if they cannot be read."""
     error: GraphError
 
 
@@ -208,7 +208,7 @@ class LoadReport:
     graphs: tuple[LoadedGraph, ...]
     failures: tuple[LoadFailure, ...]
     notes: tuple[str, ...]
-    """What was left out, and why, a sentence each."""
+    """Sentences on what was left out, and why."""
     sources: tuple[FileSource, ...] = ()
     """Hold unpacked golden data on disk: keep the report for as long as they are needed."""
 
@@ -321,7 +321,7 @@ _OTHER_KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
 
 
 def _other_kind(value: Any) -> str | None:
-    """What a JSON value is that is no graph."""
+    """Return the kind of a JSON value that is not a graph."""
     if not isinstance(value, dict):
         return "not an operation graph: expected an object"
     missing = [key for key in ("tensors", "nodes") if key not in value]

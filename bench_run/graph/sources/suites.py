@@ -23,7 +23,7 @@ else:
     import tomli as tomllib
 
 SUFFIX = ".toml"
-"""What tells a suite from a graph on the command line; `is_suite` looks inside."""
+"""Suffix of suites on the command line; `is_suite` reads the content."""
 
 PREFIX = "suite:"
 """Before the name of graphs that come with this tool."""
@@ -58,7 +58,7 @@ def suite_names() -> dict[str, Path]:
 
 
 def is_suite(data: bytes) -> bool:
-    """Whether a file's content is a suite: TOML with a list named ``graph``."""
+    """True if a file's content is a suite: TOML with a list named ``graph``."""
     try:
         return isinstance(tomllib.loads(data.decode()).get("graph"), list)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):

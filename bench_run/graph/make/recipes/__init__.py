@@ -1,1 +1,1 @@
-"""How each operation of an op spec becomes nodes and tensors: a file for each family."""
+"""Recipes that turn operations of an op spec into nodes and tensors: a file for each family."""

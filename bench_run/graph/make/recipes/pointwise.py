@@ -103,7 +103,7 @@ def tensor_dims(params: Params) -> Dims:
 
 
 def start(builder: Builder, params: Params, chained: Value | None, name: str = "x") -> Value:
-    """What the operation reads: the value it follows, or an input of the shape in `params`."""
+    """Return the operation's input: the value it follows, or an input of the shape in `params`."""
     if chained is not None:
         return chained
     dims = tensor_dims(params)

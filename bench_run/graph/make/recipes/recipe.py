@@ -1,4 +1,4 @@
-"""What a recipe is: one row for each operation that an op spec can name."""
+"""Type of a recipe: one row for each operation that an op spec can name."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Recipe:
     """Fills in what follows from other parameters and refuses what cannot be."""
     dtypes: tuple[str, ...] = ("float", "half", "bfloat16", "double")
     chains: bool = False
-    """Whether it can follow another operation (``conv_fwd+relu``)."""
+    """True if it can follow another operation (``conv_fwd+relu``)."""
     only_after: bool = False
-    """Whether it must: it has no shape of its own (``bias``)."""
+    """True if it must follow one, as it lacks a shape (``bias``)."""
     defaults: Mapping[str, object] = field(default_factory=dict)
     """Defaults that differ from those of the shared parameter rows."""
 
