@@ -16,7 +16,7 @@ else:
     NoReturn = None
 
 STDOUT = "-"
-"""As the name of a file."""
+"""File name for stdout."""
 
 TOPICS = {
     "input": ("Graphs", "Input data"),
@@ -501,7 +501,7 @@ class Options(RecordedSettings[NoReturn]):
 
     @property
     def vendor_caches(self) -> Literal["fresh", "shared", "user"]:
-        """Which caches on disk the engines' libraries use."""
+        """Return the disk caches that the engines' libraries use."""
         if self.warm_caches:
             return "user"
         return "fresh" if self.cache_dir is None else "shared"
@@ -514,7 +514,7 @@ class Options(RecordedSettings[NoReturn]):
 
     @property
     def adds_rounds(self) -> bool:
-        """Whether a rule adds rounds to those asked for."""
+        """True if a rule adds rounds to the requested ones."""
         return self.until is not None or self.precision_ratio is not None
 
     @property
@@ -525,7 +525,7 @@ class Options(RecordedSettings[NoReturn]):
 
 @rows(frozen=True)
 class TuneOptions:
-    """What `bench-run tune` is asked for beside the settings of a run."""
+    """Options of `bench-run tune` in addition to the settings of a run."""
 
     space: tuple[str, ...] = setting(
         (),

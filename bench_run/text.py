@@ -39,7 +39,7 @@ def percent_text(ratio: float | None) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """At most `width` characters: the middle is left out, both ends tell graphs apart."""
+    """Shorten a text to `width` characters by cutting the middle: both ends distinguish graphs."""
     if len(text) <= width:
         return text
     head = (width - 1) // 2
@@ -47,8 +47,8 @@ def shorten(text: str, width: int) -> str:
 
 
 def plain_text(text: str) -> str:
-    """In characters that UTF-8 has: surrogates, as in names of files that are not UTF-8, are
-    spelled."""
+    """Return text that UTF-8 can encode: surrogates, as in file names that are not UTF-8, are
+    spelled out."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -69,8 +69,8 @@ def one_line(name: str) -> str:
 
 
 def _is_control(sign: str) -> bool:
-    """Those of ASCII and ISO 6429, those that end lines, and those that turn the direction of
-    writing."""
+    """True for control characters of ASCII and ISO 6429, line ends, and changes of writing
+    direction."""
     import unicodedata
 
     return unicodedata.category(sign) in ("Cc", "Cf", "Zl", "Zp")

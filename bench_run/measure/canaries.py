@@ -1,15 +1,16 @@
-"""What is written right before an iteration, so that neither an old result nor a kept one passes.
+"""Canaries: bytes written right before an iteration, so that neither an old result nor a stored one
+passes.
 
 An engine whose launch fails silently leaves the right answer of the run before standing, and is
 very fast. So a canary, a few random bytes, takes the place of elements of each output before an
-iteration, and is looked for after it. A place that the engine leaves alone by right (rows of
-padding, say) still held the poison after the first run; it is not watched.
+iteration, and is looked for after it. A place that the engine rightly leaves unchanged (rows of
+padding, say) still has the poison after the first run; it is not watched.
 
-And one element of an input takes another value, so that no two samples run on the same contents:
-an engine that knows its inputs again has to compute each time.
+And one element of an input takes another value, so that no two samples run on the same contents: an
+engine that knows its inputs again has to compute each time.
 
-Both are done outside of the timed region, where nothing of the engine is called any more before
-the run itself.
+Both are done outside of the timed region, after which nothing of the engine is called before the
+run itself.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ POOL = 64
 CANARY_BYTES = 8
 """Size of a canary: by chance a result has these bytes once in 10^19."""
 LONG_NS = 500_000
-"""From here on 0.3 µs are below a thousandth."""
+"""Duration from which 0.3 µs are below a thousandth."""
 WATCHED_SHARE = 0.7
-"""So many iterations on canaries as samples, times this: of 100, 70 find a tenth of lazy ones with
-probability 1 - 0.9**70 = 0.9994."""
+"""Ratio of iterations on canaries to samples: of 100, 70 find a tenth of lazy ones with probability
+1 - 0.9**70 = 0.9994."""
 
 
 class Canaries(Protocol):
@@ -61,7 +62,7 @@ class Canaries(Protocol):
 
     @property
     def queue_share(self) -> float:
-        """Of what fits behind a closed gate, how much is left for samples."""
+        """Return the share of the gate's queue that is left for samples."""
 
     def choose(self, estimate_ns: int) -> None:
         """An iteration takes about so long, from end to end."""
@@ -89,7 +90,8 @@ class Canaries(Protocol):
 
 
 class NoCanaries:
-    """For engines whose outputs cannot be reached, and for passes whose outputs are not used."""
+    """Canaries for engines whose outputs cannot be reached, and for passes whose outputs are not
+    used."""
 
     watching = False
     looked = untouched = 0
@@ -194,14 +196,14 @@ def _element(
 
 @dataclass
 class DeviceCanaries(NoCanaries):
-    """In the largest output of a plan in a device's memory. The device keeps what it saw, so that
-    nothing waits for the host while a gate is closed.
+    """Canaries in the largest output of a plan in a device's memory. The device stores its
+    findings, so that nothing waits for the host while a gate is closed.
 
     A kernel of ours right before an iteration makes it 0.1 to 0.3 µs longer on an H200 (another
     kernel's code and shared memory are in place). Long iterations do not show that: each sample
     runs on canaries. Short ones would by percents: there most samples are preceded by an iteration
     on canaries that is not timed, and by another without but between marks, which leaves the device
-    as a sample expects it. Which samples are is drawn at random, so no rhythm of an engine escapes.
+    as a sample expects it. Those samples are drawn at random, so no rhythm of an engine escapes.
     """
 
     locate_outputs: LocateOutputs

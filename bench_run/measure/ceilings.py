@@ -47,7 +47,7 @@ class Ceilings:
 
 
 def measure_ceilings(engine: Engine) -> Ceilings:
-    """On the engine's device. Runs inside a worker."""
+    """Measure the ceilings of the engine's device. Runs inside a worker."""
     rates = {kind: rate for kind in TYPES if (rate := _matrix_rate(engine, kind)) is not None}
     return Ceilings(_copy_rate(engine), rates)
 
@@ -77,7 +77,7 @@ def _copy_rate(engine: Engine) -> float | None:
 
 
 def _matrix_rate(engine: Engine, kind: str) -> float | None:
-    """TFLOP/s of a large product by the best plan; None where the engine has none of this type."""
+    """Return TFLOP/s of a large product by the best plan; None if the engine lacks this type."""
     from bench_run.tensors.seeded.inputs import make_inputs
 
     graph = product(kind)
@@ -119,7 +119,7 @@ def product(kind: str) -> Graph:
 
 
 def cache_folder() -> Path:
-    """Where this platform keeps what can be made again."""
+    """Return the platform's folder for files that can be made again."""
     if sys.platform == "darwin":
         base = Path.home() / "Library" / "Caches"
     elif sys.platform == "win32":
@@ -135,7 +135,7 @@ def cache_path(device: Device, math: str) -> Path:
 
 
 def read_ceilings(device: Device, math: str) -> Ceilings | None:
-    """What was measured earlier; None where nothing was, or the file is damaged."""
+    """Return ceilings of an earlier run; None if there are none, or the file is damaged."""
     try:
         stored = json.loads(cache_path(device, math).read_text(encoding="utf-8"))
         rates = {str(kind): float(rate) for kind, rate in stored["tflops"].items()}

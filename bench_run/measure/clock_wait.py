@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench_run.streams.base import Stream
 
 BACK_RATIO = 0.996
-"""Of the highest clock: one step of an H200's clock is 0.8 %, and a convolution shows it."""
+"""Share of the highest clock: one step of an H200's clock is 0.8 %, and a convolution shows it."""
 MOST_S = 2.0
 STEP_S = 0.01
 """Between two looks at the clock; an H200's needs up to 0.05 s."""
@@ -38,7 +38,7 @@ def wait_for_clock(device: str, stream: Stream, rest_s: float) -> None:
 
 
 def clock_is_back(device: str, stream: Stream, rest_s: float) -> bool:
-    """Whether `wait_for_clock` has nothing to wait for."""
+    """True if `wait_for_clock` would return at once."""
     return _low_clock_mhz(device, stream, rest_s) is None
 
 

@@ -1,9 +1,9 @@
-"""With ``--energy``: joules of one iteration, from a pass of its own after all samples.
+"""Energy of one iteration with ``--energy``, from a separate pass after all samples.
 
-A device counts energy in steps of about 0.1 s. So iterations go on, back to back, for at least a
-second from one step of its counter to another, and their number divides what it counted between
-the two. Launch gaps of very short kernels are part of it, as they are of any use of them. Nothing
-of this happens while samples are taken.
+A device counts energy in steps of about 0.1 s. So iterations run back to back for at least a second
+from one step of its counter to another, and the energy between the two is divided by their number.
+Launch gaps of very short kernels are included, as in any use of them. The pass is never run while
+samples are taken.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ NO_COUNTER = "--energy: the device has no energy counter that can be read here"
 COUNTER_S = 0.1
 """A reading is at most so old."""
 RESOLVED = 0.05
-"""What the time of a reading may be off by, as a part of the window, before that is said."""
+"""Possible error in the time of a reading, as a share of the window, above which it is reported."""
 
 Counter = Callable[[], float | None]
-"""Millijoules so far; None where nobody counts."""
+"""Counter of millijoules; None without one."""
 Clock = Callable[[], float]
 
 
@@ -54,11 +54,11 @@ class EnergyStep:
     mj: float
     iterations: int
     within_s: float = 0.0
-    """How long the iterations took during which it moved."""
+    """Duration of the iterations in which it moved."""
 
 
 def measure_energy(plan: Plan, stream: Stream, device: str) -> Used:
-    """What iterations of the plan take on this device, the outputs of which nobody looks at."""
+    """Measure the energy of a plan's iterations on this device; their outputs are not checked."""
     problem = counter().problem() if device == "cpu" else None
     if problem is not None:
         return Used(notes=(f"--energy: not measured: {problem}",))
@@ -90,7 +90,7 @@ def count_energy(
 
 
 def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterator[EnergyStep]:
-    """Runs the plan as long as somebody asks for the next step; ends where there is none."""
+    """Yield steps while running the plan; ends if the counter does not move."""
     size, iterations = 1, 0
     known, moved_s = counter(), clock()
     while True:

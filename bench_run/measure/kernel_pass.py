@@ -63,13 +63,13 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Gaps:
-    """From the end of one kernel to the start of the next, on average; negative where they
+    """Average times from the end of one kernel to the start of the next; negative if they
     overlap."""
 
     inner_ns: float
     """Inside of an execution."""
     between_ns: float
-    """From one execution to the next: the same, but where each is a device graph."""
+    """The same from one execution to the next, if each is a device graph."""
 
 
 def gaps(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> Gaps | None:
@@ -110,7 +110,8 @@ def _repeat(run: Callable[[], None], times: int) -> None:
 
 
 def added_ns(plan: Plan, stream: Stream, estimate_ns: float) -> float | None:
-    """What one more execution adds to a queue of them; None where the gate does not hold enough."""
+    """Return the time that one more execution adds to a queue; None if the gate's queue is too
+    short."""
     if stream.gate_depth < FEWEST:
         return None
     count = _count(estimate_ns, stream.gate_depth)
@@ -127,7 +128,8 @@ def _count(estimate_ns: float, most: int) -> int:
 def _added(
     stream: Stream, short: Callable[[], None], long: Callable[[], None], count: int
 ) -> float | None:
-    """What each of `count` more executions adds; None where the gate opened by force."""
+    """Return the time that each of `count` more executions adds; None if the gate opened by
+    force."""
     forced = forced_gates(stream)
     turns = [(_queue_ns(stream, short), _queue_ns(stream, long)) for _ in range(REPEATS)]
     if forced_gates(stream) != forced:
@@ -137,7 +139,7 @@ def _added(
 
 
 def _queue_ns(stream: Stream, enqueue: Callable[[], None]) -> int:
-    """From before the first execution to after the last."""
+    """Return the time from before the first execution to after the last."""
     with stream.gate():
         begin = stream.mark()
         enqueue()
@@ -151,12 +153,13 @@ EVENTS_BOUND_NS = 700.0
 """Largest difference between corrected events and records of kernels of 2 to 65 µs (H200, nineteen
 graphs: `tests/benchmarks/device_bounds.py`)."""
 STEP_NS = 32.0
-"""Of the clock behind the records (H200: every duration is a multiple of it, rounded to 1 ns)."""
+"""Step of the clock behind the records (H200: every duration is a multiple of it, rounded to 1
+ns)."""
 HOT_ITERATIONS = 20
 RECOVERY_NS = 500_000
-"""Of executions that bring the device's caches back after outputs were copied on it. A kernel of
-33 MB, which the second-level cache just holds, takes 5.7 µs; for fifteen executions after copies of
-its outputs it took 5.8 to 6.1 (H200)."""
+"""Duration of executions that restore the device's caches after outputs were copied on it. A kernel
+of 33 MB, which the second-level cache just holds, takes 5.7 µs; for fifteen executions after copies
+of its outputs it took 5.8 to 6.1 (H200)."""
 MOST_RECOVERIES = 50
 MOST_ITERATIONS = 200
 """Delivering a record costs tens of microseconds."""
@@ -187,7 +190,7 @@ class Recorded:
     kernels: tuple[Kernel, ...] = ()
     notes: tuple[str, ...] = ()
     replaces_events: bool = False
-    """Whether `device_ns` are of the records."""
+    """True if `device_ns` are from the records."""
     bound_ns: float | None = None
     """Systematic error that `device_ns` may have, either way; None where nothing is known of it."""
     gaps: Gaps | None = None
@@ -288,7 +291,7 @@ def count_launches(plan: Plan, stream: Stream) -> None:
 
 
 def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:
-    """Whether the timer wants the kernels' own times of what took so long."""
+    """True if the timer takes durations of this size from the kernels' own records."""
     timer = stream.abilities.kernel_timer
     if device_ns and timer == "auto":
         return statistics.median(device_ns) < SHORT_NS and cupti.available()
@@ -335,7 +338,8 @@ def _with_local_memory(
 
 
 def _recover(plan: Plan, stream: Stream, execution_ns: float) -> None:
-    """What ran between the timed passes and this one filled the device's caches with other data."""
+    """Restore the device's caches, which the work between the timed passes and this one filled with
+    other data."""
     if execution_ns <= 0 or flushes_caches(stream):
         return
     wanted = min(MOST_RECOVERIES, round(RECOVERY_NS / execution_ns), stream.gate_depth)
@@ -381,7 +385,7 @@ def _recorded(plan: Plan, stream: Stream, work: Callable[[], int]) -> list[cupti
 
 
 def _hot_sums(plan: Plan, stream: Stream) -> list[int] | None:
-    """Of the kernels of executions one after another, without a flush."""
+    """Return the sums of the kernels of consecutive executions, without a flush."""
 
     def work() -> int:
         count = min(HOT_ITERATIONS, max(1, stream.gate_depth))
@@ -403,8 +407,8 @@ def _choose(
     flushes: bool,
     hot_sums: list[int] | None = None,
 ) -> Recorded:
-    """Which of the clocks fills `device_ns`. `hot_sums`: of kernels without the flush that comes
-    before each sample."""
+    """Choose the clock that fills `device_ns`. `hot_sums`: of kernels without the flush before each
+    sample."""
     sums = [cupti.sum_ns(group) for group in groups]
     spans = [cupti.span_ns(group) for group in groups]
     series = {**events.measured.series, "kernel_sum_ns": sums, "kernel_span_ns": spans}

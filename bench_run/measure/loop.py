@@ -1,7 +1,7 @@
 """Warm-up, the timing loops and when they stop. There are no other timing loops.
 
-An engine is never asked how long it took. Each loop reads the clock, runs the plan, and reads the
-clock again; whatever else has to happen (validation, resting) happens between two samples.
+The times are never the engine's own. Each loop reads the clock, runs the plan, and reads the clock
+again; all other work (validation, resting) happens between two samples.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ called before the caches are brought into their state, the second right before t
 
 
 class Check(Protocol):
-    """What is done beside the samples, outside of what they time."""
+    """Work between the samples, outside of their times."""
 
     def after_sample(self, index: int, run: RunLikeSample) -> bool:
         """After sample number `index`, where another one comes; True where it disturbed the
@@ -53,7 +53,7 @@ class Check(Protocol):
 
 
 MOST_SAMPLES = rows_of(RecordedSettings)["iterations"].most
-"""In a pass, whatever its times say: a sample takes 40 bytes of this process."""
+"""Largest number of samples in a pass, at 40 bytes of this process each."""
 MOST_CORRECTION_NS = 100_000
 """Marks of an H200 measure 1400 too much."""
 BUSY_BLOCK_NS = 10_000_000
@@ -65,7 +65,7 @@ clock."""
 
 @dataclass(frozen=True)
 class SamplingBudget:
-    """How much to measure in one round."""
+    """Limits of one round's measuring."""
 
     warmup: int
     iterations: int
@@ -81,7 +81,7 @@ class SamplingBudget:
     longest_ns: int | None = None
     """No sample may take longer: the worker would be ended before it could tell."""
     first_run_ns: int = 0
-    """What says how long an iteration takes where there is no warm-up."""
+    """Duration of an iteration if there is no warm-up."""
 
 
 @dataclass(frozen=True)
@@ -268,14 +268,14 @@ def sampler(plan: Plan, stream: Stream, executions: int, clock: Clock) -> RunLik
 
 
 def _limit_ns(budget: SamplingBudget) -> float:
-    """How long a pass may last; infinite where nothing was said."""
+    """Return the time limit of a pass; infinite if there is none."""
     return math.inf if budget.max_time_ns is None else budget.max_time_ns
 
 
 def _runs(plan: Plan) -> tuple[Callable[[], None], ...]:
-    """What one execution calls. The parts of a chain are called from the timing loop as any plan
-    is: a loop of the chain's own would be in what two graphs take together and in neither alone,
-    a quarter of a microsecond for each seam."""
+    """Return the calls of one execution. The parts of a chain are called from the timing loop as
+    any plan is: a loop of the chain's own would be in what two graphs take together and in neither
+    alone, a quarter of a microsecond for each seam."""
     runs_of_parts = plan.abilities.runs_of_parts
     return (plan.run,) if runs_of_parts is None else runs_of_parts()
 
@@ -325,7 +325,7 @@ def on_device(
             return samples
         each_ns = lasted_ns / len(samples)
         if budget.rest_s > 0 and busy_ns + block_ns > BUSY_BLOCK_NS:
-            # Where there is no gate, the first iteration afterwards finds the host asleep, which
+            # Without a gate, the first iteration afterwards finds the host asleep, which
             # makes one of 8 ms and 900 launches 3 % longer: of long ones it is not timed.
             time.sleep(budget.rest_s)
             is_long = estimate_ns * budget.executions > BUSY_BLOCK_NS // 4
@@ -375,13 +375,13 @@ def _gated_block(
 
 
 def flushes_caches(stream: Stream) -> bool:
-    """Whether something brings the caches into their state before each iteration."""
+    """True if the caches are brought into their state before each iteration."""
     flushes = stream.abilities.flushes
     return flushes is not None and flushes()
 
 
 def forced_gates(stream: Stream) -> int:
-    """How many gates opened by force so far."""
+    """Return the number of gates that opened by force."""
     forced = stream.abilities.forced_gates
     return 0 if forced is None else forced()
 

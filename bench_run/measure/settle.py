@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STEADY_S, STEADY_RATIO = 10.0, 0.01
 LONGEST_S = 120.0
 STEP_S = 0.1
-"""From one look at the device to the next."""
+"""Time between two readings of the device."""
 
 
 @dataclass(frozen=True)

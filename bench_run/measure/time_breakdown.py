@@ -1,7 +1,7 @@
-"""Where the wall-clock time of a run went: one activity at a time.
+"""Breakdown of a run's wall time into one activity at a time.
 
-Everything is counted from the run's side, by what its workers announce, so that the parts add up
-to the whole and nothing is measured inside of a worker.
+Everything is counted by the run, from its workers' announcements, so that the parts add up to the
+whole and nothing is measured inside of a worker.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class TimeBreakdown:
         self._activity = "other"
         self._seconds: dict[str, float] = defaultdict(float)
         self._workers: dict[str, float] = defaultdict(float)
-        """Of workers that were busy side by side: more than the time that went by."""
+        """Activities of workers that ran side by side: their sum exceeds the wall time."""
 
     def turn(self, activity: str) -> None:
-        """What was going on ends here, this begins."""
+        """End the current activity and begin this one."""
         now = self._clock()
         self._seconds[self._activity] += now - self._since
         self._activity, self._since = activity, now
@@ -68,13 +68,14 @@ class TimeBreakdown:
             self._seconds["checking"] += checked_ns / 1e9
 
     def add_workers(self, times: Iterable[TimeBreakdown]) -> None:
-        """What workers did side by side while this one counted a single activity."""
+        """Add activities of side-by-side workers, for which this breakdown counts a single
+        activity."""
         for each in times:
             for activity, seconds in each.seconds().items():
                 self._workers[activity] += seconds
 
     def seconds(self) -> dict[str, float]:
-        """By activity up to now, the longest first."""
+        """Return the seconds of each activity until now, longest first."""
         self.turn(self._activity)
         return dict(sorted(self._seconds.items(), key=lambda row: -row[1]))
 

@@ -35,11 +35,11 @@ DEVICE_NS = 30_000
 """Time that a launch and a wait may take longer where nothing was waited for before: on an H200,
 36 µs more were seen for a captured graph of 28 µs."""
 READING_NS = 1_000_000
-"""What reading outputs may take, beside their bytes: calls of a driver, a few for each output."""
+"""Time for reading outputs, besides their bytes: calls of a driver, a few for each output."""
 READING_NS_PER_BYTE = 4.0
 """Copies from devices take 0.1 to 0.4, a copy that changes the layout about 1."""
 WINDOW_NS, MOST = 2_000_000, 16
-"""So many iterations at a time as fit in this, one at least."""
+"""Time window for a batch of iterations, at least one, and their largest number."""
 CYCLES, PATIENCE_NS, REST_S = 5, 300_000_000, 0.001
 """The shortest of so many counts at least, for so long: where others use the processors, threads
 that copy together wait for each other, and reading 256 KiB takes 6 ms five times in a row. A
@@ -149,7 +149,8 @@ class ThreadWatch:
         self._begin = None if threads is None else self._now()
 
     def reason(self) -> str | None:
-        """How it used more processors than it was given, in one line; None where it did not."""
+        """Return a line on the use of more processors than it was given; None if it kept to
+        them."""
         if self._threads is None or self._begin is None:
             return None
         wall_ns, own_ns, group_s = (

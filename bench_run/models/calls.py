@@ -153,7 +153,7 @@ def pool(a: Arguments, kind: str) -> Made:
 
 
 def adaptive(a: Arguments, kind: str) -> Made:
-    """To lengths that divide those of the image; ONNX's global pools to one element."""
+    """Pool to lengths that divide those of the image; ONNX's global pooling makes one element."""
     dims = a.dims[2:]
     wanted = _many(a.get("output_size", default=1), len(dims))
     if not dims or any(have % want for have, want in zip(dims, wanted, strict=True)):
@@ -211,7 +211,7 @@ def softmax(a: Arguments) -> Made:
 
 
 def gemm(a: Arguments) -> Made:
-    """What is added is one number for each column."""
+    """Make a product; the addend has one number for each column."""
     if "mat1" in a.values:
         x, w, added, turned = a.get("mat1"), a.get("mat2"), a.get("self"), False
     else:
@@ -383,7 +383,7 @@ def _span(
 
 
 def pad(a: Arguments) -> Made:
-    """Only none at all."""
+    """Accept only padding of zero elements."""
     return refuse() if any(a.get("pad", default=(1,))) else ("identity", (a.x,), {})
 
 

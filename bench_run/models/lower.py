@@ -74,12 +74,12 @@ def work_of(call: ModelCall, dims: Mapping[str, Dims]) -> int | None:
 SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 TAPS = {1: ("s",), 2: ("r", "s"), 3: ("t", "r", "s")}
 TYPES = ("float", "half", "bfloat16", "double")
-"""Of results that graphs are made for here."""
+"""Result types for which graphs are made."""
 LAYOUTS = {
     "nchw": {1: "ncw", 2: "nchw", 3: "ncdhw"},
     "nhwc": {1: "nwc", 2: "nhwc", 3: "ndhwc"},
 }
-"""What ``--layout`` says, by number of spatial axes."""
+"""Layouts of ``--layout``, by number of spatial axes."""
 
 
 class UnsupportedCallError(Exception):
@@ -97,7 +97,7 @@ class Lowered:
     gradients: tuple[str, ...]
     """Op specs of its backward graphs."""
     kind: str
-    """Of the call that it was made for."""
+    """Kind of the original call."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,8 @@ class ModelLowering:
         return self.views[name]
 
     def data_type(self, call: ModelCall) -> str:
-        """Of the result of a call. Raises `UnsupportedCallError` for one without a graph."""
+        """Return the data type of a call's result. Raises `UnsupportedCallError` for one without a
+        graph."""
         return self.float_type(call.outputs[0])
 
     def float_type(self, value: str) -> str:
@@ -258,7 +259,7 @@ class ModelLowering:
         return f"{plain}.{call.kind}{number}"
 
     def plain(self, call: ModelCall, view: LinkedView) -> LinkedView:
-        """The view with a stride for each axis; a row-major copy where it has none."""
+        """Return the view with a stride for each axis; a row-major copy if one is missing."""
         if view.array is not None:
             return view
         if view.strides is not None:
@@ -318,7 +319,8 @@ class ModelLowering:
 
 
 def linkable(name: str) -> str:
-    """Without what means something in a link: ``onnx::Conv_0`` is no tensor of a layer ``onnx``."""
+    """Remove signs with a meaning in links: ``onnx::Conv_0`` is not a tensor of a layer
+    ``onnx``."""
     return "".join("_" if c.isspace() or c in ":@#" else c for c in name)
 
 
@@ -328,7 +330,7 @@ def _plain_dims(dims: Dims) -> Dims:
 
 
 def _is_dense(view: LinkedView) -> bool:
-    """Whether its elements lie side by side."""
+    """True if its elements are contiguous."""
     atoms = [part for axis in view.axes for part in axis]
     return sum((d - 1) * s for d, s in atoms) + 1 == math.prod(view.dims)
 
@@ -350,7 +352,7 @@ def restrided(graph: Graph, strides: Mapping[str, Dims]) -> Graph:
 
 
 def joined(numbers: Dims) -> str:
-    """As specs have it; a single number has a length of 1."""
+    """Join numbers as specs do; a single number has a length of 1."""
     return "x".join(map(str, numbers)) or "1"
 
 

@@ -30,13 +30,13 @@ class ModelCall:
 
     kind: str
     name: str
-    """What the model calls it."""
+    """Name in the model."""
     inputs: tuple[str | float | None, ...]
     """Names of values; numbers as they are; None where an optional operand is absent."""
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     operation: str = ""
-    """What the format calls the operation."""
+    """Operation in the words of the format."""
     parts: tuple[ModelCall, ...] = ()
     """The calls that this one was joined from, which take its place where no graph expresses it."""
 
@@ -47,14 +47,14 @@ class Model:
     data_type: str
     calls: tuple[ModelCall, ...]
     dims: dict[str, Dims]
-    """Of every value."""
+    """Dims of every value."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     weights: Mapping[str, Array]
     """Values that are known: parameters, statistics, constants."""
     types: dict[str, str] = field(default_factory=dict)
-    """Of values, as graphs spell them, and of others (``int64``, ``bool``) in the format's own
-    word; those that are not here have `data_type`."""
+    """Types of values as graphs spell them; others (``int64``, ``bool``) in the format's own word.
+    The rest have `data_type`."""
 
 
 def contiguous(dims: Dims) -> Dims:
@@ -103,7 +103,7 @@ Axis: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class LinkedView:
-    """In the memory of an input, of a layer's result, or in a known array."""
+    """Part of the memory of an input, of a layer's result, or of a known array."""
 
     tensor: str
     """The input's name, or the tensor's in its layer."""
@@ -111,7 +111,7 @@ class LinkedView:
     axes: tuple[Axis, ...]
     offset: int = 0
     array: Array | None = None
-    """The value itself, where it is known; then there is no memory."""
+    """Known value, which does not need memory."""
 
     @property
     def dims(self) -> Dims:
@@ -119,7 +119,7 @@ class LinkedView:
 
     @property
     def strides(self) -> Dims | None:
-        """None where an axis has none."""
+        """Return the strides; None if an axis lacks one."""
         merged = [_merged(axis) for axis in self.axes]
         if any(len(axis) > 1 for axis in merged):
             return None

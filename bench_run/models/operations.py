@@ -1,4 +1,4 @@
-"""What makes layers of calls that compute: a row for each kind."""
+"""Layers of calls that compute: a row for each kind."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def conv(to: ModelLowering, call: ModelCall) -> None:
 
 
 def conv_transpose(to: ModelLowering, call: ModelCall) -> None:
-    """As the data gradient of the convolution that goes the other way; a bias is added to it."""
+    """Lower as the data gradient of the opposite convolution; a bias is added to it."""
     x, w, a = to.view(call.inputs[0]), to.view(call.inputs[1]), call.attributes
     dims = to.model.dims[call.outputs[0]]
     shape, layout = to.image(placed("", None, dims, contiguous(dims)))

@@ -40,7 +40,7 @@ class _Reader:
         return found
 
     def uncast(self, value: Operand) -> Operand:
-        """What is cast to this value, or the value."""
+        """Return the value before its cast, or the value itself."""
         try:
             return self.call(value, "cast").inputs[0]
         except AbsentError:

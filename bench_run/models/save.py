@@ -33,7 +33,7 @@ BIAS = "uniform:-0.1:0.1"
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of a model."""
+    """Result of importing a model."""
 
     path: Path
     pipeline: Pipeline
@@ -139,8 +139,8 @@ def _read_inputs(lowering: ModelLowering) -> Iterator[tuple[tuple[str, str], Lin
 
 
 def shared_weights(layers: Sequence[Lowered]) -> Mapping[tuple[str, str], str]:
-    """(layer, tensor) of weights that several layers read, to the pipeline's input that has them.
-    Numbers are no weights."""
+    """Return (layer, tensor) of weights that several layers read, with the pipeline's input that
+    has them. Scalars are not weights."""
     readers: dict[object, list[tuple[str, str]]] = {}
     for each in layers:
         by_name = {tensor.name: tensor for tensor in each.graph.inputs}

@@ -1,4 +1,4 @@
-"""From the words of a command line and a configuration file to `Options` that make sense together.
+"""Reader of a command line and a configuration file, which makes consistent `Options`.
 
 Both give their values by the rows of the settings (``max-time = 2`` or ``max_time = 2`` in a file),
 so both accept and refuse the same words. Flags win over the file, the file over the defaults.
@@ -314,7 +314,7 @@ def _with_id(engine: str, flag: str, identifier: str) -> str:
 
 
 def read_tune_options(arguments: Mapping[str, Any]) -> TuneOptions:
-    """What only `bench-run tune` is asked for; raises `UsageError` that names the flag."""
+    """Read the options that only `bench-run tune` has; raises `UsageError` that names the flag."""
     return replace(TuneOptions(), **flag_values(arguments, TuneOptions))
 
 

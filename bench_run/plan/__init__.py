@@ -1,1 +1,1 @@
-"""What will run: arguments into graphs, graphs and engines into cases. Parent process."""
+"""Plan of a run: arguments to graphs, graphs and engines to cases. Parent process."""

@@ -34,7 +34,8 @@ class PlannedGraph:
     id: GraphId
     work: Work
     namesake: int = 1
-    """Which of the graphs of one name in the run, all shards counted; ids of cases follow it."""
+    """Position among the graphs of one name in the run, all shards counted; ids of cases follow
+    it."""
     turns_with: str | None = None
     """Path of the graph with which it is measured in turn, where that is not its own."""
     exact: Graph | None = None
@@ -76,7 +77,7 @@ def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
 
 
 def number_namesakes(graphs: Iterable[PlannedGraph]) -> tuple[PlannedGraph, ...]:
-    """Graphs of one name are told apart by where they stand in the whole run."""
+    """Number graphs of one name by their positions in the whole run."""
     seen: Counter[str] = Counter()
     numbered = []
     for graph in graphs:

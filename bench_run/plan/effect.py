@@ -1,7 +1,8 @@
-"""Settings that were given and that nothing of this run reads: each is told, none is an error.
+"""Diagnosis of settings that nothing in this run reads: each is reported, none is an error.
 
-The row of a setting names its reader (`read_by`), and a row here says when a run has that reader.
-Settings that would change what is measured are refused in other places, where no engine takes them.
+The row of a setting names its reader (`read_by`), and a row here has the condition for a run to
+have that reader. Settings that would change the measurement are refused in other places, if no
+engine takes them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from bench_run.plan.engines import PlannedEngine
 
 REFERENCES = ("auto", "numpy", "golden", "none")
-"""Those for which no further engine is opened."""
+"""References for which no further engine is opened."""
 WRITTEN = ("output", "csv", "csv_samples", "markdown", "trace", "save_graphs", "write_golden")
 """Settings that name files which may be there already."""
 
@@ -33,11 +34,11 @@ class Readers:
     options: Options
     engines: Sequence[PlannedEngine]
     devices: Mapping[str, str]
-    """By an engine's key, what it runs on."""
+    """Devices by an engine's key."""
     graphs: Sequence[LoadedGraph]
 
     def has(self, wanted: Callable[[PlannedEngine, str], bool]) -> bool:
-        """Whether this is so for an engine and its device."""
+        """True if an engine and its device satisfy the condition."""
         return any(wanted(engine, self.devices[engine.key]) for engine in self.engines)
 
     def may_have(self, wanted: Callable[[PlannedEngine, str], bool]) -> bool:
@@ -51,7 +52,8 @@ class Readers:
 
 
 class Reader(NamedTuple):
-    """When a run has it, and the sentence where it has not, with the names of its engines."""
+    """Condition for a run to have the reader, and the sentence for its absence, with its engines'
+    names."""
 
     is_there: Callable[[Readers], bool]
     why_not: str

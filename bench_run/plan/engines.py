@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EVERY = "all"
 """Id of an engine whose variants of a graph are a case each."""
 BUILD_EVERY_S = 60.0
-"""What one variant of many may take to build where ``--build-timeout`` says nothing."""
+"""Build time limit of one variant of many, if ``--build-timeout`` is not given."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class PlannedEngine:
     spec: EngineSpec
     options: EngineOptions
     reference: str
-    """What its outputs are compared with: ``auto``, ``numpy``, ``golden``, ``none``, or the key of
-    another engine."""
+    """Reference for its outputs: ``auto``, ``numpy``, ``golden``, ``none``, or another engine's
+    key."""
     build_timeout_s: float | None = None
     """Seconds that each build phase of a case may take; None: as long as the case."""
 
     def is_copy_of(self, other: PlannedEngine) -> bool:
-        """Whether it is the other one, with the device on which that is named in the spec."""
+        """True if it is the other one, with the device of its spec."""
         named = without_device(self.spec.text) == other.spec.text != self.spec.text
         return named and self.options == other.options
 

@@ -177,7 +177,7 @@ NO_WEIGHTS = "--cache weights-cold: no weights: its caches are hot"
 
 
 def note_missing_weights(gathered: Gathered, cache: str) -> Gathered:
-    """With weights cold: a note on each graph without weights."""
+    """Add, with weights cold, a note on each graph without weights."""
     if cache != "weights-cold":
         return gathered
     graphs = tuple(

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from bench_run.plan.load import Gathered
 
 MOST_REST_BYTES = 16 * 1024**2
-"""Of the layers that run before: several times the caches of one core. What a pass touches before
-them is read instead, which takes far less time."""
+"""Size limit of the layers that run before: several times the caches of one core. The rest of the
+pass is replaced by reading as many bytes, which takes far less time."""
 MOST_REPEATS = 64
-"""Of one small layer that repeats: more of them leave nothing else in the caches."""
+"""Repetition limit of one small layer: more would leave nothing else in the caches."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PipelinePass:
     path: Path
     pipeline: Pipeline
     graphs: Mapping[str, Graph]
-    """By layer id."""
+    """Graphs by layer id."""
 
 
 def read_pass(arguments: Sequence[str]) -> PipelinePass:
@@ -49,7 +49,7 @@ def read_pass(arguments: Sequence[str]) -> PipelinePass:
 
 
 def pass_bytes(whole: PipelinePass) -> int:
-    """What a pass of the pipeline touches: its inputs, weights and all that its layers write."""
+    """Return the bytes that a pass touches: its inputs, weights and the outputs of all layers."""
     total, shared = 0, dict[str, int]()
     for layer in whole.pipeline.layers:
         graph = whole.graphs[layer.id]
@@ -94,7 +94,7 @@ def _own(loaded: LoadedGraph, first: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _is_at(around: PassContext, graph: Graph) -> bool:
-    """Whether its tensors are those of its places; a graph that only means the same is not."""
+    """True if its tensors are those of its places; a graph with an equal meaning is not enough."""
     places = [around.chain.places[index].graph for index in around.own]
     if isinstance(graph, ChainGraph):
         return [place.graph.tensors for place in graph.places] == [p.tensors for p in places]
@@ -104,8 +104,8 @@ def _is_at(around: PassContext, graph: Graph) -> bool:
 def surroundings(
     pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path, own: Sequence[str], size: int
 ) -> PassContext | None:
-    """The nearest of the layers that run before these ones, one pass after another: as many as
-    `MOST_REST_BYTES` take. None: there are no others."""
+    """Return the nearest layers that run before these, one pass after another, up to
+    `MOST_REST_BYTES`. None if there are no others."""
     # How often each layer runs, besides the graph's own runs.
     others: dict[str, int] = {}
     held = 0
@@ -141,16 +141,16 @@ def surroundings(
 
 
 def held_bytes(graph: Graph) -> int:
-    """By what it reads and writes."""
+    """Return the bytes that it reads and writes."""
     return sum(tensor.bytes for tensor in (*graph.inputs, *graph.outputs))
 
 
 def _linked(
     layers: Sequence[Layer], graphs: Mapping[str, Graph], own: Sequence[str]
 ) -> Iterator[Layer]:
-    """With the links to those that are there; what the others wrote is an input, filled by rule,
-    as are weights whose values lie in files. What runs between the two of a pair runs before both
-    here, so it cannot read what the first one writes."""
+    """Yield the layers with links to present ones; outputs of the others become inputs, filled by
+    rule, as are weights whose values are in files. Layers between the two of a pair run before both
+    here, so they cannot read what the first one writes."""
     to_come = set(own)
     there = {None, *(layer.id for layer in layers)}
     read: dict[tuple[str | None, str], list[range]] = {}
@@ -178,5 +178,5 @@ def _linked(
 
 
 def _rule(text: str | None) -> str | None:
-    """How an input is filled, unless its values lie in a file."""
+    """Return the fill of an input, unless its values are in a file."""
     return None if text is None or text.startswith(FILE) else text

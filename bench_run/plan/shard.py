@@ -31,21 +31,22 @@ if TYPE_CHECKING:
     from bench_run.plan.load import Gathered
 
 SLACK = 1.05
-"""What a shard may carry, in shares of the mean, before graphs go to the next one they prefer."""
+"""Load limit of a shard, as a multiple of the mean, above which graphs go to the next one they
+prefer."""
 VISIT_US = 1_000_000
 """Estimated cost of a graph whose work is small: processes, plans, settling of the clock."""
 FLOPS_PER_US = 100_000.0
 BYTES_PER_US = 100.0
 """Rates at which a processor works on a float64 reference: it costs the most of a large graph."""
 COPIED_BYTES_PER_US, COOLED_FLOPS_PER_US = 250.0, 200_000.0
-"""Where only a GPU computes: inputs are drawn, copied, and outputs looked at; and the clock has to
-come back after long kernels. Two H200s shared 19 graphs as 5.8 and 3.2 s while both were left out,
-as 6.6 and 4.7 s with the first."""
+"""Rates for graphs that only a GPU computes: inputs are drawn and copied, outputs are checked, and
+the clock recovers after long kernels. Two H200s shared 19 graphs as 5.8 and 3.2 s while both were
+left out, as 6.6 and 4.7 s with the first."""
 
 
 def estimate_us(work: Work, *, on_processor: bool) -> int:
-    """What a graph costs, roughly, in microseconds; only how graphs compare is used.
-    `on_processor`: whether a processor computes it, be it for the reference."""
+    """Return the rough cost of a graph in microseconds; only ratios between graphs are used.
+    `on_processor`: a processor computes it, possibly only for the reference."""
     flops, moved = work.flops or 0, work.moved_bytes or 0
     if not on_processor:
         return VISIT_US + round(moved / COPIED_BYTES_PER_US + flops / COOLED_FLOPS_PER_US)
@@ -53,7 +54,7 @@ def estimate_us(work: Work, *, on_processor: bool) -> int:
 
 
 def needs_processor(engine: PlannedEngine) -> bool:
-    """Whether a processor computes the engine's graphs, or what its outputs are held against."""
+    """True if a processor computes the engine's graphs or their expected outputs."""
     spec = engine.spec
     return engine.reference != "none" or (spec.name in PROCESSOR_ENGINES and not spec.id)
 
@@ -106,7 +107,7 @@ def take_shard(
 def describe_whole(
     graphs: Iterable[PlannedGraph], engines: Iterable[PlannedEngine], gathered: Gathered
 ) -> Whole:
-    """What all shards cover, the same in each."""
+    """Return the content of all shards, equal in each."""
     meanings = sorted([g.id.fingerprint, g.id.name] for g in graphs)
     meanings += sorted([failure.sha256, "unread"] for failure in gathered.failures)
     text = json.dumps([meanings, sorted(engine.key for engine in engines)])

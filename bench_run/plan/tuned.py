@@ -116,12 +116,12 @@ def _case_name(graph: str, engine: str, variant: Mapping[str, str]) -> str:
 ERROR = "error"
 """``--tuned-mismatch``: refuse what does not fit, instead of running it by default."""
 Facts = Mapping[str, "EngineFacts"]
-"""What opened engines say of themselves, by key."""
+"""Facts of opened engines, by key."""
 
 
 @dataclass(frozen=True)
 class Here:
-    """Where a record is used."""
+    """Machine and run that would use a record."""
 
     facts: Facts
     devices: tuple[Device, ...]
@@ -239,7 +239,8 @@ def tuned_cases(
 
 
 def find_entry(record: TunedRecord, case: PlannedCase) -> TunedEntry | None:
-    """That of the graph's meaning; of several the one with its name, else the first."""
+    """Return the entry of the graph's meaning; of several the one with its name, otherwise the
+    first."""
     graph = case.graph.id
     same = [entry for entry in record.entries if entry.fingerprint == graph.fingerprint]
     return next((entry for entry in same if entry.name == graph.name), next(iter(same), None))
@@ -261,7 +262,7 @@ def contradictions(record: TunedRecord) -> list[str]:
 
 
 def environment_problem(record: TunedRecord, here: Here) -> str | None:
-    """What of the device differs from the record, so that none of its entries holds."""
+    """Return the difference of the device from the record that invalidates all of its entries."""
     known = record.environment
     if known.driver is None and known.arch is None:
         return None
@@ -279,7 +280,7 @@ def environment_problem(record: TunedRecord, here: Here) -> str | None:
 
 
 def engine_problem(known: TunedEngine, facts: EngineFacts | None) -> str | None:
-    """What of an engine differs from the record."""
+    """Return the difference of an engine from the record."""
     if facts is None:
         return f"the engine {known.key} does not open here"
     if facts.device_kind != known.device_kind:
@@ -328,7 +329,7 @@ def with_note(case: PlannedCase, note: str) -> PlannedCase:
 
 
 def remarks(record: TunedRecord, here: Here) -> tuple[str, ...]:
-    """What does not stand in the way, but should be known: another unit, other conditions."""
+    """Return remarks that do not prevent the use of a record: another unit, other conditions."""
     known, options = record.environment, here.options
     said = contradictions(record)
     units = {d.uuid for d in here.devices if d.uuid is not None}

@@ -39,7 +39,7 @@ class KernelDispatch:
     """One launch of a kernel."""
 
     number: int
-    """In order of enqueuing."""
+    """Position in the order of enqueuing."""
     name: str
     begin_ns: int
     end_ns: int

@@ -1,4 +1,4 @@
-"""What a profiler is asked, and the process that runs under one: one case, made ready.
+"""Request to a profiler, and the process that runs under it: one prepared case.
 
 A profiler starts a program of ours with the path of a pickled `Profiled` as its argument, which
 `prepare` reads there.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 ITERATIONS = 5
-"""In a trace."""
+"""Iterations in a trace."""
 REST_NS = 5_000_000
 """Between them where only rests tell one from the next: far longer than any gap between the kernels
 of one iteration."""
@@ -36,7 +36,7 @@ of one iteration."""
 
 @dataclass(frozen=True)
 class Profiled:
-    """What the profiled process is to run."""
+    """Work of the profiled process."""
 
     spec: EngineSpec
     options: EngineOptions

@@ -45,7 +45,7 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "compute": COMPUTE,
     "basic": (*MEMORY, *COMPUTE),
 }
-"""What ``--counters`` takes, and the metrics it stands for."""
+"""Names that ``--counters`` takes, and their metrics."""
 
 
 def check_set(name: str) -> None:
@@ -125,7 +125,7 @@ def parse(text: str) -> tuple[Kernel, ...]:
 
 
 def _number(text: str | None) -> float | None:
-    """Of a value with commas for thousands; None where there is none."""
+    """Parse a value with commas for thousands; None if there is none."""
     try:
         return None if text is None else float(text.replace(",", ""))
     except ValueError:

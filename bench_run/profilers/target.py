@@ -1,4 +1,4 @@
-"""The program that runs under a profiler: one case, so that its iterations can be told apart.
+"""The program that runs under a profiler: one case, with separable iterations.
 
 ``python -m bench_run.profilers.target WAY FILE``: the way is a row of `WAYS`, the file is one of
 `base.save`.
@@ -22,8 +22,8 @@ WARMUP = 3
 
 
 def run_between_rests(plan: Plan, stream: Stream, _folder: Path) -> None:
-    """For a profiler that sees all of its process: one run to load and warm up, then the
-    iterations."""
+    """Run once to load and warm up, then the iterations, for a profiler that records the whole
+    process."""
     plan.poison()
     for _ in range(1 + ITERATIONS):
         stream.synchronize()
@@ -32,7 +32,7 @@ def run_between_rests(plan: Plan, stream: Stream, _folder: Path) -> None:
 
 
 def run_between_marks(plan: Plan, stream: Stream, _folder: Path) -> None:
-    """For Nsight Compute: one run, the only one between two marks."""
+    """Run once between two marks, for Nsight Compute."""
     from bench_run.streams.cuda_driver import driver
 
     for _ in range(WARMUP):
@@ -45,7 +45,7 @@ def run_between_marks(plan: Plan, stream: Stream, _folder: Path) -> None:
 
 
 def run_between_orders(plan: Plan, stream: Stream, folder: Path) -> None:
-    """For `perf stat`: the iterations, between an order to count and one to stop."""
+    """Run the iterations between an order to count and one to stop, for `perf stat`."""
     for _ in range(WARMUP):
         plan.run()
     stream.synchronize()

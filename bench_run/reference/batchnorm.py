@@ -56,11 +56,11 @@ def training(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def backward(_node: Node, inputs: Arrays, _outputs: Outputs) -> dict[str, Array]:
-    """With x̂ = (x − mean)·inv: dbias = Σ dy, dscale = Σ dy·x̂,
-    dx = scale·inv/n·(n·dy − dbias − x̂·dscale).
+    """Return dbias, dscale and dx. With x̂ = (x − mean)·inv: dbias = Σ dy, dscale = Σ dy·x̂, dx =
+    scale·inv/n·(n·dy − dbias − x̂·dscale).
 
-    Saved mean and inv_variance come both or not at all; without them they are computed from x
-    with ε = 1e-5. In float64 the order of these operations does not matter.
+    Saved mean and inv_variance come both or not at all; without them they are computed from x with
+    ε = 1e-5. In float64 the order of these operations does not matter.
     """
     dy, x = inputs["dy"], inputs["x"]
     if "mean" in inputs:

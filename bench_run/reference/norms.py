@@ -44,9 +44,9 @@ def layernorm_forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str,
 
 
 def layernorm_backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """With g = dy·scale, r = inv_variance and sums over the row:
-    a = r³·(Σ g·x − mean·Σ g)/N, b = r·(Σ g)/N − a·mean, dx = r·g − a·x − b;
-    over all rows: dscale = Σ dy·(x − mean)·r, dbias = Σ dy.
+    """Return dx, dscale and dbias. With g = dy·scale, r = inv_variance and sums over the row: a =
+    r³·(Σ g·x − mean·Σ g)/N, b = r·(Σ g)/N − a·mean, dx = r·g − a·x − b; over all rows: dscale = Σ
+    dy·(x − mean)·r, dbias = Σ dy.
 
     dx is computed as r·(g − (Σ g)/N − x̂·(Σ g·x̂)/N), the same without its cancellation. Without
     saved mean and inv_variance they are computed from x and epsilon.
@@ -126,8 +126,9 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """With g = dy·scale, r = inv_rms and sums over the normalised axes, N elements:
-    dx = g·r − x·r³·Σ(g·x)/N; dscale = Σ dy·x·r and dbias = Σ dy to the shape of scale."""
+    """Return dx, dscale and dbias. With g = dy·scale, r = inv_rms and sums over the normalised
+    axes, N elements: dx = g·r − x·r³·Σ(g·x)/N; dscale = Σ dy·x·r and dbias = Σ dy to the shape of
+    scale."""
     dy, x, scale = inputs["dy"], inputs["x"], inputs["scale"]
     axes = normalised_axes(node, x.shape, scale.shape, inputs["inv_rms"].shape)
     kept = tuple(1 if axis in axes else length for axis, length in enumerate(x.shape))

@@ -79,7 +79,7 @@ def _to_odd(value: Array) -> Array:
 
 
 def rounded_up(value: Array, data_type: str) -> Array:
-    """Non-negative numbers rounded to the next value of the type that is no smaller."""
+    """Round non-negative numbers up to the next value of the type."""
     if data_type == "double":
         return value
     below = rounded(value, data_type)

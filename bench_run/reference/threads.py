@@ -55,8 +55,8 @@ def each(function: Callable[[PartT], ResultT], parts: Iterable[PartT]) -> Iterat
 def do_each(
     function: Callable[[PartT], object], parts: Iterable[PartT], *, alone: bool = False
 ) -> None:
-    """For parts that leave their results in places of their own; `alone`: one after the other,
-    since they share some."""
+    """Call `function` for parts that write their results to separate places; `alone`: one after the
+    other, as they share some."""
     for _ in map(function, parts) if alone else each(function, parts):
         pass
 
@@ -83,8 +83,8 @@ def in_parts() -> bool:
 
 
 def use_threads(count: int) -> None:
-    """For a process that is there for references, whose BLAS is to have one thread. Elsewhere there
-    is one here, and BLAS has its own."""
+    """Set the number of threads in a process that only computes references, whose BLAS must have
+    one thread. Other processes have one here, and BLAS has its own."""
     from concurrent.futures import ThreadPoolExecutor
 
     global _pool, _count, _is_reference

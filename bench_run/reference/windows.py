@@ -52,7 +52,8 @@ class WindowGeometry:
         return np.flip(w, tuple(range(2, w.ndim))) if self.flipped else w
 
     def tap_slices(self, rows: slice) -> Iterator[tuple[slice, ...]]:
-        """For each tap in C order: index of a padded image that gives its element for `rows`."""
+        """Yield, for each tap in C order, the index of a padded image that gives its elements for
+        `rows`."""
         every = slice(None)
         lows = (rows.start, *(0 for _ in self.out[1:]))
         counts = (rows.stop - rows.start, *self.out[1:])

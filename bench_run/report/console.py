@@ -140,7 +140,8 @@ def peak_text(memory: Memory | None) -> str:
 
 
 def validation_text(validation: Validation | None, implausible: str | None = None) -> str:
-    """In a word or two; a time that no machine reaches outweighs outputs that look right."""
+    """Return the validation in a word or two; a time that no machine reaches outweighs correct
+    outputs."""
     if validation is not None and validation.status == "failed":
         wrong = sum(output.mismatched for output in validation.outputs)
         return f"{wrong} wrong" if wrong else "failed"
@@ -181,7 +182,7 @@ def totals(document: Document) -> str:
 
 
 STATISTICS = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad")
-"""Of all samples of a series, in the order of the block."""
+"""Statistics of all samples of a series, in the order of the block."""
 
 
 def details(document: Document) -> str:

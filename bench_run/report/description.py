@@ -137,7 +137,7 @@ def dims_text(tensor: Tensor) -> str:
 
 
 def role(graph: Graph, tensor: Tensor) -> str:
-    """What a tensor is to the graph: input, output, between, constant, or unused."""
+    """Return the role of a tensor in the graph: input, output, between, constant, or unused."""
     if tensor.value is not None:
         return "constant"
     if tensor.virtual:

@@ -48,9 +48,9 @@ class Picture:
     width: float
     height: float
     centres: tuple[Point, ...]
-    """Of the boxes, in their order."""
+    """Centres of the boxes, in their order."""
     routes: tuple[tuple[Point, ...], ...]
-    """Of the edges: from the bottom of one box through stand-ins to the top of the other."""
+    """Routes of the edges: from the bottom of one box through stand-ins to the top of the other."""
 
 
 def arrange(sizes: Sequence[Size], edges: Sequence[Edge]) -> Picture:
@@ -296,7 +296,7 @@ FILLS = {"operation": "#ddebff", "input": "#eaf6ec", "output": "#fff0dc"}
 
 
 def dot(graph: Graph) -> str:
-    """For Graphviz: ``dot -Tsvg``."""
+    """Return the graph for Graphviz: ``dot -Tsvg``."""
     lines = [f'digraph "{_escaped(graph.name)}" {{', "  node [shape=box, style=filled]"]
     for number, box in enumerate(boxes_of(graph)):
         label = "\\n".join(map(_escaped, box.lines))
@@ -306,7 +306,7 @@ def dot(graph: Graph) -> str:
 
 
 def mermaid(graph: Graph) -> str:
-    """For a fenced block ``mermaid`` of a ticket or a README."""
+    """Return the graph for a fenced block ``mermaid`` of a ticket or a README."""
     lines = ["flowchart TB"]
     for number, box in enumerate(boxes_of(graph)):
         label = "<br/>".join(escape(plain(line)) for line in box.lines)

@@ -204,4 +204,4 @@ FORMATS: Mapping[str, Callable[[Document], str]] = {
     "csv_samples": samples_csv,
     "markdown": markdown,
 }
-"""By the option that asks for it."""
+"""Writers by their option."""

@@ -1,4 +1,4 @@
-"""What tells a case from others of its graph and engine: its variant, or the plan it took."""
+"""Labels that separate a case from others of its graph and engine: its variant, or its plan."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ UNLIKE_MEANS = "one side was measured behind a gate and the other without: not t
 
 
 def is_ungated(case: Case) -> bool:
-    """Whether the case's device times hold the host's launch delays: events without a gate."""
+    """True if the case's device times include the host's launch delays: events without a gate."""
     device = main_series(case.summary) == "device_ns"
     return device and device_timing(case) == "events"
 
 
 def device_timing(case: Case) -> str:
-    """How the case's device times were taken; empty where it has none."""
+    """Return the method that measured the case's device times; empty without any."""
     return ", ".join(sorted({r.device_timing for r in case.rounds if r.device_timing is not None}))
 
 
 def are_unlike(a: Case, b: Case) -> bool:
-    """Whether the device times of two cases do not mean the same thing."""
+    """True if the device times of two cases do not mean the same thing."""
     return is_ungated(a) != is_ungated(b)
 
 
@@ -89,5 +89,5 @@ def marked(text: str, case: Case) -> str:
 
 
 def footnotes(cases: Iterable[Case]) -> list[str]:
-    """What the marks mean, where there are any."""
+    """Return the meanings of the marks that occur."""
     return [f"{UNGATED} {UNGATED_MEANS}"] if any(map(is_ungated, cases)) else []

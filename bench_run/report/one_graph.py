@@ -34,7 +34,7 @@ ROWS = (
 """Statistics of all samples of a series, and what the block calls them."""
 VALIDATION = {"passed": "PASSED", "failed": "FAILED", "not checked": "SKIPPED"}
 FACTOR = 2.0
-"""From which a change is a factor."""
+"""Ratio from which a change is printed as a factor."""
 
 
 def is_one_graph(document: Document, paired: bool) -> bool:

@@ -1,4 +1,4 @@
-"""How much faster an engine's own search for a plan is than its default plan."""
+"""Gain of an engine's own search for a plan over its default plan."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class SpeedUp:
 
 
 def speed_up(a: Case, b: Case, series: str) -> SpeedUp | None:
-    """Rounds are interleaved, so that what a round does to both sides alike cancels; None where a
-    side has none."""
+    """Return the speed-up. Rounds are interleaved, so that effects on both sides of a round cancel;
+    None if a side has no rounds."""
     found = change(b, a, series)
     if found is None:
         return None

@@ -74,7 +74,7 @@ def gain_text(gain: Ratio | None) -> str:
 def verified_table(
     rows: Sequence[tuple[str, Ratio | None, Ratio | None, str | None]], holds: Sequence[bool]
 ) -> str:
-    """What winners gain now beside what the record says."""
+    """Return the table of winners' present gains next to those of the record."""
     lines = [
         (
             shorten(one_line(name), NAME_WIDTH),

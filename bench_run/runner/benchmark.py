@@ -1,4 +1,5 @@
-"""From options to a document: load, open the engines, run, save. What the CLI and the API share."""
+"""The steps from options to a document: load, open the engines, run, save. Shared by CLI and
+API."""
 
 from __future__ import annotations
 
@@ -186,7 +187,7 @@ def finish_record(record: Record, order: Sequence[str]) -> tuple[Document, tuple
 
 @dataclass(frozen=True)
 class OpenedEngines:
-    """What is known of the engines of a run, and of what they run on, once they are open."""
+    """Facts of the open engines of a run, and of their devices."""
 
     engines: tuple[EngineRecord, ...]
     timer: str

@@ -1,4 +1,4 @@
-"""What a case takes of memory, estimated before a worker begins with it, and what is free."""
+"""Memory of a case, estimated before a worker begins with it, and the free memory."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MemoryBytes:
-    """What is needed, or free."""
+    """Needed or free bytes."""
 
     host: int
     device: int | None = None
-    """None: there is no device but the processor, or it does not say."""
+    """Bytes on the device; None if there is only the processor, or it does not report them."""
 
 
 # The case.
@@ -47,9 +47,9 @@ KEPT_AT_A_TIME = 48 << 20
 """Outputs that a worker keeps while samples are taken, beside those of the first and the last: what
 is copied in the time for that (`worker/outputs.py`)."""
 USUAL = Scratch(outputs=2.0)
-"""Of an engine that says nothing of its own, on a processor, in float32."""
+"""Scratch of an engine without figures of its own, on a processor, in float32."""
 DEVICE_COPIES = 2
-"""Of buffers that rotate on a device, at least."""
+"""Least copies of buffers that rotate on a device."""
 
 
 def case_need(

@@ -1,4 +1,4 @@
-"""What a run writes: whether it can, under which lock, and how it goes on later."""
+"""Output of a run: permission to write, its lock, and resuming."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _no_entry(directory: Path) -> str | None:
 
 
 def lock_path(output: Path) -> Path:
-    """Where the lock of an output lies."""
+    """Return the path of an output's lock."""
     return output.with_name(f"{output.name}.lock")
 
 
@@ -103,7 +103,7 @@ UNIT = ("device", "device_index")
 names its own."""
 
 Difference = tuple[str, Any, Any]
-"""What differs, as it was and as it is."""
+"""Name, old value and new value of a difference."""
 
 
 def refuse_other_work(earlier: Document, header: Document, cases: Sequence[PlannedCase]) -> None:
@@ -171,7 +171,7 @@ def _changed(name: str, before: object, now: object) -> Iterator[Difference]:
 
 
 def _plain(value: object) -> object:
-    """As it is after a journey through JSON: tuples are lists."""
+    """Return the value as JSON would return it: tuples are lists."""
     return json.loads(json.dumps(value))
 
 
@@ -190,7 +190,7 @@ def now() -> str:
 
 
 def interrupted(output: str | None) -> str:
-    """What is said at Ctrl-C."""
+    """Return the message for Ctrl-C."""
     if output in (None, STDOUT):
         return "interrupted: this is what was measured; only a run with -o FILE can be continued"
     return "interrupted: finished rounds are saved; continue with --resume"
@@ -213,7 +213,7 @@ class Record:
         self._parts: list[Case] = []
         self.done: tuple[Case, ...] = ()
         self.notes: tuple[str, ...] = ()
-        """What should be known of the run that this one goes on with."""
+        """Notes on the run that this one continues."""
         self.finished: Document | None = None
         """The whole document, where ``--resume`` finds nothing left to measure."""
 
@@ -311,7 +311,7 @@ class Record:
             )
 
     def measured(self, order: Sequence[str]) -> Document:
-        """What the journal holds, where the document could not be written."""
+        """Return the journal's content, if the document could not be written."""
         assert self._output is not None
         document = read_journal(journal_path(self._output))
         return replace(document, cases=ordered(document.cases, order))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 OWN_KIND = "hipdnn:"
-"""In front of the directory of ``--write-golden``."""
+"""Prefix of the directory of ``--write-golden``."""
 GRAPH = "GRAPH"
 GRAPHS = (".json",)
 GOLDEN = (".bin", ".safetensors", "manifest.json")
@@ -106,7 +106,7 @@ def inputs_of(options: Options) -> Iterator[Place]:
 
 
 def _plugins(options: Options) -> Iterator[Place]:
-    """Those that the specs of engines name."""
+    """Yield the plugins in the specs of engines."""
     named = {"--engine": options.engine, "--a": (options.a or "",), "--b": (options.b or "",)}
     for flag, specs in named.items():
         for path in filter(None, (spec.partition("@")[2] for spec in specs)):
@@ -114,7 +114,7 @@ def _plugins(options: Options) -> Iterator[Place]:
 
 
 def graph_places(argument: str) -> Iterator[Place]:
-    """What is read for one GRAPH: files with their side files, folders, archives, suites."""
+    """Yield the inputs of one GRAPH: files with their side files, folders, archives, suites."""
     try:
         path = own_graphs(argument)
     except GraphError:  # as is said where it is loaded

@@ -1,7 +1,7 @@
-"""What a run covers: graphs and engines as the options name them, and the cases that they make.
+"""Content of a run: graphs and engines of the options, and their cases.
 
-Cases are planned once (`plan_run`), when engines are known with their devices and variants; where
-these are not needed, no engine is opened for it.
+Cases are planned once (`plan_run`), when engines are known with their devices and variants; if
+these are not needed, no engine is opened.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ if TYPE_CHECKING:
     from bench_run.options import Options
 
     Variants = Mapping[tuple[str, str], Sequence[Mapping[str, str]]]
-    """By graph's path and engine's key; a pair that is not listed has one."""
+    """Variants by graph's path and engine's key; a pair that is not listed has one."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What the options ask for, before any engine is open."""
+    """Content of the options, before any engine is open."""
 
     devices: tuple[int, ...]
     engines: tuple[PlannedEngine, ...]
@@ -80,7 +80,7 @@ class Outline:
     wanted: Wanted | None
     """The pairs of graph and engine that are to be run; None for all."""
     whole: Whole | None = None
-    """What all shards cover; None where the run has no shards."""
+    """Content of all shards; None if the run is not sharded."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Planned:
     gathered: Gathered
     whole: Whole | None = None
     notes: tuple[str, ...] = ()
-    """What was found out once the engines were open."""
+    """Notes from opening the engines."""
 
 
 def outline_run(options: Options) -> Outline:

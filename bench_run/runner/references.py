@@ -95,7 +95,7 @@ class Spool:
         self._lock = threading.Lock()
 
     def make_room(self, upcoming_bytes: int) -> None:
-        """For an entry of at most so many bytes."""
+        """Make room for an entry of at most `upcoming_bytes`."""
         with self._lock:
             self._room_bytes -= upcoming_bytes
             if self._room_bytes < 0:
@@ -210,7 +210,7 @@ class Helpers:
         return future
 
     def close(self) -> None:
-        """At once, whatever they are doing."""
+        """Stop all helpers at once."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         left = {future for future in list(self._pending) if not future.cancelled()}
         while True:
@@ -247,7 +247,7 @@ class Expected:
     """Expected outputs of a graph."""
 
     folder: str | None
-    """With the outputs; None where there are none."""
+    """Folder with the outputs; None without outputs."""
     reason: str | None = None
     """Why there are none."""
     source: Literal["computed", "read"] | None = None
@@ -271,7 +271,7 @@ class ReferenceStore:
         self._breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._helpers = Helpers(settings.timeout_s) if helpers is None else helpers
         self._one = Helpers(settings.timeout_s, cores=1)
-        """For engines that compute references: each has one process."""
+        """Helper processes for engines that compute references, one each."""
         self._judges = Helpers(settings.timeout_s)
         self._scratch = Scratch()
         self._inputs = Spool(self._scratch.folder("inputs"))
@@ -415,7 +415,8 @@ class ReferenceStore:
         )
 
     def _expected(self, graph: PlannedGraph, reference: str) -> Expected:
-        """Waits for it; where nobody measures meanwhile also for what is computed beside it."""
+        """Wait for the expected outputs; if nothing is being measured, also for those computed
+        alongside."""
         reason = self._why_none(graph, reference)
         if reason is not None:
             return Expected(None, reason)
@@ -450,7 +451,7 @@ class ReferenceStore:
         return None
 
     def _is_missing(self, key: tuple[str, str]) -> bool:
-        """Not computed yet, or removed to make room."""
+        """True if it is not computed yet, or was removed to make room."""
         if key not in self._known:
             return True
         folder = self._known[key].folder

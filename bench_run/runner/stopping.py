@@ -1,4 +1,4 @@
-"""When the rounds of a case end: rules that add some to those that were asked for."""
+"""Stopping rules: they add rounds to the requested ones until a case is decided."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Referee:
 
     @property
     def what(self) -> str:
-        """What is decided."""
+        """Return the name of the decision."""
         return "pairs" if self._against is None else f"cases against {self._against}"
 
     def look(self) -> Decisions:
@@ -161,7 +161,7 @@ Rule: TypeAlias = "Callable[[Sampling, Progress], None]"
 
 
 class Sampling(Protocol):
-    """What a rule needs of the run."""
+    """Properties of the run that a rule needs."""
 
     def open_states(self) -> Iterator[CaseState]:
         """The cases that nothing ended."""
@@ -245,12 +245,12 @@ UNGATED_ELSEWHERE = "another round of this case had to do without the gate"
 
 
 class RoundSamples(NamedTuple):
-    """What a round tells of the case's time."""
+    """Times of a case in a round."""
 
     samples: Samples
     cut: int
     energy_j: float | None = None
-    """Of an iteration."""
+    """Energy of an iteration."""
 
     @property
     def counting(self) -> Samples:
@@ -260,18 +260,19 @@ class RoundSamples(NamedTuple):
 
 @dataclass
 class CaseState:
-    """What is known of a case so far."""
+    """Results of a case until now."""
 
     case: PlannedCase
     ended: str | None = None
     """The status that ended it, if it did not complete."""
     last: Case | None = None
     measured: dict[int, RoundSamples] = field(default_factory=dict)
-    """By round: an earlier run may have lost one between others, and they end in any order."""
+    """Samples by round: an earlier run may have lost one between others, and they end in any
+    order."""
     is_wrong: bool = False
-    """Whether its outputs were wrong in a round."""
+    """True if its outputs were wrong in a round."""
     timing: str | None = None
-    """How the device times of these rounds were taken."""
+    """Method that measured the device times of these rounds."""
 
     @property
     def rounds(self) -> int:
@@ -306,7 +307,7 @@ class CaseState:
             self.measured.pop(index, None)
 
     def in_order(self) -> list[RoundSamples]:
-        """What was measured, in the order of the rounds."""
+        """Return the samples in the order of the rounds."""
         return [self.measured[index] for index in sorted(self.measured)]
 
     def bare(self) -> Case:
@@ -321,7 +322,7 @@ class CaseState:
         return width is not None and width <= target_ratio
 
     def half_width_ratio(self) -> float | None:
-        """Of the time's interval; unknown below three rounds."""
+        """Return the half width of the time's interval; None below three rounds."""
         if self.rounds < MIN_ROUNDS_FOR_T:
             return None
         return time_of([each.counting for each in self.in_order()]).half_width_ratio

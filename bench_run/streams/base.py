@@ -34,7 +34,7 @@ class DeviceMemory(Protocol):
     left."""
 
     def allocate(self, size: int) -> int:
-        """So many bytes, which `free` gives back."""
+        """Allocate `size` bytes, to be released with `free`."""
 
     def free(self, address: int) -> None:
         """Waits for what uses them."""
@@ -53,7 +53,7 @@ TOO_MANY = "one iteration is more launches than fit behind it"
 
 @dataclass(frozen=True)
 class StreamAbilities:
-    """What some streams can do."""
+    """Optional abilities of a stream."""
 
     probe_clock_mhz: Callable[[], float | None] | None = None
     """Counts the device's clock at this moment by a kernel of its own; gives None where this device
@@ -63,7 +63,7 @@ class StreamAbilities:
     kernels CUPTI sees, where CUPTI is installed."""
 
     flushes: Callable[[], bool] | None = None
-    """Whether `flush` brings the caches into their state now, or does nothing."""
+    """True if `flush` currently changes the caches, False if it does nothing."""
     without_flush: Callable[[], AbstractContextManager[None]] | None = None
     """Within the block the caches are left as the iteration before left them, whatever the cache
     state is."""
@@ -71,32 +71,32 @@ class StreamAbilities:
     """Within the block this runs before each iteration, outside of the samples, after so many other
     bytes were touched."""
     runs_before: Callable[[], bool] | None = None
-    """Whether something does now, by `run_before`."""
+    """True if `run_before` currently does something."""
 
     expect: Callable[[int], None] | None = None
     """An iteration of the plan at hand is so many launches, and the stream's queue holds so much
     and no more: the plan has a gate, unless not even one iteration fits behind."""
     forced_gates: Callable[[], int] | None = None
-    """How often a gate opened for this plan before its block ended, so that what was enqueued
-    behind is void; read after `synchronize`."""
+    """Return the number of gates of this plan that opened before their block ended, which
+    invalidates the work behind them; read after `synchronize`."""
     no_gate_because: Callable[[], str | None] | None = None
     """Why this plan is measured without a gate, in a few words; None: it has one, or none was there
     to begin with."""
     leave_gate_open: Callable[[str], None] | None = None
     """No gate until the next plan, for this reason."""
     gate_is_gone: Callable[[], bool] | None = None
-    """Whether a new process would have a gate and this one may not, once one opened by force."""
+    """True if a new process would have a gate and this one may not, after one opened by force."""
     gate_settings: Callable[[], tuple[object, ...]] | None = None
-    """Of the plan at hand. The gate is that of the plan made last: of plans that stay and take
-    turns, each brings its own back."""
+    """Return the gate settings of the current plan. The gate belongs to the plan made last; plans
+    that stay and take turns restore theirs."""
     restore_gate: Callable[[tuple[Any, ...]], None] | None = None
-    """As `gate_settings` gave them when another plan was at hand."""
+    """Restore settings from `gate_settings`."""
 
     watch: Callable[[npt.NDArray[np.int64], npt.NDArray[np.uint8]], DeviceWatch | None] | None = (
         None
     )
-    """For bytes at these offsets of an address, to be overwritten with these values. Gives None
-    where this build of the library has no way to."""
+    """Watch bytes at these offsets of an address, to be overwritten with these values. Returns None
+    if this build of the library cannot."""
     wait_for_device: Callable[[], None] | None = None
     """Waits for everything on the device, whichever stream of this process it is on."""
     memory: Callable[[], DeviceMemory | None] | None = None
@@ -107,13 +107,13 @@ class Stream(Protocol):
     """The queue work goes to, and its clock."""
 
     clock: str
-    """``host``: marks are host instants, there is no device series. ``events``: device clock."""
+    """Clock of marks: ``host`` instants without a device series, or device ``events``."""
     gate_depth: int
-    """Iterations of one operation that may wait behind a closed gate; 0 where there is no gate."""
+    """Iterations of one operation that may wait behind a closed gate; 0 without a gate."""
 
     @property
     def abilities(self) -> StreamAbilities:
-        """What it can do beside."""
+        """Optional abilities of the stream."""
 
     def mark(self) -> object:
         """Enqueue an instant."""
@@ -131,7 +131,7 @@ class Stream(Protocol):
         """Wait for everything enqueued."""
 
     def correction_ns(self) -> float:
-        """What two marks around nothing but an empty kernel measure too much, in this mode."""
+        """Return the excess of two marks around an empty kernel over its duration, in this mode."""
 
 
 # Cache states, and how much a stream touches before each iteration for them.

@@ -8,7 +8,7 @@ about 1000 launches wait, and an engine that waits for the device inside would w
 
 Cold caches are made by reading twice the L2 cache before each iteration: reading leaves clean
 lines, whose eviction costs the next kernel nothing. Lines that persist, in a part of the L2 cache
-that a program set aside, survive that: where there is such a part they are let go before each read,
+that a program set aside, survive that: if there is such a part they are released before each read,
 which waits for the device, so there is no gate. `rotate` is the plan's work: it cycles through
 copies of its buffers.
 """
@@ -146,8 +146,8 @@ GATE_LIMIT_S = 2.0
 EVENTS = 2048
 """Events in the ring: more than two for each launch that fits behind the gate."""
 EMPTY_KERNEL_NS = 1100.0
-"""What an empty kernel adds to the time between two events. More than the 540 ns of its own record:
-with this value kernels of 1.6, 5.7 and 51 µs measure what their records say within 20 ns (H200)."""
+"""Time that an empty kernel adds between two events. More than the 540 ns of its own record: with
+this value kernels of 1.6, 5.7 and 51 µs measure what their records say within 20 ns (H200)."""
 CALIBRATIONS = 100
 PROBE_NS = 30_000
 
@@ -208,11 +208,11 @@ PERSISTING = "lines that persist in the L2 cache are let go before each iteratio
 
 
 class PersistingLines:
-    """Lines in the part of the L2 cache that a program set aside: no flush evicts them. HIP knows
-    none.
+    """Lines in the part of the L2 cache that a program set aside: no flush evicts them. HIP does
+    not have them.
 
-    Drivers set some aside for every program (12 MB on an H200). Caches are cold where this process
-    has none, until a program asks for it.
+    Drivers set some aside for every program (12 MB on an H200). Caches are cold if this process has
+    none, until a program requests it.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -229,7 +229,7 @@ class PersistingLines:
         return int(size)
 
     def may_be(self) -> bool:
-        """Whether a program has set any of the cache aside since."""
+        """True if a program has set any of the cache aside since."""
         return self._size() != self._usual
 
     def let_go(self) -> None:
@@ -238,16 +238,16 @@ class PersistingLines:
 
 
 def clock_of(timer: str) -> str:
-    """Which clock fills the device series. CUPTI's absence is said at once where it was asked
-    for."""
+    """Return the clock of the device series. Raises at once if CUPTI was requested and is
+    missing."""
     if timer == "cupti":
         cupti.load()
     return {"host": "host", "cupti": "cupti"}.get(timer, "events")
 
 
 class GatedStream(ABC):
-    """What streams on NVIDIA's driver have in common, whichever library made them: the gate, the
-    flush, and what two events cost."""
+    """Common base of streams on NVIDIA's driver, from any library: the gate, the flush, and the
+    cost of two events."""
 
     FLUSH_LAUNCHES: int
     """Launches of a flush that the gate is to hold back as well."""
@@ -293,7 +293,8 @@ class GatedStream(ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """In samples: whole in each class, without a call of another method more."""
+        """Wait for the device. Used in samples: complete in each class, without a further method
+        call."""
 
     @abstractmethod
     def wait_for_device(self) -> None: ...
@@ -447,7 +448,7 @@ class CudaStream(CudaMemory, GatedStream):
         return self.cost_of_marks(lambda: self.driver.launch(kernel, self.handle), 3, CALIBRATIONS)
 
     def capture(self, work: Callable[[], None]) -> CapturedGraph:
-        """What `work` enqueues, as one CUDA graph; nothing of it runs."""
+        """Capture the work that `work` enqueues as one CUDA graph, without running it."""
         self.driver.call("cuStreamBeginCapture_v2", self.handle, RELAXED_CAPTURE)
         graph = c_void_p()
         try:

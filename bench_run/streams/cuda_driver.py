@@ -253,7 +253,7 @@ class Driver:
         return f"CUDA: {what}{name} ended with {error}"
 
     def pointer(self, name: str, *arguments: Any) -> c_void_p:
-        """What a function that creates something gives back through its first argument."""
+        """Return the pointer that a creating function stores in its first argument."""
         made = c_void_p()
         self.call(name, ctypes.byref(made), *arguments)
         return made

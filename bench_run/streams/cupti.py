@@ -231,12 +231,12 @@ def sum_ns(group: Group) -> int:
 
 
 def span_ns(group: Group) -> int:
-    """From the first start to the last end."""
+    """Return the time from the first start to the last end."""
     return max(record.end_ns for record in group) - min(record.start_ns for record in group)
 
 
 def by_name(groups: Sequence[Group]) -> dict[str, tuple[int, float]]:
-    """Of each kernel: launches in one iteration, and the median of their durations."""
+    """Return, by kernel name, the launches in one iteration and the median duration."""
     durations: dict[str, list[int]] = defaultdict(list)
     for group in groups:
         for record in group:
@@ -252,7 +252,7 @@ def by_name(groups: Sequence[Group]) -> dict[str, tuple[int, float]]:
 
 @lru_cache(maxsize=1024)
 def demangle(name: str) -> str:
-    """``void f<int>(int*)`` for ``_Z1fIiEvPT_``; the name itself where it is no mangled one."""
+    """Return ``void f<int>(int*)`` for ``_Z1fIiEvPT_``; the name itself if it is not mangled."""
     library = _library()
     if library is None or not name.startswith("_Z"):
         return name

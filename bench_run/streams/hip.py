@@ -1,15 +1,15 @@
-"""A HIP stream: events of whatever binding has them, and a stall gate where there is one.
+"""A HIP stream: events of any binding, and a stall gate if the binding has one.
 
-The gate holds back the stream while work is enqueued, so that launch costs stay out of the
-samples. hipDNN's own watchdog opens it after two seconds, since an engine that waits for the
-device inside `execute` would wait for ever, and says so (`timed_out`). Then `forced_gates` counts
-up, what was measured behind it is void, and the plan goes on without a gate: then events also hold
-the host's delays, which the plan's facts say. That is tried once for each plan, before its samples.
-A gate that opened by force refuses to close in this process from then on (`gate_is_gone`). With a
-cache flush that may wait there is no gate either.
+The gate holds back the stream while work is enqueued, so that launch costs stay out of the samples.
+hipDNN's own watchdog opens it after two seconds, since an engine that waits for the device inside
+`execute` would wait for ever, and reports it (`timed_out`). Then `forced_gates` counts up, the
+samples behind it are void, and the plan goes on without a gate: its events then include the host's
+delays, which the plan's facts record. That is tried once for each plan, before its samples. A gate
+that opened by force refuses to close in this process from then on (`gate_is_gone`). A cache flush
+that may wait excludes a gate as well.
 
-The bindings offer no empty kernel, so what two marks cost cannot be told from what a kernel
-costs: nothing is subtracted.
+The bindings do not have an empty kernel, so the cost of two marks cannot be separated from that of
+a kernel: nothing is subtracted.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class HipStream:
 
     @property
     def timing(self) -> str:
-        """How device time is taken, in words."""
+        """Return the method of timing, in words."""
         if self._events is None:
             return "host clock around synchronised runs"
         if self.gate_depth:
@@ -294,7 +294,7 @@ class CapturedWork:
 
 
 def loaded_runtime(maps: str = "/proc/self/maps") -> Runtime | None:
-    """The runtime that this process has in memory; None where it has none."""
+    """Return the runtime in this process's memory; None if there is none."""
     try:
         lines = Path(maps).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -24,11 +24,12 @@ _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 _ASSUMED_CACHE_BYTES = 64 * 1024**2  # where the system does not tell
 _MOST_FLUSH_BYTES = 1024**3
 LEAST_READ_BYTES = 64 * 1024
-"""What is less is not worth a loop that would leave its own traces in the caches."""
+"""Smallest read; a loop for less would leave its own traces in the caches."""
 
 
 class HostStream:
-    """Marks are `time.perf_counter_ns` instants. There is no queue, hence no gate."""
+    """Stream of the host. Marks are `time.perf_counter_ns` instants; there is neither queue nor
+    gate."""
 
     clock = "host"
     gate_depth = 0
@@ -104,7 +105,7 @@ def last_level_cache_bytes(root: Path = _SYSFS) -> int:
 
 
 def _bytes(text: str) -> int:
-    """Of a size as sysfs writes it: ``32768K``."""
+    """Parse a size of sysfs: ``32768K``."""
     return int(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else int(text)
 
 

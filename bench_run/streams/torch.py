@@ -1,8 +1,8 @@
-"""A GPU stream of PyTorch (CUDA or ROCm build): device events, and a gate where the driver has one.
+"""A GPU stream of PyTorch (CUDA or ROCm build): device events, and a gate if the driver has one.
 
 On CUDA the gate, the empty kernel and the clock probe are those of `streams/cuda.py`: PyTorch works
-in the same context. On ROCm builds there is no gate (`gate_depth` 0): events then also hold the
-host's delays.
+in the same context. ROCm builds lack a gate (`gate_depth` 0): events then include the host's
+delays.
 
 Two events around an empty kernel measure more than the kernel takes; `correction_ns` is that
 excess, measured in the same mode.

@@ -1,5 +1,4 @@
-"""Where the inputs of a graph come from: the description that travels between processes, and the
-inputs that it stands for."""
+"""Sources of a graph's inputs: a description that travels between processes, and its inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Data:
-    """Where the inputs of a graph come from."""
+    """Source of a graph's inputs."""
 
     seed: int
     init: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""How far one array is from another: element by element, in chunks that stay in the cache.
+"""Difference between two arrays: element by element, in chunks that stay in the cache.
 
 Special values. ``matching`` (ours): NaN matches NaN, an infinity matches one of equal sign, and
 nothing else matches either. ``allclose`` (hipDNN's): a NaN or infinity on either side is outside,
-even beside an equal one. ``allclose_matching_infinities`` (hipDNN's): equal infinities match, NaN
+even next to an equal one. ``allclose_matching_infinities`` (hipDNN's): equal infinities match, NaN
 never does. An empty array has no difference.
 """
 
@@ -42,7 +42,7 @@ class Bound:
 
 @dataclass
 class ArrayDifference:
-    """What a comparison found. Magnitudes are NaN where a NaN met a number."""
+    """Result of a comparison. Magnitudes are NaN if a NaN met a number."""
 
     elements: int = 0
     outside: int = 0
@@ -62,8 +62,8 @@ class ArrayDifference:
     peak: float = 0.0
     """Largest magnitude on either side."""
     worst: list[tuple[float, int]] = field(default_factory=list)
-    """Of the elements outside: (−severity, flat index), most severe first. Severity is the error
-    in units of what is allowed."""
+    """Elements outside, as (−severity, flat index), most severe first. Severity is the error in
+    units of the allowed one."""
 
     @property
     def relative_l2(self) -> float:

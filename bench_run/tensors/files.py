@@ -103,7 +103,7 @@ def first_cut(path: Path) -> str | None:
 
 
 def type_in_file(data_type: str) -> str:
-    """How a tensor's data type is called in the file."""
+    """Return the name of a tensor's data type in the file."""
     assert DTYPES[data_type].array_type is not None
     return STORED_AS[array_type(data_type).name]
 

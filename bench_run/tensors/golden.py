@@ -134,7 +134,7 @@ def write_raw(
 # Our golden bundles: ``tensors.safetensors`` and ``manifest.json`` in one folder.
 #
 # The tensors are storages (one dimension, gaps of the strides included) under their uids; the
-# manifest says what each is, and its sha256, so that a changed or cut file is told from a good one.
+# manifest says what each is, and its sha256, so that a changed or cut file is found.
 
 MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
@@ -246,14 +246,14 @@ class Bundle:
 
     folder: Path
     prefix: str | None
-    """What stands before ``tensor<uid>.bin`` in hipDNN's convention; None in ours."""
+    """Prefix of ``tensor<uid>.bin`` in hipDNN's convention; None in ours."""
 
 
 @dataclass(frozen=True)
 class Golden:
     inputs: Storages
     outputs: Storages
-    """As the file holds them: rounded to the outputs' own types."""
+    """Outputs in the file: rounded to the outputs' own types."""
     provenance: Mapping[str, Any]
 
 

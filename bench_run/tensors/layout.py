@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 COMPARED_BYTES = 1 << 20
-"""At a time: what is compared stays in the processor's caches."""
+"""Bytes compared at a time, which stay in the processor's caches."""
 
 
 def describe(tensor: Tensor) -> str:
-    """How messages call a tensor: ``y (uid 7)``, or ``tensor 7`` where it has no name."""
+    """Return a tensor's name in messages: ``y (uid 7)``, or ``tensor 7`` if it has no name."""
     return f"{tensor.name} (uid {tensor.uid})" if tensor.name else f"tensor {tensor.uid}"
 
 
@@ -48,7 +48,7 @@ def storage_size(tensor: Tensor) -> int:
 
 
 def misfit(storage: Array, tensor: Tensor) -> str | None:
-    """What is wrong with a storage of this tensor, in words; None where it fits."""
+    """Return what is wrong with a storage of this tensor, in words; None if it fits."""
     wanted, size = storage_type(tensor), storage_size(tensor)
     if storage.ndim != 1 or storage.dtype != wanted or storage.size != size:
         have = f"{'x'.join(map(str, storage.shape))} elements of {storage.dtype}"
@@ -57,8 +57,8 @@ def misfit(storage: Array, tensor: Tensor) -> str | None:
 
 
 def plain_array(found: object) -> Array:
-    """What an engine gives as an array. Raises `EngineError` for anything but NumPy's own: a
-    subclass may compute what it holds when it is read."""
+    """Return an engine's value as an array. Raises `EngineError` for anything but NumPy's own: a
+    subclass may compute its values when they are read."""
     if type(found) is not np.ndarray:
         kind = f"{type(found).__module__}.{type(found).__qualname__}"
         raise EngineError(f"the engine gave a {kind} for an output: give a numpy.ndarray itself")
@@ -108,7 +108,7 @@ def memory_order(strides: Sequence[int]) -> tuple[int, ...]:
 
 
 def same_bytes(one: Array, other: Array) -> bool:
-    """Whether two arrays hold the very same bytes, NaN included."""
+    """True if two arrays contain the same bytes, NaN included."""
     if one.nbytes != other.nbytes:
         return False
     first, second = _raw(one), _raw(other)
@@ -125,7 +125,7 @@ def _raw(array: Array) -> npt.NDArray[np.uint8]:
 
 Storage: TypeAlias = "npt.NDArray[Any]"
 Storages: TypeAlias = Mapping[int, "Storage"]
-"""By tensor uid."""
+"""Storages by tensor uid."""
 
 
 # What outputs hold before a run that is checked: bytes that are no result.

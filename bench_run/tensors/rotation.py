@@ -81,7 +81,7 @@ def input_sets(graph: Graph, data: Data, inputs: Storages) -> tuple[Storages, ..
 
 
 def _drawn(graph: Graph, data: Data, inputs: Storages, count: int) -> list[Storages]:
-    """From seeds that follow that of the usual inputs."""
+    """Draw inputs from seeds that follow that of the usual inputs."""
     sets: list[Storages] = []
     for place in range(1, count):
         cache = None if data.cache is None else f"{data.cache}-{place}"

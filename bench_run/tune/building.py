@@ -89,7 +89,7 @@ def repeated(fate: Fate, case: Case) -> Fate:
 
 
 def _fate(case: Case) -> Fate:
-    """Of a case that was built, or was not."""
+    """Return the fate of a case that was built, or was not."""
     outcome, checked = case.outcome, case.validation
     if outcome.status != "completed":
         status = "failed" if outcome.status == "skipped" else outcome.status
@@ -140,14 +140,14 @@ def _limited(fate: Fate, limits: Limits) -> Fate:
 
 WARMUP = 2
 LONGEST_BLOCK_S = 0.5
-"""In a block no sample of a candidate begins after so much time, rests left out."""
+"""Time limit of a candidate's samples in a block, rests left out."""
 ROTATED = "buffer copies"
-"""How a plan says how often it has its buffers."""
+"""Key in a plan for the number of its buffer copies."""
 
 
 @dataclass
 class Effort:
-    """What the races of a tuning took, counted from several threads."""
+    """Effort of a tuning's races, counted from several threads."""
 
     builds: int = 0
     executions: int = 0
@@ -161,7 +161,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Means:
-    """What all graphs of a tuning are measured with."""
+    """Resources that all graphs of a tuning share for measuring."""
 
     pool: WorkerPool
     references: ReferenceStore
@@ -173,7 +173,7 @@ class Means:
     lock: DeviceLock
     """Keeps other runs of the host away from the devices."""
     twice: bool = False
-    """Whether each plan is run a second time when it is built, since it has to be deterministic."""
+    """True if each plan runs a second time when it is built, as it has to be deterministic."""
 
 
 class Session:
@@ -195,7 +195,7 @@ class Session:
         """Options that came to an end in the race."""
 
     def build(self, index: int) -> Case:
-        """What becomes of an option when it is built and run once."""
+        """Build an option and run it once; return its case."""
         if index in self._built:
             return self._built[index]
         case = self._journal.recall_case(self._name, self._options[index].key)
@@ -209,7 +209,7 @@ class Session:
 
     @contextmanager
     def _held(self, *, alone: bool) -> Iterator[None]:
-        """The devices, as rounds hold them: with others who only touch them, or alone."""
+        """Hold the devices as rounds do: shared, or alone."""
         held = self._lock.acquire(alone=alone, stopped=lambda: self._journal.is_stopped)
         try:
             yield
@@ -284,8 +284,8 @@ class Session:
     def measure(
         self, indices: Sequence[int], samples: int, objective: str = "time"
     ) -> Mapping[int, BlockSample]:
-        """One block: each of these once, in an order drawn anew. Another objective than time takes
-        its place in the samples; who has none is out."""
+        """Measure one block: each candidate once, in a newly drawn order. Another objective than
+        time replaces the samples; a candidate without it is out."""
         block, self._blocks = self._blocks, self._blocks + 1
         keys = {index: self._options[index].key for index in indices}
         known = self._journal.recall_block(self._name, block, keys)
@@ -369,7 +369,7 @@ MadeT = TypeVar("MadeT")
 
 
 def side_by_side(options: Options, devices: Sequence[str], engines: int, graphs: int) -> int:
-    """How many graphs are built at a time. On a processor nothing happens beside anything."""
+    """Return the number of graphs to build at a time. On a processor it is one."""
     if "cpu" in devices or not devices:
         return 1
     return max(
@@ -417,7 +417,7 @@ class Benches(Generic[PlaceT]):
     def at_once(
         self, work: Callable[[PlaceT, GivenT], MadeT], given: Sequence[GivenT]
     ) -> list[MadeT]:
-        """What becomes of each of these, at most one a bench."""
+        """Return the results for all given values, at most one on a bench at a time."""
         return self._all(
             [(b, work, (b.place, g)) for b, g in zip(self._benches, given, strict=False)]
         )

@@ -1,7 +1,7 @@
-"""From a graph and a space to candidates: each is a case that the ordinary runner can run.
+"""Candidates of a graph in a space: each is a case for the ordinary runner.
 
-What an axis turns into: ``engine`` and ``math`` another engine of the run, ``dtype``, ``layout``
-and ``fusion`` another graph, ``plan`` and ``knob:…`` entries of the case's variant.
+The axes: ``engine`` and ``math`` select another engine of the run, ``dtype``, ``layout`` and
+``fusion`` another graph, ``plan`` and ``knob:…`` entries of the case's variant.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MOST_CANDIDATES = 1000
-"""Of one graph; a larger space is a mistake in its axes."""
+"""Candidate limit of one graph; a larger space is a mistake in its axes."""
 Variant = Mapping[str, str]
 
 

@@ -1,4 +1,4 @@
-"""Who wins, of one graph and of all: arrays in, decisions out."""
+"""Choice of winners, for one graph and for all: arrays in, decisions out."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ if TYPE_CHECKING:
     from bench_run.tune.racing import Fate, Logs, Option, RaceState
 
 
-# Who wins, from the ordinary rounds of the finalists. Arrays in, decisions out.
 #
 # The rounds of the finalists were taken in turns, so their differences are taken round by round:
-# what moved all of them cancels. The interval of a mean of differences is Student's. Who is tied is
+# what moved all of them cancels. The interval of a mean of differences is Student's. A tie is
 # decided here, not in the race: that ran in one process, where a plan's place in memory may favour
 # it by as much as ties are apart; rounds are of as many processes.
 
 
 def objective_logs(times: Logs, joules: Sequence[float | None], objective: str) -> Logs | None:
-    """Of each round what is to be made small; None where it was not measured. `times` are
+    """Return each round's value to minimise; None if it was not measured. `times` are
     logarithms."""
     if objective == "time":
         return times
@@ -50,7 +49,7 @@ class Finalist:
     rank: int
     """Among equals the lowest is preferred: the default's is 0."""
     logs: npt.NDArray[np.float64]
-    """Of each round what is to be made small: time, energy, or their product."""
+    """Logarithm of each round's value to minimise: time, energy, or their product."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,14 @@ class Raced:
     graph: PlannedGraph
     options: Sequence[Option]
     fates: Sequence[Fate]
-    """What became of each option until the race began."""
+    """Fate of each option before the race."""
     entered: Sequence[int]
     """Options in the race, in the order of its rows."""
     state: RaceState | None
     ranks: Mapping[int, int]
     finalists: Sequence[int] = ()
     tied: Sequence[int] = ()
-    """As indices of options."""
+    """Tied options, as indices."""
 
     @property
     def beyond(self) -> str | None:
@@ -75,7 +74,8 @@ class Raced:
         return self.fates[0].beyond
 
     def rivals(self, finalists: Sequence[Finalist]) -> Sequence[Finalist]:
-        """Those that may win: not a default that breaks a limit, where others keep it."""
+        """Return the finalists that may win: without a default that breaks a limit, if others keep
+        it."""
         others = [each for each in finalists if each.index != 0]
         return others if others and self.beyond is not None else finalists
 
@@ -93,9 +93,9 @@ OTHERS = 2
 
 
 def ratio(base: Finalist, other: Finalist, common: float | None = None, looks: int = 1) -> Ratio:
-    """What `base` takes, in what `other` takes. `common`: the mean variance of differences of all
-    finalists; with it that of these two is averaged, since few rounds say little of one. `looks`:
-    how often it is looked whether the rounds are enough."""
+    """Return the ratio of the time of `base` to the time of `other`. `common`: the mean variance of
+    differences of all finalists; the variance of these two is averaged with it, since few rounds
+    determine one poorly. `looks`: number of looks at the rounds."""
     rounds = min(base.logs.size, other.logs.size)
     if base.index == other.index:
         return Ratio(1.0, 1.0, 1.0)
@@ -124,7 +124,7 @@ def common_variance(finalists: Sequence[Finalist]) -> float | None:
 def decide(
     finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int = 1
 ) -> Decision:
-    """At least one finalist is there."""
+    """Decide between finalists; there is at least one."""
     lasting = still_open(finalists, default, margin_ratio, looks)
     common = common_variance(lasting)
     equals = tied_finalists(lasting, margin_ratio, common)
@@ -135,8 +135,8 @@ def decide(
     gains = {f.index: ratio(base, f, common, looks) for f in lasting}
     better = [f for f in lasting if f is not base and _exceeds(gains[f.index], margin_ratio)]
     if not better:
-        # It stays, since nobody is shown to be better by more than the margin. Whether somebody is,
-        # is asked of each and not only of the one that is preferred among equals: that one changes
+        # It stays, as no finalist was shown to be better by more than the margin. That test
+        # is made for each and not only for the one that is preferred among equals: that one changes
         # with noise, and with it the default would come and go.
         others = _others(equals, base)
         reason = "the default is among the fastest" if others else "the default is the fastest"
@@ -156,9 +156,9 @@ def decide(
 def still_open(
     finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int
 ) -> list[Finalist]:
-    """The default and those that may win, in as many rounds as all of these have. Who was shown to
-    be slower at a look got no more rounds and is left out as it was then; of the rest, only those
-    whose times are shown get more once it is known who wins."""
+    """Return the default and the finalists that may win, in the rounds that all of these have. A
+    finalist shown to be slower at a look got no more rounds and stays out; of the rest, only those
+    whose times are shown get more once the winner is known."""
     left = list(finalists)
     while True:
         rounds = min(f.logs.size for f in left)
@@ -171,7 +171,8 @@ def still_open(
 
 
 def shown_slower(finalists: Sequence[Finalist], margin_ratio: float, looks: int) -> list[Finalist]:
-    """Who is behind the fastest by more than the margin, so that more rounds of it are in vain."""
+    """Return the finalists that are behind the fastest by more than the margin, so that more rounds
+    are in vain."""
     common = common_variance(finalists)
     fastest = min(finalists, key=lambda f: float(f.logs.mean()))
     return [f for f in finalists if _exceeds(ratio(f, fastest, common, looks), margin_ratio)]
@@ -192,8 +193,8 @@ def _others(equals: Sequence[Finalist], best: Finalist) -> tuple[int, ...]:
 def tied_finalists(
     finalists: Sequence[Finalist], margin_ratio: float, common: float | None = None
 ) -> list[Finalist]:
-    """The fastest and who is as fast: behind by less than a border between half the margin and the
-    margin (`racing.rules.preferred`), or not shown to be behind by more than half of it."""
+    """Return the fastest and its equals: behind by less than a border between half the margin and
+    the margin (`racing.rules.preferred`), or not shown to be behind by more than half of it."""
     rounds = min(f.logs.size for f in finalists)
     means = np.array([float(f.logs[:rounds].mean()) for f in finalists])
     behind = means - means.min()
@@ -210,7 +211,7 @@ def tied_finalists(
 
 
 Facts: TypeAlias = "tuple[bool | None, float | None, int | None]"
-"""Whether it is deterministic, its error, its workspace in bytes."""
+"""Determinism (True, False, unknown), error, workspace in bytes."""
 
 
 def rank_candidates(facts: Mapping[int, Facts], default: int) -> dict[int, int]:
@@ -237,15 +238,14 @@ class Point:
 
     index: int
     logs: npt.NDArray[np.float64]
-    """Of the times of its rounds."""
+    """Logarithms of the times of its rounds."""
     error: float | None
     workspace_bytes: int | None
     energy_j: float | None
 
 
 def pareto(points: Sequence[Point]) -> tuple[int, ...]:
-    """Those than which no other is better in something and worse in nothing. Faster is only what
-    is faster beyond the interval."""
+    """Return the points that no other dominates. A point is faster only beyond the interval."""
     return tuple(sorted(p.index for p in points if not any(_beats(q, p) for q in points if q != p)))
 
 
@@ -278,7 +278,7 @@ CLAIM = 0.001
 """Standard error to which a time is known that is shown. Two tunings then differ by less than 0.1 %
 in the median, and hardly ever by more than 0.3 %."""
 WORTH = 1.5
-"""Times that: who would not be known as well with all rounds gets no more."""
+"""Factor on the cost: a finalist that would remain less well known with all rounds gets no more."""
 REDRAWN = 60
 SAME = 0.95
 """Share of the redrawn sets of rounds that have to lead to the same winner."""
@@ -291,9 +291,9 @@ FEWEST = 3
 def open_finalists(
     finalists: Sequence[Finalist], default: int, margin_ratio: float, looks: int, most: int
 ) -> frozenset[int]:
-    """Who needs more rounds: everybody who may win, until it is known who does; then the winner and
-    the default, until their times are known. `most`: rounds after which there are no more. What
-    they would not achieve does not ask for them."""
+    """Return the finalists that need more rounds: all that may win, until the winner is known; then
+    the winner and the default, until their times are known. `most`: round limit. A precision that
+    these cannot reach is not aimed for."""
     if not finalists:
         return frozenset()
     if min(f.logs.size for f in finalists) < FEWEST:
@@ -312,7 +312,7 @@ def open_finalists(
 
 
 def standard_error(finalist: Finalist) -> float:
-    """Of the mean of its logarithms, so as a part of the time."""
+    """Return the standard error of the mean of its logarithms, a relative error of the time."""
     return _spread(finalist) / math.sqrt(finalist.logs.size)
 
 
@@ -344,7 +344,7 @@ class Combination:
     key: str
     variant: Mapping[str, str]
     total_ns: float | None
-    """From the blocks of the race, so for ranking only; None where some graph cannot run so."""
+    """Total from the blocks of the race, for ranking only; None if some graph cannot run so."""
     missing: tuple[str, ...]
 
 
@@ -408,8 +408,8 @@ def global_finalists(raced: Sequence[Raced], most: int) -> list[Raced]:
 def total_logs(
     raced: Sequence[Raced], key: str, logs: Mapping[str, npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float64] | None:
-    """Logarithm of the suite's total in each round, from the confirmed rounds by id of the case;
-    None where a graph has none."""
+    """Return the logarithm of the suite's total in each round, from the confirmed rounds by id of
+    the case; None if a graph has none."""
     total: npt.NDArray[np.float64] | None = None
     for each in raced:
         index = original_of(each, key)
@@ -429,7 +429,7 @@ def total_logs(
 class Suite:
     raced: Sequence[Raced]
     logs: Mapping[str, Logs]
-    """Of the rounds of confirmed cases that are right, by id."""
+    """Logarithms of the rounds of correct confirmed cases, by id."""
 
     def measured(self, chosen: Mapping[int, int]) -> list[int]:
         """Places of the graphs whose default and chosen option both have times."""
@@ -448,7 +448,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class Gain:
-    """What all graphs take by default and with their winners."""
+    """Total times of all graphs by default and with their winners."""
 
     default_ns: float
     tuned_ns: float
@@ -465,9 +465,9 @@ class PairedRounds:
 
 
 def total_gain(suite: Suite, winners: Mapping[int, int], looks: int) -> Gain | None:
-    """Of the graphs that have times. Graphs have as many rounds as each needed, and their errors
-    are independent; each moves the logarithm of a total by its share of it, and the degrees of
-    freedom are Welch's (1947)."""
+    """Return the gain over the graphs with times. Graphs have as many rounds as each needed, and
+    their errors are independent; each moves the logarithm of a total by its share of it, and the
+    degrees of freedom are Welch's (1947)."""
     pairs = [suite.pair(number, winners[number]) for number in suite.measured(winners)]
     if not pairs:
         return None

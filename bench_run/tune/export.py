@@ -153,7 +153,7 @@ TYPES = {"float": "float", "double": "double", "half": "Half", "bfloat16": "BFlo
 
 
 def _gemm_row(graph: Graph, winner: Candidate) -> str | None:
-    """Of one plain matrix product, in the column-major terms of BLAS: C' = B' A'."""
+    """Return the row of one plain matrix product, in the column-major terms of BLAS: C' = B' A'."""
     if (
         len(graph.nodes) != 1
         or graph.nodes[0].type != "MatmulAttributes"

@@ -1,6 +1,6 @@
-"""What a tuning knows so far, a line for each thing, so that it can go on after a stop.
+"""Journal of a tuning, a line for each fact, from which it resumes after a stop.
 
-The first line says what is tuned. A line that is damaged or cut off ends what can be used: the
+The first line describes the tuning. A line that is damaged or cut off ends the usable part: the
 rest is measured again.
 """
 
@@ -28,17 +28,17 @@ SUFFIX = ".races"
 
 
 def race_path(record: str) -> Path:
-    """Where the journal of a record lies."""
+    """Return the path of a record's journal."""
     return Path(f"{record}{SUFFIX}")
 
 
 def is_finished(record: str) -> bool:
-    """Whether the file holds a record, and no journal lies beside it."""
+    """True if the file has a record, and no journal."""
     return content_kind(record) == "a tuning record" and not race_path(record).exists()
 
 
 def renewed(path: Path) -> Path:
-    """Where a journal is written anew before it replaces the old one."""
+    """Return the path of a new journal before it replaces the old one."""
     return path.with_name(f"{path.name}.new")
 
 
@@ -94,7 +94,7 @@ class TuneJournal:
 
     @property
     def resumed(self) -> int:
-        """How many things were known at the start."""
+        """Return the number of facts at the start."""
         return len(self._known)
 
     def recall_case(self, graph: str, option: str) -> Case | None:
@@ -135,7 +135,7 @@ class TuneJournal:
         return self._stopped
 
     def stop(self) -> None:
-        """The tuning is being stopped: whoever would keep something gets `StoppedError`."""
+        """Stop the tuning: later attempts to add to the journal raise `StoppedError`."""
         with self._lock:
             self._stopped = True
 

@@ -1,6 +1,7 @@
 """The races of all graphs: their candidates listed, built, and raced.
 
-The candidates of a few graphs are built at the same time where that disturbs nobody (`benches.py`).
+The candidates of a few graphs are built at the same time if that does not disturb measurements
+(`building.Benches`).
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ if TYPE_CHECKING:
 
 
 MEMORY_SHARE = 0.4
-"""Of the memory, which plans that are kept may take."""
+"""Share of the memory that kept plans may take."""
 MOST_FINALISTS = 4
 
 
 @dataclass(frozen=True)
 class BenchTools:
-    """What a bench works with."""
+    """Tools of a bench."""
 
     lister: Lister
     means: Means
@@ -76,13 +77,13 @@ def build_first(_place: BenchTools, listed: BuiltGraph) -> None:
 
 @dataclass(frozen=True)
 class Races:
-    """What all races of a tuning share; `run` goes through them once."""
+    """State that all races of a tuning share; `run` goes through them once."""
 
     options: Options
     tuning: Tuning
     outline: Outline
     engines: Sequence[PlannedEngine]
-    """Those of the space."""
+    """Engines of the space."""
     pool: WorkerPool
     references: ReferenceStore
     journal: TuneJournal
@@ -92,7 +93,7 @@ class Races:
 
     @cached_property
     def _count(self) -> int:
-        """How many graphs are built at a time."""
+        """Return the number of graphs to build at a time."""
         used = [opened.facts.device for opened in self.pool.opened.values()]
         return side_by_side(self.options, used, len(self.engines), len(self.outline.graphs))
 
@@ -193,7 +194,7 @@ class Races:
     ) -> Raced:
         options, session, fates = built.options, built.session, list(built.fates)
         entered = [i for i, fate in enumerate(fates) if fate.status == "ok"]
-        # A default that breaks a limit is confirmed, and drops nobody in the race.
+        # A default that breaks a limit is confirmed, and eliminates no candidate in the race.
         is_aside = 0 in entered and len(entered) > 1 and fates[0].beyond is not None
         aside = [0] if is_aside and self.tuning.scope == "layer" else []
         entered = [i for i in entered if i not in aside]
@@ -278,7 +279,7 @@ def _ranks(fates: Sequence[Fate]) -> dict[int, int]:
 
 
 def _lead(state: RaceState) -> str:
-    """By how much the fastest leads the default."""
+    """Return a phrase on the lead of the fastest over the default."""
     if 0 not in state.alive:
         return ""
     ahead = math.expm1(float(state.behind()[state.alive.index(0)]))
@@ -290,14 +291,14 @@ def _lead(state: RaceState) -> str:
 # How much of a tuning's budget is left, and for whom.
 
 RACE_SHARE = 0.6
-"""Of the budget; the rest is for the rounds of the finalists."""
+"""Share of the budget for races; the rest is for the rounds of the finalists."""
 GRACE = 0.5
-"""Of the time that building took: as long may a race go on that has used up its share."""
+"""Share of the building time by which a race may exceed its share of the budget."""
 
 
 @dataclass
 class Clock:
-    """How much of the budget is left."""
+    """Clock of the remaining budget."""
 
     budget_s: float | None
     began: float = field(default_factory=time.monotonic)
@@ -306,7 +307,7 @@ class Clock:
         return time.monotonic() - self.began
 
     def race_end(self, graphs_left: int, graphs: int = 1) -> Callable[[], bool]:
-        """Whether the next graphs have used up their share of the time for all races."""
+        """Return a test for the end of the next graphs' share of the time for all races."""
         if self.budget_s is None:
             return lambda: False
         left = max(0.0, RACE_SHARE * self.budget_s - self.spent_s())
@@ -314,8 +315,8 @@ class Clock:
         return lambda: time.monotonic() >= end
 
     def with_grace(self, is_over: Callable[[], bool], took_s: float) -> Callable[[], bool]:
-        """For the race of a graph that took so long to build: what was built should not be in vain,
-        so it may take a part of that more than its share, unless all of the budget is gone."""
+        """Extend the test for a graph with a long build, whose results should be used: it may
+        exceed its share by a part of `took_s`, unless all of the budget is used."""
         end = time.monotonic() + GRACE * took_s
         return lambda: self.is_over() or (is_over() and time.monotonic() >= end)
 

@@ -1,4 +1,4 @@
-"""Which candidates may be the fastest: blocks, rules that drop, and when it is known."""
+"""Race for the fastest candidates: blocks, rules that eliminate, and the end."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ ELSEWHERE = math.log(1.02)
 place in memory moves it by 0.4 %, and some plans by more than 1 % (156 plans of 24 graphs on H200s,
 their races against their rounds)."""
 PRECISION = 1 / 4
-"""Of the margin, to which those that may be tied have to be known. More would be in vain: where a
-plan lies in the memory of one process favours it by as much, and rounds decide."""
+"""Required precision for possible ties, as a share of the margin. More would be in vain: a plan's
+place in the memory of one process changes its time by as much, and rounds decide."""
 MIDMEAN_VARIANCE = 1.2
 """Variance of a midmean in that of a mean, of normal samples."""
 LEAST_SAMPLES, MOST_SAMPLES = 10, 300
@@ -52,11 +52,11 @@ class Option:
     """One way to run a graph, or why it is none."""
 
     variant: Mapping[str, str]
-    """By axis, as in the record."""
+    """Variant by axis, as in the record."""
     case: PlannedCase
     problem: str | None = None
     status: str = "ok"
-    """Of the record: what is known before anything is built."""
+    """Status in the record before anything is built."""
 
     @property
     def key(self) -> str:
@@ -66,7 +66,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Fate:
-    """Of one option; `status` and the rest as in the record."""
+    """Fate of one option; `status` and the rest as in the record."""
 
     status: Any
     reason: str | None = None
@@ -91,14 +91,14 @@ class RaceSettings:
     error_rate: float = 0.01
     """Probability with which one is dropped that is not behind by more than it may be."""
     elsewhere: float = ELSEWHERE
-    """What differs from process to process."""
+    """Spread between processes."""
     first_blocks: int = 5
     """Blocks whose variance the sequential bound is made of."""
     most_blocks: int = 40
 
 
 def screen(logs: Logs) -> Mask:
-    """Who stays after one block, or after two."""
+    """Return the candidates that stay after one block, or after two."""
     if logs.shape[1] == 1:
         return np.asarray(logs[:, 0] - logs[:, 0].min() <= HOPELESS)
     means = logs.mean(axis=1)
@@ -134,11 +134,11 @@ def between_blocks(logs: Logs, within: float, samples: int) -> float:
 
 
 def survivors(logs: Logs, settings: RaceSettings) -> Mask:
-    """Who is still in the race after these blocks, all candidates measured in each of them.
+    """Return the candidates that stay after these blocks, in each of which all were measured.
 
-    A candidate is dropped where its mean is behind that of another one by more than half the
-    margin, within which it may be tied, or what differs from process to process, and the bound,
-    which shrinks with every block.
+    A candidate is dropped if its mean is behind another's by more than the larger of half the
+    margin, within which it may be tied, and the spread between processes, plus the bound, which
+    shrinks with every block.
     """
     count, blocks = logs.shape
     if count < 2 or blocks < settings.first_blocks:
@@ -162,13 +162,13 @@ def survivors(logs: Logs, settings: RaceSettings) -> Mask:
 
 
 def preferred(behind: Logs, ranks: Ranks, margin: float) -> tuple[int, float]:
-    """The candidate of the lowest rank among those as fast as the leader, and how far behind the
-    leader the border of these lies.
+    """Return the candidate of the lowest rank among those as fast as the leader, and the distance
+    of their border from the leader.
 
     `behind`: mean log ratios to the leader, the leader's own 0 among them. The border is the middle
-    of the widest gap between half the margin and the margin, so that noise rarely moves somebody to
-    the other side. Only a candidate of lower rank than everybody faster counts: of the others it
-    does not matter on which side they are.
+    of the widest gap between half the margin and the margin, so that noise rarely moves a candidate
+    to the other side. Only a candidate of lower rank than all faster ones counts: for the others
+    the side does not matter.
     """
     order = np.argsort(behind, kind="stable")
     lowest = np.minimum.accumulate(ranks[order])
@@ -181,7 +181,7 @@ def preferred(behind: Logs, ranks: Ranks, margin: float) -> tuple[int, float]:
 
 
 def is_clear(logs: Logs, settings: RaceSettings) -> bool:
-    """Whether it is known well enough who may be tied with the leader."""
+    """True if the candidates that may tie with the leader are known precisely enough."""
     if len(logs) < 2:
         return True
     if logs.shape[1] < settings.first_blocks:
@@ -198,13 +198,14 @@ def is_clear(logs: Logs, settings: RaceSettings) -> bool:
 #
 # Three heats: a screening of one and two short blocks, a heat of short blocks for all that are
 # left, and one whose blocks are sized by the variance within and between blocks, until it is clear
-# who may be the fastest. The function that measures is the only thing here that is not a pure
+# the possibly fastest candidates. The function that measures is the only thing here that is not a
+# pure
 # function.
 
 
 Stage: TypeAlias = Literal["screen", "race"]
 NEAR = 1.5
-"""Of the margin: behind by less, one may be tied when it is measured in other processes."""
+"""Multiple of the margin within which a candidate may turn out tied in other processes."""
 TOO_SLOW = math.log(2.0)
 """Behind the fastest by so much, a candidate would need half of its power."""
 ENERGY_BLOCKS = 3, 8
@@ -223,7 +224,7 @@ class BlockSample:
     deviation: float
     """Standard deviation of the logarithms of single samples, robust."""
     cost: float
-    """What it took beside taking its samples, in what one more sample takes."""
+    """Cost besides the samples, in units of one more sample."""
 
 
 Measure = Callable[[Sequence[int], int], Mapping[int, BlockSample]]
@@ -233,7 +234,7 @@ missing in the answer, and is out."""
 
 @dataclass
 class RaceState:
-    """How far the race of a graph is; `logs` has a row for every candidate, NaN where absent."""
+    """State of a graph's race; `logs` has a row for every candidate, NaN if absent."""
 
     logs: Logs
     alive: list[int]
@@ -248,7 +249,7 @@ class RaceState:
         return int(self.logs.shape[1])
 
     def now(self) -> Logs:
-        """Those in the race, in the blocks of the present heat."""
+        """Return the candidates in the race, in the blocks of the present heat."""
         return self.logs[self.alive][:, self.heat :]
 
     def behind(self) -> Logs:
@@ -256,7 +257,7 @@ class RaceState:
         return np.asarray(means - means.min())
 
     def within(self, far: float) -> list[int]:
-        """Those in the race that are behind the leader by no more."""
+        """Return the candidates in the race that are behind the leader by at most `far`."""
         if not self.alive:
             return []
         return [c for c, each in zip(self.alive, self.behind(), strict=True) if each <= far]
@@ -320,8 +321,9 @@ def run_energy_race(
     is_over: Callable[[], bool] = lambda: False,
     watch: Watch = lambda _: None,
 ) -> RaceState:
-    """As `run_race` for what takes a second to measure: times only leave out who is so slow that
-    less power cannot make up for it, and few blocks decide. `logs` are of the objective."""
+    """Run a race like `run_race` for energy, which takes a second to measure: times eliminate only
+    candidates that are too slow for less power to compensate, and few blocks decide. `logs` are of
+    the objective."""
     state = RaceState(np.empty((count, 0)), list(range(count)), ["screen"] * count)
 
     def keep(stays: Sequence[bool]) -> None:
@@ -402,10 +404,10 @@ def close(margin: float) -> float:
 def choose_finalists(
     state: RaceState, ranks: Ranks, always: int, margin: float, most: int = 4
 ) -> tuple[list[int], list[int]]:
-    """Who is confirmed, and who may be tied with the fastest.
+    """Return the finalists to confirm, and those possibly tied with the fastest.
 
-    At most `most` are, and beside them the candidate `always`: those that may be tied in order of
-    their rank, the fastest among them; then who comes next.
+    At most `most` are confirmed, besides the candidate `always`: possible ties in order of their
+    rank, the fastest among them; then the next ones.
     """
     if not state.alive:
         return [], []
@@ -449,8 +451,8 @@ def raced_time(state: RaceState, candidate: int) -> float | None:
 
 
 def intervals(state: RaceState, reference: int) -> list[tuple[float, float | None] | None]:
-    """Of every candidate the mean log ratio to `reference` in the blocks of its last heat that both
-    were in, and half the width of its 95 % interval; None where there is no such block."""
+    """Return, for every candidate, the mean log ratio to `reference` in the common blocks of its
+    last heat, and half the width of its 95 % interval; None without such a block."""
     made: list[tuple[float, float | None] | None] = []
     for row in state.logs:
         ratios = row - state.logs[reference]

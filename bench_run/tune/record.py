@@ -65,7 +65,7 @@ ENERGY_NOTE = "--energy: "
 
 @dataclass(frozen=True)
 class Confirmed:
-    """What the ordinary rounds of a case came to."""
+    """Result of the ordinary rounds of a case."""
 
     case: Case
     logs: Logs
@@ -156,7 +156,7 @@ def evidence(path: str) -> TunedEvidence:
 
 
 def confirmed_cases(document: Document) -> dict[str, Confirmed]:
-    """By id, those that completed."""
+    """Return the completed cases by id."""
     made = {}
     for case in document.cases:
         if case.outcome.status == "completed" and case.rounds:
@@ -172,7 +172,7 @@ def confirmed_cases(document: Document) -> dict[str, Confirmed]:
 
 
 def objective(confirmed: Confirmed, wanted: str) -> Logs | None:
-    """Of each round what is to be made small; None where it was not measured."""
+    """Return each round's value to minimise; None if it was not measured."""
     rounds = sorted(confirmed.case.rounds, key=lambda r: r.index)
     return objective_logs(confirmed.logs, [r.energy_j_per_iteration for r in rounds], wanted)
 

@@ -1,4 +1,4 @@
-"""What `bench-run tune` is asked for beside the settings of a run."""
+"""Options of `bench-run tune` in addition to the settings of a run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Space:
 
     @property
     def knobs(self) -> Mapping[str, tuple[str, ...]]:
-        """By name."""
+        """Return knobs by name."""
         return {
             axis.removeprefix(KNOB_VARIANT): values
             for axis, values in self.axes.items()
@@ -69,7 +69,7 @@ class Space:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """As they can be given to ``--space`` again."""
+        """Return the axes as ``--space`` takes them."""
         engines = (f"engine={','.join(self.engines)}",) if len(self.engines) > 1 else ()
         return (*engines, *(f"{axis}={','.join(v)}" for axis, v in self.axes.items()))
 
@@ -156,12 +156,12 @@ class Tuning:
     document: str = "tuned.document.json.gz"
     cache: str = "hot"
     iterations: int | None = None
-    """Of each finalist; None: as of a run."""
+    """Iterations of each finalist; None: as in a run."""
 
     @property
     def race_margin(self) -> float:
-        """As a difference of logarithms; a second of counting tells no less of joules apart than
-        `ENERGY_MARGIN`, so who is that near is measured in rounds."""
+        """Return the margin as a difference of logarithms; a second of counting separates joules to
+        `ENERGY_MARGIN`, so candidates within it are measured in rounds."""
         margin = math.log1p(self.margin_ratio)
         return margin if self.objective == "time" else max(margin, ENERGY_MARGIN)
 
@@ -224,14 +224,15 @@ def _within(space: Space, limits: Limits, texts: Sequence[str]) -> Space:
 
 
 def usual_cache(engines: Sequence[str]) -> str:
-    """What wins in a hot cache may lose in a program, so on an accelerator buffers take turns. The
-    caches of a processor are so large that this would take most of the time."""
+    """Return the usual cache state. The fastest in a hot cache may be slow in a program, so on an
+    accelerator buffers rotate. The caches of a processor are so large that this would take most of
+    the time."""
     return "rotate" if _use_accelerator(engines) else "hot"
 
 
 def usual_iterations(engines: Sequence[str]) -> int | None:
-    """How well a time is known depends on samples of microseconds, and a round on an accelerator
-    takes a hundred times as long as its samples."""
+    """Return the usual iterations. Precision depends on samples of microseconds, and a round on an
+    accelerator takes a hundred times as long as its samples."""
     return ACCELERATOR_ITERATIONS if _use_accelerator(engines) else None
 
 

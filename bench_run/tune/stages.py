@@ -182,7 +182,7 @@ class Stages:
         )
 
     def _budget_notes(self, raced: Sequence[Raced]) -> list[str]:
-        """What there was too little time for."""
+        """Return notes on steps that the budget cut."""
         budget_s = self._tuning.budget_s
         if budget_s is None:
             return []
@@ -198,7 +198,7 @@ class Stages:
         return notes
 
     def _head(self, specs: Sequence[str]) -> dict[str, object]:
-        """What has to be the same where an unfinished tuning is gone on with."""
+        """Return the properties that must be equal to resume an unfinished tuning."""
         o, t = self._options, self._tuning
         facts = {key: opened.facts for key, opened in self._pool.opened.items()}
         return {
@@ -241,12 +241,12 @@ class Stages:
 
 
 class Confirmation:
-    """Which finalists need more rounds; for `until_settled`."""
+    """Selection of finalists that need more rounds; for `until_settled`."""
 
     def __init__(
         self, raced: Sequence[Raced], tuning: Tuning, options: Options, is_over: Callable[[], bool]
     ) -> None:
-        """`is_over`: whether there is no time for more."""
+        """`is_over`: returns True when the time is used up."""
         self._raced, self._tuning, self._is_over = raced, tuning, is_over
         self._most = options.max_rounds
         self._looks = len(looks(options.rounds, options.max_rounds))

@@ -45,13 +45,13 @@ class Verified:
     name: str
     recorded: Ratio | None
     measured: Ratio | None
-    """What the default takes in what the winner takes; None where one of them did not complete."""
+    """Ratio of the default's time to the winner's; None if one of them did not complete."""
     problem: str | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether the winner is shown to be faster; or not shown to be slower than was said, where
-        it won by keeping a limit."""
+        """True if the winner is shown to be faster; or not shown to be slower than recorded, if it
+        won by keeping a limit."""
         gain, said = self.measured, self.recorded
         if gain is None or gain.low is None or gain.high is None:
             return False

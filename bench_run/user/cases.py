@@ -176,7 +176,7 @@ def _rows(source: Source, items: str) -> Iterator[dict[str, Any]]:
 
 
 def _shapes(module: Any, items: str) -> tuple[list[Mapping[str, Any]], Sequence[str]]:
-    """Those of the file; items such as ``rows=4 dtype=half,float`` replace them."""
+    """Return the file's shapes; items such as ``rows=4 dtype=half,float`` replace them."""
     shapes = _shapes_of_file(module)
     dtypes: Any = getattr(module, "DTYPES", ("float",))
     dtypes = (dtypes,) if isinstance(dtypes, str) else dtypes

@@ -88,7 +88,7 @@ def is_compiled(path: Path) -> bool:
 
 
 def framework_of(path: Path) -> str:
-    """On whose memory its functions work, by its suffix, or by what a library is linked to."""
+    """Return the framework whose memory the functions use, by suffix, or by a library's links."""
     if path.suffix == LIBRARY:
         data = path.read_bytes()
         return ON_GPU if any(mark in data for mark in _OF_GPU) else ON_PROCESSOR

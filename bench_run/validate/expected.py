@@ -39,13 +39,13 @@ APPROXIMATION = "approximation.json"
 
 @dataclass
 class Remembered:
-    """What earlier rounds found out about a graph: a file beside its expected outputs, so valid for
-    as long as these are, in one run."""
+    """Results of earlier rounds of a graph: a file next to its expected outputs, valid as long as
+    these are, in one run."""
 
     path: Path
     tolerances: dict[int, Tolerance] | None = None
     results: dict[str, CheckResult] = field(default_factory=dict)
-    """By checksum of the outputs."""
+    """Results by checksum of the outputs."""
     saved: int = 0
 
     @classmethod

@@ -44,7 +44,7 @@ class CheckResult:
     checksum: str
     outputs: tuple[OutputValidation, ...]
     accepted_with: dict[int, str] = field(default_factory=dict)
-    """By uid of a wrong output the first flag with which it would be right, if there is one."""
+    """The first flag with which a wrong output would be right, by uid, if there is one."""
 
 
 def in_memory_order(storage: Storage, tensor: Tensor) -> Array:
@@ -119,8 +119,8 @@ def _compared(
 
 
 def _difference(flat: Array, expected: Array, tolerance: Tolerance, worst: int) -> ArrayDifference:
-    """With an rms threshold all elements are inside while the rms is; else those are outside
-    whose own error is above the threshold, of which there is then at least one."""
+    """Compare. With an rms threshold all elements are inside if the rms is; otherwise those are
+    outside whose own error is above the threshold, of which there is then at least one."""
     if tolerance.rms is None:
         bound = Bound(tolerance.rtol, tolerance.atol, tolerance.validator)
         return difference(flat, expected, bound, worst)
@@ -140,7 +140,7 @@ def _index(place: int, tensor: Tensor) -> tuple[int, ...]:
 
 
 def check_fit(graph: Graph, outputs: Storages) -> None:
-    """Raises `EngineError` where an output is missing or is no storage of its tensor."""
+    """Raise `EngineError` if an output is missing or does not fit its tensor."""
     for tensor in graph.outputs:
         if tensor.uid not in outputs:
             raise EngineError(f"the engine gave no output for {describe(tensor)}")
@@ -172,7 +172,8 @@ class OutputChecker:
         self._wanted: dict[int, Array] = {}
 
     def check(self, outputs: Storages) -> CheckResult:
-        """Raises `EngineError` where an output is missing or is no storage of its tensor."""
+        """Check outputs. Raises `EngineError` if an output is missing or does not fit its
+        tensor."""
         check_fit(self._graph, outputs)
         key = checksum(self._graph, outputs)
         if key not in self._known:
@@ -186,7 +187,7 @@ class OutputChecker:
         return OutputChecker(self._graph, expected, self._tolerances, self._worst)
 
     def _in_order(self, tensor: Tensor) -> Array:
-        """What is expected of an output, as `compare` wants it; made when it is first needed."""
+        """Return the expected output in the form for `compare`; made when first needed."""
         if tensor.uid not in self._wanted:
             flat = _flattened(self._expected[tensor.uid], tensor)
             self._wanted[tensor.uid] = _representable(flat, tensor)
@@ -247,7 +248,7 @@ def validation(reference: str, graph: Graph, results: Sequence[CheckResult]) -> 
 
 
 def _reason(graph: Graph, result: CheckResult) -> str | None:
-    """What is wrong with the output that is most wrong; a note where there was nothing to check."""
+    """Return what is wrong with the worst output; a note if there was nothing to check."""
     if not result.outputs:
         return "the graph has no outputs: nothing to check"
     if not result.mismatched:

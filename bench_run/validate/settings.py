@@ -1,4 +1,4 @@
-"""What outputs are compared with, and how strictly: as values that travel between processes."""
+"""Settings of the comparison of outputs, as values that travel between processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class ValidationSettings:
-    """What the outputs are compared with, and how strictly."""
+    """Reference and strictness of the comparison of outputs."""
 
     reference: str
     expected: str | None
@@ -25,10 +25,9 @@ class ValidationSettings:
     reason: str | None = None
     """Why nothing is expected."""
     source: Literal["computed", "read"] | None = None
-    """Whether the float64 reference was computed in this run or read from what an earlier one
-    kept."""
+    """Origin of the float64 reference: computed in this run or read from an earlier one's store."""
     pending: bool = False
-    """Whether what is expected is still being computed: it is asked for once it is needed."""
+    """True if the expected outputs are still being computed: they are requested once needed."""
     policy: str = "default"
     rtol: float | None = None
     atol: float | None = None
@@ -41,15 +40,15 @@ class ValidationSettings:
 
     @property
     def wanted(self) -> bool:
-        """Whether outputs are going to be checked."""
+        """True if outputs are going to be checked."""
         return self.pending or self.expected is not None
 
     @property
     def lost(self) -> bool:
-        """Whether what is expected was removed meanwhile, to make room for that of other graphs."""
+        """True if the expected outputs were removed to make room for those of other graphs."""
         return self.expected is not None and not Path(self.expected).is_dir()
 
     @property
     def by_engine(self) -> bool:
-        """Whether another program computed what is expected, with rounding of its own."""
+        """True if another program computed the expected outputs, with rounding of its own."""
         return self.reference != FORMULAS

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # cites it. A graph of several nodes takes the largest of its nodes' numbers.
 
 FALLBACK = 1e-3
-"""For every node type and data type without a number of its own."""
+"""Tolerance of node types and data types without a number of their own."""
 
 _Row = dict[str, float]
 
@@ -171,13 +171,13 @@ def criteria(
 
 
 def _farthest(deviation: float, independent: int) -> float:
-    """How large the root mean square of so many random numbers may be."""
+    """Return the largest likely root mean square of `independent` random numbers."""
     part = RARE / max(1, independent)
     return deviation * math.sqrt(1 + 2 * math.sqrt(part) + 2 * part)
 
 
 def _different(expected: Array) -> int:
-    """How many different values there are; of very many elements, among some."""
+    """Return the number of different values; if there are very many elements, among some."""
     step = max(1, expected.size // LOOKED_AT)
     some = expected[::step]
     return int(np.unique(np.asarray(some, np.float64)).size * min(step, expected.size))
@@ -196,11 +196,11 @@ class Tolerance:
     rtol: float
     atol: float
     source: str
-    """Where the numbers come from, in a few words."""
+    """Source of the numbers, in a few words."""
     validator: str = "matching"
-    """How NaN and infinities are compared: see `tensors/difference.py`."""
+    """Rule for NaN and infinities: see `tensors/difference.py`."""
     rms: float | None = None
-    """In place of the element-wise rule: threshold for √Σ(a − e)² / (√n · largest magnitude)."""
+    """Threshold for √Σ(a − e)² / (√n · largest magnitude), which replaces the element-wise rule."""
     shared: SharedError | None = None
     """Beside the element-wise rule: what all elements may err together."""
     looser: tuple[tuple[str, Tolerance], ...] = ()
@@ -209,7 +209,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a bound depends on beside the graph."""
+    """Properties besides the graph that a bound depends on."""
 
     inputs: Storages | None = None
     """The data, to measure how large it is; without it as the default distributions make it."""
@@ -227,7 +227,7 @@ class Circumstances:
 
 
 Overrides = Mapping[str, Mapping[str, Any]]
-"""By tensor name or uid, ``""`` for every output: fields of `Tolerance` and their values."""
+"""Fields of `Tolerance` with their values, by tensor name or uid, ``""`` for every output."""
 
 
 def tolerances(
@@ -282,7 +282,7 @@ def read_overrides(path: Path, graph: Graph | None = None) -> Overrides:
 
 
 def sidecar_of(graph_path: str) -> Path:
-    """Where the overrides of a graph file lie, if there are any."""
+    """Return the path for the overrides of a graph file, which may not exist."""
     return Path(graph_path).with_suffix(".tolerance.json")
 
 

@@ -69,7 +69,7 @@ def _compute_chain(whole: ChainGraph, inputs: Storages) -> Arrays:
 def run_engine(
     engine: Engine, graph: Graph, inputs: Storages, variant: Mapping[str, str] | None = None
 ) -> Storages:
-    """What another engine computes: one run on poisoned outputs."""
+    """Return another engine's outputs: one run on poisoned outputs."""
     plan = chain.plan(engine, chain.build(engine, graph, variant or {}))
     try:
         plan.upload(inputs)
@@ -131,8 +131,8 @@ def _compute(engine: Engine | None, graph: Graph, inputs: Storages) -> Arrays:
 
 
 def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:
-    """Those that were kept by an earlier run with the same graph, inputs and code, else new ones,
-    which are kept."""
+    """Return the reference's outputs: from an earlier run with the same graph, inputs and code,
+    otherwise new ones, which are stored."""
     graph = request.graph
     key = None if request.kept is None else key_of(graph, inputs)
     if request.kept is None or key is None:

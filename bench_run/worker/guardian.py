@@ -1,11 +1,11 @@
 """Nothing that an engine started outlives its worker: a guardian ends whatever is left.
 
 A worker is two processes: the guardian, which the run started and waits for, and its child, which
-serves the engine. The guardian is a *subreaper*: what loses its parent below it becomes its child,
-also in sessions of their own and with another environment (compiler daemons, ``setsid``). When the
-server has ended, or the run asks with SIGTERM, or the run is gone, it kills its children until it
-has none, and ends as the server did. It does nothing else and holds nothing open. Linux only:
-elsewhere, or where there is no list of children, the process group is ended.
+serves the engine. The guardian is a *subreaper*: processes below it that lose their parent become
+its children, also those in sessions of their own and with another environment (compiler daemons,
+``setsid``). When the server has ended, or the run asks with SIGTERM, or the run is gone, it kills
+its children until it has none, and ends as the server did. It does nothing else and keeps nothing
+open. Linux only: on other systems, or without a list of children, the process group is ended.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 WAKE = signal.SIGUSR1
-"""What the kernel sends to the guardian when the run is gone."""
+"""Signal from the kernel to the guardian when the run is gone."""
 STOP = signal.SIGTERM
-"""What the run sends to have everything ended."""
+"""Signal from the run to end everything."""
 HEARD = (signal.SIGCHLD, WAKE, STOP)
 
 

@@ -1,7 +1,8 @@
 """``--strict``: outputs are compared by a process that never loaded the engine's code.
 
-The engine's worker leaves them in a file, raw; whoever judges reads that file, makes inputs of its
-own, and tells the run. Nothing in the file is executed: it holds arrays, and figures as one more.
+The engine's worker leaves them in a file, raw; the judging process reads that file, makes inputs of
+its own, and reports to the run. Nothing in the file is executed: it holds arrays, and figures as
+one more.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ after sample 12, ``kept/2/12/3/7``."""
 
 
 def write_outputs(path: str, left: LeftOutputs) -> None:
-    """Raises `EngineError` where an output is no storage of its tensor, and `OutputError`."""
+    """Write outputs. Raises `EngineError` if an output does not fit its tensor, and
+    `OutputError`."""
     figures = (left.looked, left.untouched, left.repeats)
     arrays: dict[str, Array] = {FIGURES: np.array(figures, np.int64)}
     if left.changed_inputs is not None:

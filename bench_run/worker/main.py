@@ -1,7 +1,7 @@
 """The child's end of a worker process: receive requests, run them, answer.
 
-Whatever an engine prints goes to the pipe that the run drains, never into the answers. An exception
-that was not expected is told and ends the process with its traceback: the case is *crashed*.
+Output of an engine goes to the pipe that the run drains, never into the answers. An unexpected
+exception is reported and ends the process with its traceback: the case is *crashed*.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ class EngineServer:
 
     @property
     def computes_on_host(self) -> bool:
-        """Whether its engine uses nothing but the processor."""
+        """True if its engine uses only the processor."""
         return self._engine is not None and self._engine.facts.device == "cpu"
 
     def is_worn(self) -> bool:
-        """Whether the gate that a new process has is gone in this one."""
+        """True if the gate that a new process has is gone in this one."""
         is_gone = None if self._engine is None else self._engine.stream.abilities.gate_is_gone
         return is_gone is not None and is_gone()
 
@@ -168,7 +168,7 @@ class EngineServer:
         return replace(case, notes=(*case.notes, *(f"a thread ended by {f}" for f in failures)))
 
     def note_thread(self, failure: threading.ExceptHookArgs) -> None:
-        """A thread of the engine ended by an exception; nobody else hears of it."""
+        """Report an exception that ended a thread of the engine."""
         threading.__excepthook__(failure)
         if failure.exc_value is not None and not isinstance(failure.exc_value, SystemExit):
             self._thread_failures.append(exception_text(failure.exc_value))
@@ -310,7 +310,7 @@ def _incoming(pipe: Pipe) -> object:
 
 
 def end_by(error: BaseException, pipe: Pipe) -> int:
-    """Tell of an exception that nobody expected; the exit code."""
+    """Report an unexpected exception; return the exit code."""
     sys.excepthook(type(error), error, error.__traceback__)
     with suppress(OSError):  # the engine closed it, or the run is gone
         pipe.send(encode(Uncaught(exception_text(error))))
@@ -324,7 +324,7 @@ def exception_text(error: BaseException) -> str:
 
 
 def main(descriptor: int) -> int:
-    """Serve requests from the pipe until told to close, or until the run is gone."""
+    """Serve requests from the pipe until a close request, or until the run is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
     os.nice(int(os.environ.get(NICE, "0")))
     start_guardian()

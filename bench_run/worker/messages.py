@@ -73,15 +73,15 @@ class PhaseStarted(msgspec.Struct, frozen=True, tag=True):
 
 
 class Uncaught(msgspec.Struct, frozen=True, tag=True):
-    """Sent by a worker that ends for an exception which nobody expected."""
+    """Sent by a worker that ends with an unexpected exception."""
 
     text: str
     """Its type and message, in one line."""
 
 
 DeviceUse: TypeAlias = Literal["free", "shared", "cooling", "alone"]
-"""What a worker does with the device: nothing, some copies and runs, keeping its turn while the
-clock comes back, or measuring."""
+"""Use of the device by a worker: none, copies and runs, waiting for the clock with its turn,
+measuring."""
 
 
 class Claim(msgspec.Struct, frozen=True, tag=True):
@@ -122,7 +122,7 @@ class Close:
 
 
 Incoming: TypeAlias = "Request[Any] | Granted | BlockTurn | ValidationSettings | Close"
-"""What a worker receives."""
+"""Messages to a worker."""
 
 
 class Reply(msgspec.Struct, frozen=True, tag=True):
@@ -146,7 +146,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
 
 Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Claim | AskBlock | AskExpected | Uncaught
-"""What a worker sends."""
+"""Messages from a worker."""
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,9 @@ class EngineOpened:
     clock: str
     import_ns: int
     devices: int | None = None
-    """How many accelerators the engine can choose from; None where there is no choice."""
+    """Number of accelerators that the engine can choose from; None without a choice."""
     notes: tuple[str, ...] = ()
-    """What the engine reported of itself and what is not so."""
+    """Notes on reports of the engine about itself that are not true."""
 
 
 @dataclass(frozen=True)
@@ -189,11 +189,11 @@ class RunCase(Request[Case]):
     budget: SamplingBudget
     notes: tuple[str, ...] = ()
     energy: bool = False
-    """Whether a pass after the samples counts the energy of an iteration."""
+    """True if a pass after the samples counts the energy of an iteration."""
     no_gate: str | None = None
     """Why the device's times are to be taken without a gate; None: with one where there is one."""
     shares_device: bool = False
-    """Whether others use the device: then it is claimed first (`Claim`)."""
+    """True if other workers use the device: it is then claimed first (`Claim`)."""
     settle: str | None = None
     """Window of temperatures that is waited for."""
     placements: int = 1
@@ -201,16 +201,17 @@ class RunCase(Request[Case]):
     in_blocks: bool = False
     """True if it is measured in blocks that alternate with those of other sides (`AskBlock`)."""
     surroundings: PassContext | None = None
-    """What runs before each iteration, as in a pass of the pipeline."""
+    """Layers that run before each iteration, as in a pass of the pipeline."""
     is_pass: bool = False
-    """Whether it leaves the caches so by itself: nothing is touched before its iterations."""
+    """True if it leaves the caches in their state itself: nothing is touched before its
+    iterations."""
     outputs_file: str | None = None
-    """Where its outputs are left, to be judged in another process; None: the worker judges them."""
+    """File for its outputs, to be judged in another process; None: the worker judges them."""
 
 
 @dataclass(frozen=True)
 class PlanBuilt:
-    """What became of a plan that was to be kept."""
+    """Result of building a plan to keep."""
 
     case: Case
     """Without rounds: outcome, validation, plan, memory, phases of initialisation."""
@@ -225,7 +226,7 @@ class BuildPlan(Request[PlanBuilt]):
     name: str
     run: RunCase
     twice: bool = True
-    """Whether it runs a second time, to see whether the outputs are the same."""
+    """True if it runs a second time, to compare the outputs."""
 
 
 @dataclass(frozen=True)
@@ -245,13 +246,13 @@ class PlanSamples:
     """Logarithm of the midmean of the samples in nanoseconds, of the stream's own clock where it
     has one."""
     deviation: float
-    """Of the logarithms, robust."""
+    """Robust deviation of the logarithms."""
     cost: float
-    """What the sampling took beside taking its samples, in what one more sample takes."""
+    """Cost of the sampling besides the samples, in units of one more sample."""
     samples: int
     seconds: float
     joules: float | None = None
-    """Of one iteration, where that was asked for and the device counts."""
+    """Energy of one iteration, if requested and counted by the device."""
     notes: tuple[str, ...] = ()
 
 
@@ -264,7 +265,7 @@ class SamplePlan(Request[PlanSamples]):
     name: str
     budget: SamplingBudget
     energy: bool = False
-    """Whether a pass follows that counts joules; it takes more than a second."""
+    """True if a pass that counts joules follows; it takes more than a second."""
 
 
 @dataclass(frozen=True)
@@ -301,8 +302,8 @@ class Plans(Request[tuple[Mapping[str, str], ...] | None]):
 
 @dataclass(frozen=True)
 class Choices(Request[tuple[Mapping[str, str], ...]]):
-    """List what a person can choose from for a graph, knobs included; the variants where the engine
-    has no such list."""
+    """List the choices for a graph, knobs included; the variants if the engine lacks such a
+    list."""
 
     graph: AnyGraph
 
@@ -320,10 +321,10 @@ class Attempt(Request[None]):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Where expected outputs came from."""
+    """Origin of expected outputs."""
 
     source: Literal["computed", "read"] | None = None
-    """Of the float64 reference: computed now, or read from what an earlier run kept."""
+    """Origin of the float64 reference: computed now, or read from an earlier run's store."""
     not_kept: str | None = None
     """Why they could not be kept for later runs."""
 
@@ -351,7 +352,7 @@ class Evaluate(Request[Evaluated]):
 
 @dataclass(frozen=True)
 class Judged:
-    """What the outputs of a round were found to be."""
+    """Judgement of a round's outputs."""
 
     validation: Validation
     checks: Checks | None
@@ -388,9 +389,9 @@ class Attacked:
     """Results of a plan on adversarial inputs."""
 
     kinds: tuple[str, ...] = ()
-    """Those on which it is right."""
+    """Kinds on which it is right."""
     findings: tuple[str, ...] = ()
-    """Those on which it is wrong, with the reason."""
+    """Kinds on which it is wrong, with the reason."""
     notes: tuple[str, ...] = ()
     deterministic: bool = True
     """False if two runs on the same inputs differ in a bit."""
@@ -445,7 +446,7 @@ def case_of(request: RunCase, outcome: Outcome, **parts: Any) -> Case:
 
 
 def outcome_of(error: EngineError | UnsupportedGraphError | MemoryError, phase: str) -> Outcome:
-    """What an engine's error makes of a case, whatever words it has."""
+    """Return the outcome of a case for an engine's error, whatever words it has."""
     message, detail = message_of(error), None
     if isinstance(error, UnsupportedGraphError):
         return Outcome("unsupported", message or "no reason was given", phase)

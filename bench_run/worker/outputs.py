@@ -1,4 +1,4 @@
-"""What a plan left in its outputs: read, kept while samples are taken, and judged."""
+"""Outputs of a plan: read, kept while samples are taken, and judged."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 # What a plan left in its outputs, read as fast as the device gives it.
 #
-# Whoever measures holds the device alone, and nobody else can meanwhile. Reading outputs takes
+# A measuring worker holds the device alone, and no other can use it. Reading outputs takes
 # longer than measuring: so copies of them stay on the device until others may use it too, and the
 # host's memory that they are read into is in place before.
 
 ALIGNMENT = 256
-"""Of each output in a copy."""
+"""Alignment of each output in a copy."""
 
 
 class OutputReader:
@@ -71,18 +71,18 @@ class OutputReader:
 
     @property
     def nbytes(self) -> int:
-        """Of all outputs that can be held."""
+        """Return the bytes of all outputs that can be held."""
         if self._memory is None:
             return 0
         return sum(span * kind.itemsize for span, kind in self._sizes.values())
 
     @property
     def room(self) -> int:
-        """How many more copies can be held."""
+        """Return the number of further copies that can be held."""
         return len(self._rooms)
 
     def expect(self, count: int = 1) -> None:
-        """So many readings come next. Needs no device."""
+        """Prepare for `count` readings. Does not need the device."""
         if self._memory is not None:
             self._in_place = [self._host_memory() for _ in range(count)]
 
@@ -163,7 +163,7 @@ class OutputReader:
             self._rooms.append({uid: first + at for uid, at in zip(sizes, begins, strict=False)})
 
     def hold(self) -> bool:
-        """Enqueue a copy of what the last run left; False where there is no room for it."""
+        """Enqueue a copy of the last run's outputs; return False if there is no room for it."""
         addresses = self._addresses() if self._rooms else None
         if addresses is None or self._memory is None:
             return False
@@ -196,7 +196,7 @@ class OutputReader:
 # What is kept of a round's outputs while its samples are taken; nothing is checked here.
 
 SHARE_OF_KEEPING = 0.05
-"""Of the budget: what keeping outputs may take while samples are taken; the rest is for checks."""
+"""Share of the budget for keeping outputs while samples are taken; the rest is for checks."""
 SAMPLES_EACH = 8
 """Samples for each iteration on another set: it takes two runs. What does not come up in one round
 does in the next."""
@@ -206,14 +206,14 @@ BYTES_EACH_ROUND = 64 * 1024**2
 
 @dataclass(frozen=True)
 class Subject:
-    """Whose outputs are validated, and by what."""
+    """Outputs to validate, and the reference for them."""
 
     case_id: str
     graph: Graph
     settings: ValidationSettings
     round_index: int
     iterations: int
-    """That will be timed."""
+    """Number of iterations that will be timed."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class LeftOutputs:
-    """What the runs of one round left, as plain data, to be judged in any process."""
+    """Outputs of one round's runs, as plain data, to be judged in any process."""
 
     case_id: str
     graph: Graph
@@ -241,7 +241,7 @@ class LeftOutputs:
     looked: int
     """Iterations on canaries."""
     untouched: int
-    """Those that left them as they were."""
+    """Number of runs that left them unchanged."""
     repeats: int
     """Iterations on poisoned outputs, after the first run."""
 
@@ -280,7 +280,7 @@ class OutputKeeper:
         self.changed_inputs: tuple[int, ...] | None = None
         self.repeats = 0
         self.spent_ns = 0
-        """What keeping outputs took while samples were taken."""
+        """Time for keeping outputs while samples were taken."""
         self._budget_ns = round(subject.settings.budget_s * 1e9 * SHARE_OF_KEEPING)
         self._draw = random.Random(f"{subject.case_id} {subject.round_index}")  # noqa: S311
         self._kept_bytes = 0

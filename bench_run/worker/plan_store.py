@@ -62,7 +62,7 @@ class StoredPlan:
     """The stream's settings for it, where they differ from plan to plan."""
     run: RunCase
     checked: list[CheckResult]
-    """What its runs came to so far."""
+    """Results of its runs."""
 
 
 class PlanStore:
@@ -137,7 +137,8 @@ class PlanStore:
         outputs: Storages,
         results: list[CheckResult],
     ) -> Validation:
-        """With these outputs, and the results of runs before, to which theirs is added."""
+        """Return the validation of these outputs; their result is added to those of earlier
+        runs."""
         settings = run.validation_settings
         made = make_checker(run.graph, inputs, settings)
         if made is None:
@@ -149,8 +150,7 @@ class PlanStore:
         return validation(settings.reference, run.graph, results)
 
     def repeat(self, request: Repeat) -> Validation:
-        """Of a kept plan: whether the bytes are those of the first run says whether it is
-        deterministic."""
+        """Run a kept plan again: equal bytes to the first run show that it is deterministic."""
         kept = self._plans[request.name]
         run = kept.run
         kept.plan.poison()
@@ -190,7 +190,7 @@ class PlanStore:
         return replace(taken, joules=used.j_per_iteration, notes=used.notes)
 
     def _samples(self, kept: StoredPlan, budget: SamplingBudget, estimate_ns: int) -> Sequence[int]:
-        """By the clock that an ordinary round would take."""
+        """Return samples by the clock of an ordinary round."""
         plan, stream = kept.plan, self._engine.stream
         if stream.clock == "host":
             return end_to_end(plan, stream, budget, None, time.perf_counter_ns)[0]

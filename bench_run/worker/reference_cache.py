@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES = 8 << 30
-"""Of all entries; those that were not used for longest make room."""
+"""Size limit of all entries; the least recently used ones are removed."""
 LARGEST_SHARE = 4
 """An entry takes at most this part (1/4) of that, and of the space that is left on the disk."""
 FORGOTTEN_S = 3600.0
-"""What a process left half written so long ago, nobody writes any more."""
+"""Age from which a half-written file of another process counts as abandoned."""
 BUSY_S = 30.0
 """Longest wait for another process that writes to the index, or rebuilds it."""
 LIST = "files.json"
@@ -58,7 +58,7 @@ INDEX = "index.sqlite"
 PARTS = "unfinished"
 """Folder of entries that are being written or removed."""
 FORMER_PARTS = ".reference-*"
-"""How these were called when they lay among the entries."""
+"""Former names of these files among the entries."""
 KEY = re.compile("[0-9a-f]{64}")
 CHUNK = 1 << 20
 
@@ -78,7 +78,7 @@ SCHEMA = (
 )
 """`used` numbers the uses in their order, whatever the clocks of several hosts say."""
 UNUSABLE = ("locked", "unable to open", "disk I/O error", "is full")
-"""What SQLite says where the index is not to blame; else it is damaged."""
+"""Messages of SQLite in which the index is not to blame; otherwise it is damaged."""
 
 _numbers = itertools.count()
 
@@ -162,7 +162,7 @@ class ReferenceCache:
             _forget(index, oldest)
 
     def _remove_entry(self, key: str) -> None:
-        """At once for everybody; whoever reads it keeps what is open."""
+        """Remove an entry at once for all processes; open files stay readable."""
         entry, part = self.folder / key, self._new_part()
         with suppress(OSError):
             part.parent.mkdir(exist_ok=True)
@@ -202,8 +202,8 @@ class ReferenceCache:
                 damaged.unlink(missing_ok=True)
 
     def _rebuild(self, index: sqlite3.Connection) -> None:
-        """From the entries, by the time of their last use. Whatever else lies in the folder is not
-        ours."""
+        """Rebuild from the entries, by the time of their last use. Other files in the folder are
+        ignored."""
         for statement in SCHEMA:
             index.execute(statement)
         entries = []
@@ -265,7 +265,7 @@ def _sums(path: Path) -> dict[str, int]:
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    """A second name for the file, else a copy of it: nobody writes to it any more."""
+    """Link the file to a second name, or copy it: no process writes to it any more."""
     try:
         os.link(source, target)
     except OSError:

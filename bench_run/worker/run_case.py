@@ -91,7 +91,7 @@ Phase = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class RunHooks:
-    """What a case asks of the run that it belongs to."""
+    """Callbacks of a case to its run."""
 
     announce: Phase
     claim: Callable[[DeviceUse], None] | None = None
@@ -129,7 +129,7 @@ class Timeline:
 
     @property
     def shares(self) -> bool:
-        """Whether others use the device too."""
+        """True if other workers use the device too."""
         return self.run.claim is not None
 
     def claim(self, use: DeviceUse) -> None:
@@ -209,7 +209,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
 def _first_run(
     engine: Engine, plan: Plan, inputs: Storages, request: RunCase, timeline: Timeline
 ) -> None:
-    """On poisoned outputs; the device is held from here on."""
+    """Run once on poisoned outputs; the device is held from here on."""
     timeline.claim("shared")
     with timeline.time("plan"):
         plan.upload(inputs)
@@ -467,7 +467,8 @@ def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
 
 
 def ask_witness(plan: Plan, reports: Reports) -> Mapping[str, str]:
-    """What the library's own clock says; where it fails, why: the samples are taken already."""
+    """Return the results of the library's own clock; if it fails, the reason: the samples are
+    already taken."""
     witness = plan.abilities.witness
     if witness is None:
         return {}

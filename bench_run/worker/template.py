@@ -34,11 +34,11 @@ from bench_run.worker.template_messages import (
 )
 
 REAP_S = 0.05
-"""How often ended workers are looked for."""
+"""Interval between searches for ended workers."""
 
 
 def preload(request: Preload) -> bool:
-    """Whether workers of this spec may be forked from here."""
+    """Preload; return True if workers of this spec may be forked from here."""
     try:
         spec = parse_spec(request.spec)
         preload_engine = engine_module(spec.name).ABILITIES.preload
@@ -82,7 +82,7 @@ def _fork(control: socket.socket, pipe: int, output: int) -> None:
 
 
 def become_worker(pipe: int, output: int) -> None:
-    """What `subprocess` does for a fresh worker, then its program. Never returns."""
+    """Set up a worker as `subprocess` does, then run its program. Never returns."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
@@ -119,7 +119,7 @@ def run(descriptor: int) -> None:
 
 
 def is_left(control: socket.socket) -> bool:
-    """Whether the run is gone."""
+    """True if the run is gone."""
     poll = select.poll()
     poll.register(control, 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))

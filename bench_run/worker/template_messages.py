@@ -1,4 +1,4 @@
-"""What a template process and the run say to each other."""
+"""Messages between a template process and the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORK = b"fork"
 
 class Preload(msgspec.Struct, frozen=True, tag=True):
     spec: str
-    """As text: `parse_spec`."""
+    """Spec as text for `parse_spec`."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -26,7 +26,7 @@ class Forked(msgspec.Struct, frozen=True, tag=True):
 class Ended(msgspec.Struct, frozen=True, tag=True):
     pid: int
     code: int
-    """As `subprocess.Popen.returncode`."""
+    """Exit code as in `subprocess.Popen.returncode`."""
 
 
 encode = msgspec.msgpack.encode

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 OUT_OF_MEMORY = re.compile(r"out.?of.?memory|alloc|bad_alloc|not enough memory", re.IGNORECASE)
 CRASHED_WITHOUT = re.compile(r"out.?of.?memory|bad_alloc|not enough memory", re.IGNORECASE)
-"""For what a crashed process left, which contains names of functions."""
+"""Pattern of memory errors in the output of a crashed process, which includes names of
+functions."""
 ALONE = "round {}: there was not enough memory next to other rounds; prepared again alone"
 
 Run = Callable[[CaseRun, WorkerPool, "CaseTurn"], "Case | None"]
@@ -86,7 +87,7 @@ class GroupQueue:
 
 
 class Lanes:
-    """At most `count` workers of an engine at a time; they start as those of `pool` do."""
+    """Up to `count` simultaneous workers of an engine, started like those of `pool`."""
 
     def __init__(
         self, count: int, pool: WorkerPool, gate: DeviceGate, room: Room, run: Run

@@ -24,7 +24,7 @@ DERIVED_HINTS = frozenset(
 
 @dataclass(frozen=True)
 class Forward:
-    """How to ask the forward node of a backward node for its results."""
+    """Recomputation of a backward node's forward results."""
 
     type: str
     shared: tuple[str, ...]

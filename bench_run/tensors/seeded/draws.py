@@ -124,7 +124,7 @@ def normal(init: Init, row: DataType) -> Draw:
 
 
 def _normal_numbers(values: Values, row: DataType) -> Values:
-    """What would be zero or denormal in the type becomes its smallest normal number."""
+    """Replace numbers that are zero or denormal in the type with its smallest normal number."""
     small = np.abs(values) < row.smallest
     if small.any():
         values[small] = np.copysign(row.smallest, values[small])
@@ -216,8 +216,8 @@ def _needed(graph: Graph, node: Node, port: str) -> Tensor:
 
 
 def _lengths(node: Node, tensor: Tensor, sequences: int, longest: int, seed: int) -> Values:
-    """Between half and all of `longest`. The i-th query and key length share their random number,
-    so that queries are no longer than their keys where the tensors are not."""
+    """Draw lengths between half and all of `longest`. The i-th query and key length share their
+    random number, so that queries are not longer than their keys unless the tensors are."""
     if tensor.elements != sequences:
         raise UnsupportedGraphError(
             f"{node.label}: {tensor.elements} sequence lengths for {sequences} sequences; "
@@ -293,7 +293,7 @@ def token_ranks(graph: Graph, node: Node, _tensor: Tensor, seed: int) -> Values:
 
 
 def window_winners(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
-    """For each window a position in it that lies inside of the tensor, flattened over space."""
+    """Draw, for each window, a position inside of the tensor, flattened over space."""
     target = graph.by_uid[node.outputs["dx"]].dims[2:]
     stream = bit_stream(seed, tensor.uid)
     flat = np.zeros(tensor.dims, np.int64)
@@ -319,4 +319,4 @@ MAKERS: dict[str, Maker] = {
     "token_rank": token_ranks,
     "window_index": window_winners,
 }
-"""By hint (`bench_run.graph.operations.HINTS`)."""
+"""Generators by hint (`bench_run.graph.operations.HINTS`)."""

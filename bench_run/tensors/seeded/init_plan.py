@@ -1,7 +1,7 @@
-"""What ``--init`` asks for, as values. No NumPy: flags are checked before anything is loaded.
+"""The requests of ``--init``, as values. No NumPy: flags are checked before anything is loaded.
 
 Grammar: ``[TENSOR=]KIND[:ARGUMENT…]``, where TENSOR is a tensor's name or uid and KIND a row of
-`KINDS`. Without TENSOR it holds for every input whose meaning leaves a choice: lengths, page
+`KINDS`. Without TENSOR it applies to every input whose meaning leaves a choice: lengths, page
 tables, variances and their like keep values that make sense unless they are named.
 """
 
@@ -45,7 +45,7 @@ class InitPlan:
     """Keys are names or uids as text; a uid wins over a name."""
 
     def named(self, tensor: Tensor) -> Init | None:
-        """What was asked for this very tensor."""
+        """Return the request for this very tensor."""
         return self.by_tensor.get(str(tensor.uid), self.by_tensor.get(tensor.name))
 
 
@@ -88,7 +88,7 @@ def parse_init(texts: Sequence[str]) -> InitPlan:
 
 
 def unused_names(plan: InitPlan, graph: Graph) -> tuple[str, ...]:
-    """Names and uids of the plan that are no input of this graph, in the plan's order."""
+    """Return the plan's names and uids that are not inputs of this graph, in the plan's order."""
     known = {str(t.uid) for t in graph.inputs} | {t.name for t in graph.inputs}
     return tuple(name for name in plan.by_tensor if name not in known)
 

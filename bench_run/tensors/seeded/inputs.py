@@ -172,7 +172,7 @@ def read_inputs(path: str, graph: Graph) -> dict[int, Storage] | None:
 
 
 def store_inputs(path: str, graph: Graph, inputs: Storages) -> bool:
-    """Write the inputs for those who come later; returns whether there was room for them."""
+    """Write the inputs for later readers; return False if there was no room for them."""
     storages = {tensor.uid: inputs[tensor.uid] for tensor in graph.inputs}
     target = Path(path)
     try:

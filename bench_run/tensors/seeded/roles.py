@@ -1,4 +1,4 @@
-"""What the data of each graph input must be like: the strictest hint of all its readers."""
+"""Requirements on the data of each graph input: the strictest hint of all its readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _POSITIVE_FROM = frozenset(
 )
 """Pointwise modes whose result is positive where their operands are."""
 FACTOR = "factor"
-"""Of a product over many elements, which would leave the range of any type."""
+"""Role of a factor of a product over many elements, which would leave the range of any type."""
 _PRODUCTS = frozenset(("mul", "mul_no_zeros"))
 _POSITIVE_SUMS = frozenset(("MatmulAttributes", "ConvolutionFwdAttributes", "ReductionAttributes"))
 
@@ -55,7 +55,7 @@ WHOLE: dict[str, Init] = {
     "positive": Init("integers", 1, 8),
     "descale": Init("integers", 1, 2),
 }
-"""In place of the above where the tensor holds integers."""
+"""Distributions that replace the above for tensors of integers."""
 UNSIGNED = Init("integers", 1, 8)
 
 
@@ -111,7 +111,7 @@ def spelled_out(graph: Graph, texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def leaves_choice(tensor: Tensor, role: Role) -> bool:
-    """Whether an ``--init`` that names no tensor holds for this input."""
+    """True if an ``--init`` without a tensor applies to this input."""
     row = DTYPES[tensor.data_type]
     signed = row.kind == "float" or (row.kind == "integer" and row.name != "uint8")
     return role.hint in OPEN_HINTS and signed

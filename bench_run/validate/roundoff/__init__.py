@@ -1,20 +1,19 @@
-"""How large rounding errors may be: estimated node by node through a graph.
+"""Bounds of rounding errors, estimated node by node through a graph.
 
-Every tensor gets an `Estimate`: how large its values are, and how far a computed one may lie from
-the exact one, |computed − exact| <= atol + rtol·|exact|. Inputs are exact; each node adds the
+Every tensor gets an `Estimate`: the size of its values, and the largest distance of a computed one
+from the exact one, |computed − exact| <= atol + rtol·|exact|. Inputs are exact; each node adds the
 errors of its own arithmetic in its compute type and passes on those of its operands; each tensor
 adds the rounding to its own type.
 
 Model. Rounding errors are independent and bounded by the unit roundoff u, so that a sum of K terms
 errs like a random walk, not like the worst case K·u (Higham and Mary, A new approach to
-probabilistic rounding error analysis, 2019), except where they are known to drift: sums of very
-many terms of one sign, and sums that matrix units cut off (`sums.py`). Sums are taken one
-term after another in the compute type, the least accurate order in use: blocked, pairwise and fused
-sums err less. Bounds hold for millions of elements at once: six standard deviations, and room for
-the walks that stray far. The constants are named where they are used, with what they were held
-against.
+probabilistic rounding error analysis, 2019), except those known to drift: sums of very many terms
+of one sign, and sums that matrix units cut off (`sums.py`). Sums are taken one term after another
+in the compute type, the least accurate order in use: blocked, pairwise and fused sums err less.
+Bounds hold for millions of elements at once: six standard deviations, and room for the walks that
+stray far. The constants are named next to their use, with the measurements behind them.
 
-What is *not* allowed for, unless the math mode asks for it: sums in a type narrower than the
+The bounds do *not* include, unless the math mode requests it: sums in a type narrower than the
 compute type, operands rounded before they are multiplied (TF32), functions as a GPU's own
 instructions approximate them (`pointwise.py`).
 """

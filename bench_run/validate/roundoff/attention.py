@@ -30,11 +30,11 @@ from bench_run.validate.roundoff.sums import (
 FUNCTION_UNITS = 16.0
 """Errors of exponentials and divisions in units of the compute type, as in `pointwise.py`."""
 SHARED_UNITS = 2.0
-"""Of these the part that all elements may share."""
+"""Part of these that all elements may share."""
 USUAL_UNITS = 3.0
 """Their standard deviation over many elements."""
 FLATNESS = 2.0
-"""How much heavier than the mean a probability of an unmasked row usually is."""
+"""Usual ratio of a probability of an unmasked row to the mean."""
 
 
 def _scale(step: RoundingStep) -> float:
@@ -112,9 +112,9 @@ def _averaged(step: RoundingStep, relative: float, weight: float, x: Estimate) -
 
 
 def _drift(step: RoundingStep) -> float:
-    """What all elements may err alike: exponentials and divisions, sums cut off by matrix units,
-    and probabilities that are cut off to a narrow type, as some kernels for CDNA do, where others
-    round to nearest."""
+    """Return the error that all elements may share: exponentials and divisions, sums cut off by
+    matrix units, and probabilities that are cut off to a narrow type, as some kernels for CDNA do,
+    where others round to nearest."""
     bits, keys = DTYPES[step.tensors["q"].data_type].bits, step.tensors["k"].dims[2]
     own = SHARED_UNITS * step.unit + step.operand_unit
     if bits > 16:

@@ -38,7 +38,7 @@ def measured(data: Storage) -> Estimate:
 
 @dataclass(frozen=True)
 class Between:
-    """What the reference has between two graphs."""
+    """Tensor of the reference between two graphs."""
 
     size: Estimate
     nonzero: float
@@ -77,8 +77,8 @@ def chain_errors(
 
 
 def _passed_on(error: Estimate, seen: Between | None, tensor: Tensor) -> Estimate:
-    """As the next graph reads it. The reference rounds it too, maybe to the neighbour: once more
-    than the comparison of the tensor itself allows for."""
+    """Return the error that the next graph reads. The reference rounds it too, maybe to the
+    neighbour: once more than the comparison of the tensor itself allows for."""
     unit, smallest = DTYPES[tensor.data_type].unit_roundoff, DTYPES[tensor.data_type].smallest
     rounded = replace(
         error,

@@ -27,21 +27,21 @@ ROUNDING_DEVIATION = 0.8
 many values lie in the middle between two of the type's, as sums of narrow numbers do."""
 
 COARSE = 0.1
-"""What roundings to nearest may share where the values lie on a coarse grid, as a part of the
+"""Error that roundings to nearest may share if the values are on a coarse grid, as a share of the
 largest: products of bfloat16 numbers were seen to share 0.01."""
 
 OPERAND_UNITS = {"fp32": 0.0, "tf32": 2.0**-11, "fast": 2.0**-8}
-"""What float operands of a product may be rounded to first, by the run's math mode: not at all,
-11 significand bits (TF32), 8 (bfloat16)."""
+"""Rounding of a product's float operands by the run's math mode: none, 11 significand bits (TF32),
+8 (bfloat16)."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How large the values of a tensor are, and how wrong they may be."""
+    """Size of a tensor's values, and of their errors."""
 
     rms: float
     mean: float
-    """Of the values with their signs, in magnitude."""
+    """Magnitude of the mean of the signed values."""
     peak: float
     """Largest magnitude."""
     low: float = 0.0
@@ -63,8 +63,8 @@ class Estimate:
 
     @classmethod
     def of(cls, values: npt.NDArray[np.float64], absent: float) -> Estimate:
-        """How large these values are. NaN and infinities are left out: they have no size. `absent`
-        is the size where nothing is left."""
+        """Estimate the size of these values, without NaN and infinities. `absent` is the size if no
+        values are left."""
         values = values[np.isfinite(values)]
         if values.size == 0:
             return cls(absent, absent, absent)
@@ -99,7 +99,7 @@ class Estimate:
         return replace(self, rtol=rtol, atol=atol, drift=drift, usual_rtol=usual_rtol)
 
     def in_groups(self, group: float, groups: int) -> Estimate:
-        """With an error that groups of elements share."""
+        """Return the estimate with an error that groups of elements share."""
         return replace(self, group=group, groups=max(1, groups))
 
     @property
@@ -159,7 +159,7 @@ class RoundingStep:
 
     @property
     def approximates(self) -> bool:
-        """Whether float functions may be a GPU's own instructions."""
+        """True if float functions may be a GPU's own instructions."""
         return self.math != "fp32" and self.unit == DTYPES["float"].unit_roundoff
 
     def __getitem__(self, port: str) -> Estimate:
@@ -178,7 +178,7 @@ def constant(value: float) -> Estimate:
 
 
 def stored(estimate: Estimate, tensor: Tensor) -> Estimate:
-    """With the rounding to the tensor's type.
+    """Return the estimate with the rounding to the tensor's type.
 
     The reference rounds an intermediate too, and an engine that fuses does not, or rounds to the
     neighbour: two roundings apart. Below the smallest normal number the rounding is absolute.
@@ -194,7 +194,7 @@ def stored(estimate: Estimate, tensor: Tensor) -> Estimate:
 
 
 def typical(graph: Graph, tensor: Tensor) -> Estimate:
-    """Of an input that has its role's default distribution."""
+    """Return the estimate of an input with its role's default distribution."""
     role = roles(graph).get(tensor.uid)
     if role is None:
         return from_init(Init("uniform", -1, 1))
@@ -228,5 +228,5 @@ _SPECIAL: dict[str, Estimate] = {
     ("seq_len_q", "seq_len_kv", "page_table", "token_offset", "token_index", "token_rank"),
     Estimate(1.0, 1.0, 1.0),
 )
-"""Of data that is computed, or that is no number to calculate with."""
+"""Estimates of computed data, and of data that are not numbers to calculate with."""
 _SPECIAL["window_index"] = _SPECIAL["page_table"]

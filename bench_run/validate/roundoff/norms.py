@@ -16,9 +16,9 @@ from bench_run.validate.roundoff.sums import added, square, sum_of
 
 EPSILON = 1e-5
 LEAST = 1e-30
-"""In place of a variance of nothing without ε, whose inverse root is infinite."""
+"""Variance in place of 0 without ε, whose inverse root is infinite."""
 INVERSE_DRIFT = 2.5
-"""What all inverse roots may err alike, in units: a GPU's own rsqrt is off by up to 2.2 (PTX ISA,
+"""Error that all inverse roots may share, in units: a GPU's own rsqrt is off by up to 2.2 (PTX ISA,
 rsqrt.approx: 2^-22.9), and a division by the count may be a product with a rounded number."""
 STEPS = 4.0
 """Roundings of a scale and a shift, each of at most the size of the largest term."""
@@ -59,7 +59,7 @@ def statistics(
 
 
 def _alone(statistic: Estimate) -> Estimate:
-    """As a result of its own, where each element is a group."""
+    """Return the statistic as a separate result, in which each element is a group."""
     return statistic.in_groups(0.0, 1)
 
 
@@ -135,8 +135,9 @@ def rmsnorm(step: RoundingStep) -> dict[str, Estimate]:
 def _gradients(
     step: RoundingStep, inv: Estimate, mean: Estimate, coupled: int
 ) -> dict[str, Estimate]:
-    """With x̂ = (x − mean)·inv: dbias = Σdy, dscale = Σdy·x̂ over the elements of a parameter,
-    dx = inv·(g − (Σg + x̂·Σg·x̂)/n) with g = dy·scale over the n elements of a statistic."""
+    """Return the estimates of the gradients. With x̂ = (x − mean)·inv: dbias = Σdy, dscale = Σdy·x̂
+    over the elements of a parameter, dx = inv·(g − (Σg + x̂·Σg·x̂)/n) with g = dy·scale over the n
+    elements of a statistic."""
     dy, x, scale = step["dy"], step["x"], step["scale"]
     normal = _normal(step, x, mean, inv)
     x_count = step.tensors["x"].elements

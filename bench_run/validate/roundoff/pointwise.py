@@ -50,13 +50,13 @@ def _half_tanh(x: Array, beta: float = 1.0) -> Array:
 
 
 def swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """With t = tanh(z/2) and z = βx: ½(1 + t) + ¼z(1 − t²)."""
+    """Return dy times the slope. With t = tanh(z/2) and z = βx: ½(1 + t) + ¼z(1 − t²)."""
     half, z = _half_tanh(x, p.swish_beta), p.swish_beta * x
     return np.asarray(np.abs(dy) * half * (1 + 2 * np.abs(z) * half))
 
 
 def gelu_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """With t the tanh: ½(1 + t) + ½x(1 − t²)·(slope of its argument)."""
+    """Return dy times the slope. With t the tanh: ½(1 + t) + ½x(1 − t²)·(slope of its argument)."""
     t = np.abs(np.tanh(_gelu_inner(x)))
     slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
     return np.asarray(np.abs(dy) * (0.5 * t + np.abs(x) * t * t * slope))
@@ -117,7 +117,7 @@ FUNCTION_UNITS = 16.0
 """Errors of a special function in units of the compute type: a few for the function itself (NumPy,
 CUDA and SLEEF document 1 to 4), some for the steps around it."""
 SHARED_UNITS = 2.0
-"""Of these the part that all elements may share."""
+"""Part of these that all elements may share."""
 SAMPLES = 512
 STEP = 1e-6
 

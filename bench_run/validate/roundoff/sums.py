@@ -28,8 +28,8 @@ EVEN_NOISE = 1 / math.sqrt(3)
 """The same where all sums have one size, just above a power of two: their last place is then a full
 2u of them."""
 CUT_NOISE = 2 * NOISE
-"""Of a term cut off at the last place of the sum: as even over twice the range, its sign that of
-the term."""
+"""Variance of a term cut off at the last place of the sum: uniform over twice the range, its sign
+that of the term."""
 BIAS = 0.75
 """Mean of an error that always points the same way, as a part of u·|sum|: half a unit in the last
 place, averaged over a growing sum."""
@@ -48,11 +48,11 @@ and u·z/44 of it."""
 
 @dataclass(frozen=True)
 class Terms:
-    """What is added."""
+    """Terms of a sum."""
 
     count: int
     mean: float
-    """In magnitude."""
+    """Magnitude of the mean."""
     deviation: float
 
     @classmethod
@@ -61,12 +61,12 @@ class Terms:
 
 
 def recursive_drift(unit: float, terms: Terms) -> float:
-    """What all sums of such terms may err alike, relative to them; see `recursive_error`."""
+    """Return the relative error that all sums of such terms may share; see `recursive_error`."""
     return unit * _drift(unit, terms) * terms.count
 
 
 def recursive_error(unit: float, terms: Terms) -> tuple[float, float]:
-    """Of a sum rounded to nearest after each term.
+    """Return the error of a sum rounded to nearest after each term.
 
     Roundings are independent of each other, with a mean of 0 (Higham and Mary, A new approach to
     probabilistic rounding error analysis, 2019), as long as the sum is small: once its last place
@@ -114,7 +114,7 @@ MATRIX_UNITS = {
     16: MatrixUnit(2.0**-24, 4, 16),
     8: MatrixUnit(2.0**-14, 32, math.inf),
 }
-"""By bits of the operands.
+"""Matrix units by bits of the operands.
 
 16 bits: V100 keeps 23 fraction bits of a product, in steps of 4; A100 24 in steps of 8, H100 25 in
 steps of 16, of which the sum loses the last 1 or 2: half and three quarters of a place on average.
@@ -125,14 +125,14 @@ to nearest.
 
 
 def matrix_unit_drift(bits: int, terms: Terms) -> float:
-    """What all sums may err alike, relative to them: cutting off errs towards 0."""
+    """Return the relative error that all sums may share: cutting off errs towards 0."""
     row, size = MATRIX_UNITS[bits], math.hypot(terms.mean, terms.deviation)
     one_sign = min(1.0, 2 * terms.mean / size) if size else 0.0
     return row.unit * BIAS / 2 * terms.count * (one_sign + 1 / row.cut)
 
 
 def matrix_unit_error(bits: int, terms: Terms) -> tuple[float, float]:
-    """Of a sum by matrix units, for operands of so many bits.
+    """Return the error of a sum by matrix units, for operands of `bits` bits.
 
     Cut products err like their signs: they drift as far as they have one sign in common. A sum cut
     off always errs towards 0: it drifts along the bridge. Until the sum is larger than single

@@ -1,8 +1,8 @@
-"""How a worker process died, in words: its exit code, what it printed, what the kernel counts.
+"""Death of a worker process in words: its exit code, its output, the kernel's counts.
 
-The kernel's out-of-memory killer and a person with ``kill -9`` send the same signal. The control
-group of the process counts what the former killed (``oom_kill``), so does the machine, and the
-kernel's log names the victims where it can be read.
+The kernel's out-of-memory killer and ``kill -9`` send the same signal. The control group of the
+process counts the former (``oom_kill``), so does the machine, and the kernel's log, if readable,
+names the victims.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ LONGEST_DETAIL = 4096
 SHOWN_CALLS = 8
 """Calls that are kept of a long list of nested ones."""
 MOST_CALLS = 100
-"""How many Python prints of them."""
+"""Number of calls that Python prints."""
 LOG_SLACK_S = 2.0
 """The clock of the kernel's log is not quite ours."""
 LOG_RECORD_BYTES = 8192
 NO_LIMIT_BYTES = 1 << 60
-"""From here on a limit of memory is none."""
+"""Memory limit from which on there is none."""
 
 
 class Meaning(NamedTuple):
-    """What a signal says of a process; `quotes`: its last line is likely to say more."""
+    """Meaning of a signal; `quotes`: the last line of the process probably explains more."""
 
     words: str
     quotes: bool = False
@@ -63,7 +63,7 @@ SIGNALS: Mapping[str, Meaning] = {
     "SIGINT": Meaning("somebody interrupted it"),
     "SIGQUIT": Meaning("somebody ended it"),
 }
-"""The others are told in the words of the C library."""
+"""Meanings of signals; the others use the words of the C library."""
 
 
 # --- who kills for lack of memory ---
@@ -86,7 +86,7 @@ GROUP_KINDS = (
 
 
 class MemoryKills:
-    """What the kernel's out-of-memory killer does from now on, as far as it is counted."""
+    """Kills by the kernel's out-of-memory killer from now on, as far as they are counted."""
 
     def __init__(self, pid: int, root: Path = Path("/")) -> None:
         """`pid`: the process whose control group is looked at; `root`: of the file systems with
@@ -108,8 +108,8 @@ class MemoryKills:
         return self._before is not None
 
     def described(self) -> str | None:
-        """What is known of a kill since then, as the end of a sentence; None: there was none, or
-        nobody can tell."""
+        """Return a phrase on a kill since then, for the end of a sentence; None if there was none,
+        or it is unknown."""
         log = [line for line in kernel_log(self._since_s, self._root) if "Killed process" in line]
         count = None if self._before is None else (_kills(self._file) or 0) - self._before
         if not (count or (count is None and log)):
@@ -127,8 +127,8 @@ class MemoryKills:
 
 
 def _group_files(pid: int, root: Path) -> Iterator[tuple[Path, Path]]:
-    """Where the control group of a process counts kills, and has its limit, its own group
-    first; groups above count for those below, and a container shows its group at the top."""
+    """Yield the kill count and the memory limit of a process's control group, its own group first;
+    groups above count for those below, and a container shows its group at the top."""
     lines: list[str] = []
     with suppress(OSError):
         lines = (root / "proc" / str(pid) / "cgroup").read_text().splitlines()
@@ -182,7 +182,7 @@ _DUMPED_SIGNALS = (
     "Floating-point exception",
     "Floating point exception",
 )
-"""What Python's fault handler calls them; other fatal errors are the interpreter's own."""
+"""Names of Python's fault handler; other fatal errors are the interpreter's own."""
 _THREAD = re.compile(
     r"^Exception in thread [^\n]*:\n(?:[ \t][^\n]*\n|Traceback [^\n]*\n)*(.+)$", re.M
 )
@@ -203,7 +203,7 @@ def fatal_error(printed: str) -> str | None:
 
 
 def is_deep(printed: str) -> bool:
-    """Whether it died in more calls than Python prints."""
+    """True if it died in more nested calls than Python prints."""
     return any(calls[2].rstrip().endswith("...") for calls in _CALLS.finditer(printed))
 
 
@@ -227,8 +227,8 @@ def detail_of(printed: str) -> str | None:
 
 
 def describe_death(code: int | None, phase: str, printed: str, kills: MemoryKills) -> str:
-    """How a process ended of which no exception is known. `code`: as `subprocess` has it, None
-    while it is still there; `kills`: since it began to work."""
+    """Describe the end of a process without a known exception. `code`: as in `subprocess`, None
+    while it runs; `kills`: since it began to work."""
     if code is None:
         return f"it closed its pipe to the run during {phase}, and was ended"
     last = last_line(printed)
