@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #
 # They are `flock` locks. The package `filelock` has no lock that several share, does not report
 # which process
-# holds one, falls back to a lock that outlives its process where the file system has none, and
+# holds one, falls back to a lock that outlives its process on file systems that lack locks, and
 # refuses a file of another user in a folder for everyone, which the locks of devices are.
 
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Whether a level went on growing right after the build whose step was accepted.
 #
 # A step that follows at the next build leaves the accepted one a single document for its level, so
-# that both are told as one, at the accepted build.
+# that both are reported as one, at the accepted build.
 
 SIGMAS = 5.0
 """Threshold, in standard deviations of the difference between the accepted build and the level

@@ -95,7 +95,7 @@ def parse_input(text: str) -> tuple[Dims, str]:
 # Where values lie in memory, and what reshapes, transpositions and slices make of that.
 #
 # An axis of a value may be several axes of memory, one within the other: then no stride describes
-# it, but a later reshape may take it apart again, so nothing is copied before somebody reads it.
+# it, but a later reshape may take it apart again, so nothing is copied before it is read.
 
 Axis: TypeAlias = tuple[tuple[int, int], ...]
 """Length and stride of axes of memory, the outermost first."""

@@ -162,7 +162,7 @@ def check_references(engines: Sequence[PlannedEngine], timeout_s: float) -> None
 # Workers that compute references side by side, on a machine with idle cores.
 #
 # On a processor they work only while the run waits for them: nothing is timed then. Beside a device
-# that measures they give way to whoever prepares or measures.
+# that measures they give way to preparing and measuring.
 
 HELPER = PROCESSOR_ENGINES[0]
 """The engine whose workers compute references: one that runs wherever this package does."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Which cases are decided so far: what ``--until decided`` asks bench-compare between rounds.
 #
 # The two commands share nothing but documents, and there is one comparison: bench-compare reads the
-# results so far as anybody would read the finished document, so the verdicts at the end are those
+# results so far as in the finished document, so the verdicts at the end are those
 # that it will give for ever.
 
 SHOWN = 300

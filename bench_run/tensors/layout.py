@@ -128,7 +128,7 @@ Storages: TypeAlias = Mapping[int, "Storage"]
 """Storages by tensor uid."""
 
 
-# What outputs hold before a run that is checked: bytes that are no result.
+# Content of outputs before a run that is checked: bytes that are not a result.
 #
 # NaN where the type has it (all bits set, or the one NaN of the fnuz types), else 0xA5, a pattern
 # rarely met. All bytes of an element are equal, so memory may be filled byte by byte.

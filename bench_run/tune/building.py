@@ -358,7 +358,7 @@ def no_energy(notes: Sequence[str]) -> str:
 #
 # Building takes most of what comes before the rounds, and nearly all of it is work of the host. So
 # on an accelerator the candidates of a few graphs are built side by side; then these graphs race,
-# one after the other, while nobody builds: what is timed has the device to itself.
+# one after the other, while nothing is built: the timed plan has the device to itself.
 
 MOST = 4
 """Graphs at a time; more would wait for the device's memory and for each other."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from bench_run.tune.racing import Fate, Logs, Option, RaceState
 
 
-#
 # The rounds of the finalists were taken in turns, so their differences are taken round by round:
 # what moved all of them cancels. The interval of a mean of differences is Student's. A tie is
 # decided here, not in the race: that ran in one process, where a plan's place in memory may favour

@@ -35,14 +35,14 @@ FACT = "before each iteration"
 
 @dataclass(frozen=True)
 class Within:
-    """How a case runs in its place."""
+    """A case in its place within a pass."""
 
     upload: Callable[[Storages], None]
     """Instead of the plan's own."""
     facts: Mapping[str, str]
-    """What the document says of it."""
+    """Facts for the document."""
     runs_others: bool = False
-    """Whether other layers run before each iteration."""
+    """True if other layers run before each iteration."""
     restore: Callable[[], None] | None = None
     """Puts the case's own inputs in place; None: they always are."""
     run_in_place: Callable[[], Storages] | None = None
@@ -97,7 +97,7 @@ class _Restore:
     """Puts values into what a plan wrote last."""
 
     locate_outputs: LocateOutputs
-    """Of that plan."""
+    """Outputs of that plan."""
     uid: int
     offset: int
     values: Storage
@@ -155,7 +155,7 @@ class _Pass:
             restore()
 
     def upload(self, inputs: Storages) -> None:
-        """Those of the case; the other layers have what their rules say."""
+        """Upload the inputs of the case; the other layers have theirs by rule."""
         made = make_chain_inputs(self._context.chain, self._seed, ())
         self._restores = list(self._place(inputs, made)) if self.is_linked else []
         self._chain.upload(made)

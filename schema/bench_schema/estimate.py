@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 # Student's t of a single number, in plain floats.
 #
 # Most comparisons ask for a few degrees of freedom only, and importing `scipy.special` takes as
-# long as all else that two small documents need: with these they are compared without it. Whoever
+# long as all else that two small documents need: with these they are compared without it. Code that
 # has many numbers asks SciPy (`bench_compare.statistics.special`); a test holds the two together.
 # Formula numbers are those of the NIST Digital Library of Mathematical Functions (DLMF).
 
@@ -459,7 +459,7 @@ def weights(mine: Flags, block: Integers) -> Floats:
 # rounds and for looks that depend on each other in any way; the exact joint distribution would make
 # intervals about 5 % narrower (Jennison and Turnbull 2000, Group sequential methods, table 2.1).
 # The intervals hold at all looks together (Jennison and Turnbull 1989, repeated confidence
-# intervals), so whoever reads the document later may use them whatever ended the run.
+# intervals), so later readers of the document may use them whatever ended the run.
 
 GROWTH = 1.3
 """Rounds at one look over those at the look before."""

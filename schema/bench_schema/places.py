@@ -186,7 +186,7 @@ def _real(path: str) -> str:
         return path
 
 
-# What a file holds that somebody may need.
+# Contents of files that may be needed.
 
 
 class _Top(msgspec.Struct):

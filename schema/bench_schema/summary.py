@@ -119,7 +119,7 @@ def _ceiling_share(
     return tflops / min(peak, work.intensity * device.ceiling_gbps / 1000)
 
 
-# Times that no machine of this kind can reach: somebody did not do the work.
+# Times that no machine of this kind can reach: work was not done.
 #
 # The bounds are generous: what is marked is off by a factor, not by a percentage. A GPU is held
 # against its own measured ceilings (matrix rate of the data type; copy bandwidth, times what its

@@ -66,7 +66,7 @@ SIGNALS: Mapping[str, Meaning] = {
 """Meanings of signals; the others use the words of the C library."""
 
 
-# --- who kills for lack of memory ---
+# --- kills for lack of memory ---
 
 
 class GroupKind(NamedTuple):
