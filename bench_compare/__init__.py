@@ -22,7 +22,8 @@ __all__ = ["compare"]
 
 
 def __getattr__(name: str) -> Any:
-    """The function of the package, loaded when it is first asked for: ``--help`` needs none."""
+    """Return the function of the package, loaded when it is first asked for: ``--help`` needs
+    none."""
     if name == "compare":
         from bench_compare.notebook import compare
 

@@ -113,7 +113,7 @@ def _parsed(command: str, words: Sequence[str], usage: str) -> dict[str, Any] | 
 
 
 def _annotation(conclusion: Conclusion) -> str:
-    """The line as a command of GitHub's workflows, which shows it beside the job."""
+    """Return the line as a command of GitHub's workflows, which shows it beside the job."""
     level = "error" if conclusion.exit_code else "notice"
     if conclusion.word == "UNDECIDED" and conclusion.allowed:
         level = "warning"

@@ -462,5 +462,5 @@ class View:
 
 
 def swapped(verdict: Verdict) -> Verdict:
-    """The verdict when base and other change places (`SWAPPED`)."""
+    """Return the verdict when base and other change places (`SWAPPED`)."""
     return SWAPPED.get(verdict, verdict)

@@ -30,14 +30,14 @@ class Result:
         return self.conclusion.word
 
     def to_frame(self) -> Any:
-        """A row for each case as a `pandas.DataFrame`. Times are nanoseconds, ratios other over
-        base. Raises `ImportError` without pandas."""
+        """Return a row for each case as a `pandas.DataFrame`. Times are nanoseconds, ratios other
+        over base. Raises `ImportError` without pandas."""
         import pandas
 
         return pandas.DataFrame(self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
-        """The same as dictionaries, which need no pandas."""
+        """Return the same as dictionaries, which need no pandas."""
         return [_row(case) for case in self.comparison.cases]
 
     def html(self, path: str | Path) -> None:
@@ -104,7 +104,7 @@ def _sources(given: Given, name: str) -> list[Source]:
 
 
 def _row(case: Any) -> dict[str, Any]:
-    """A case as plain values, with the metric that decides."""
+    """Return a case as plain values, with the metric that decides."""
     metric = case.gate_metric
     return {
         "case": case.name,

@@ -132,7 +132,7 @@ def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str
 
 
 def _choice(arguments: Mapping[str, Any], flag: str, choices: tuple[str, ...]) -> str:
-    """The flag's word; the first choice where it was not given."""
+    """Return the flag's word; the first choice where it was not given."""
     value = arguments[flag]
     if value is None:
         return choices[0]
@@ -142,7 +142,7 @@ def _choice(arguments: Mapping[str, Any], flag: str, choices: tuple[str, ...]) -
 
 
 def _policy(arguments: Mapping[str, Any]) -> Policy:
-    """The file's policy with the flags laid over it."""
+    """Return the file's policy with the flags laid over it."""
     policy = Policy() if arguments["--policy"] is None else read_policy(Path(arguments["--policy"]))
     general, metrics = parse_thresholds(arguments["--threshold"], "--threshold")
     if general is not None:

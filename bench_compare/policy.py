@@ -124,7 +124,7 @@ class Policy:
         )
 
     def allows_word(self, word: str, verdict: Verdict) -> bool:
-        """The same of a word of ours (`SUITE`, a limit of devices), which no glob means."""
+        """Return the same of a word of ours (`SUITE`, a limit of devices), which no glob means."""
         return any(rule.verdict in (None, verdict) and rule.pattern == word for rule in self.allow)
 
 
@@ -173,7 +173,7 @@ def parse_metric(text: str, where: str) -> str:
 
 
 def parse_verdict(text: str, where: str) -> Verdict:
-    """A verdict's word; ``newly-wrong`` is ``newly wrong``."""
+    """Return a verdict's word; ``newly-wrong`` is ``newly wrong``."""
     word = text.strip().replace("-", " ").replace("_", " ")
     known = {verdict.value: verdict for verdict in Verdict}
     if word not in known:
@@ -224,7 +224,7 @@ def parse_thresholds(words: Iterable[str], where: str) -> tuple[float | None, di
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The file's table. Raises `UsageError` with the file and what is wrong."""
+    """Return the file's table. Raises `UsageError` with the file and what is wrong."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -258,7 +258,7 @@ GRAPH_KEYS = ("name", "threshold", "metric")
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy of a file; what it does not say keeps its default. Raises `UsageError`."""
+    """Return the policy of a file; what it does not say keeps its default. Raises `UsageError`."""
     return parse_policy(read_toml(path), f"--policy: {path}")
 
 

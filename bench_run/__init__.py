@@ -28,7 +28,8 @@ __all__ = ["kernel", "run", "run_performance_test"]
 
 
 def __getattr__(name: str) -> Any:
-    """The functions of the package, loaded when they are first asked for: ``--help`` needs none."""
+    """Return the functions of the package, loaded when they are first asked for: ``--help`` needs
+    none."""
     if name == "run":
         from bench_run.runner.call import run
 

@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _command(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The command's name, and the words after it."""
+    """Return the command's name, and the words after it."""
     if argv and argv[0] in COMMANDS:
         return argv[0], argv[1:]
     for flag, name in ALIASES.items():

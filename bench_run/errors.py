@@ -61,7 +61,7 @@ def plain_parts(error: BenchRunError) -> tuple[str, str, dict[str, str | None]]:
 
 
 def error_of(kind: str, message: str, fields: dict[str, str | None]) -> BenchRunError:
-    """The error of these parts, without its constructor, which wants other arguments."""
+    """Return the error of these parts, without its constructor, which wants other arguments."""
     found = globals().get(kind)
     if not (isinstance(found, type) and issubclass(found, BenchRunError)):
         found = BenchRunError

@@ -109,7 +109,7 @@ class Scratch:
         unlocked.rename(self.path / LOCK)  # under this name it was always locked
 
     def folder(self, name: str) -> Path:
-        """A new folder in it."""
+        """Return a new folder in it."""
         path = self.path / name
         path.mkdir()
         return path

@@ -145,7 +145,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 def _configurations(
     options: ComposeOptions, arguments: Mapping[str, Any], width: int
 ) -> CommandResult:
-    """A copy of a file of configurations, with what each of them takes."""
+    """Return a copy of a file of configurations, with what each of them takes."""
     from bench_schema.knobs import KnobError, read_knobs
 
     from bench_compare.compose.configurations import read_blocks, rewritten, simulate

@@ -315,7 +315,7 @@ def _compared(before: Built, built: Built, job: Job) -> Report:
 
 
 def _alone(built: Built) -> Report:
-    """The first build of an archive, which nothing is compared with."""
+    """Return the first build of an archive, which nothing is compared with."""
     from bench_compare.model import Invocation, View
     from bench_compare.report.single import ShownRun, report_of
 

@@ -107,13 +107,14 @@ def _least_threshold(found: Comparison) -> float:
 
 
 def threshold_for(needed: Sequence[float]) -> float | None:
-    """The step that the middle split allows, as a ratio; None where that is none of them."""
+    """Return the step that the middle split allows, as a ratio; None if that is none of them."""
     least = math.expm1(min(float(np.median(needed)), 1.0))
     return next((step for step in STEPS if step >= least), None)
 
 
 def _advice(threshold: float | None, documents: int | None) -> str:
-    """The threshold to use; `documents`: those that were split, None of sides in one document."""
+    """Return the threshold to use; `documents`: those that were split, None of sides in one
+    document."""
     if documents is None:
         if threshold is None:
             return f"No threshold up to {share_text(STEPS[-1])} holds here: measure longer."
@@ -179,7 +180,7 @@ def _side(label: str, sources: Sequence[Source]) -> Side:
 
 
 def _only(source: Source, indices: set[int]) -> Source:
-    """The document with some of its rounds."""
+    """Return the document with some of its rounds."""
     cases = []
     for case in source.document.cases:
         rounds = tuple(one for one in case.rounds if one.index in indices)

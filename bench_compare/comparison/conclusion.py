@@ -94,7 +94,7 @@ def _failures(comparison: Comparison, loud: Sequence[BadNews]) -> Iterator[str]:
 
 
 def _largest(cases: Sequence[CaseComparison], beside: str | None) -> str:
-    """The largest change among cases of one verdict, with the case's name."""
+    """Return the largest change among cases of one verdict, with the case's name."""
     found = []
     for case in cases:
         name = case.gate if beside is None else beside
@@ -185,8 +185,8 @@ def _passed(comparison: Comparison) -> Iterator[str]:
 
 
 def _hint(comparison: Comparison) -> str | None:
-    """The command line that measures more; None where that would not help, or
-    the command of the document is unknown."""
+    """Return the command line that measures more; None if that would not help, or the command of
+    the document is unknown."""
     unlike = comparison.counts.get(Verdict.INCOMPARABLE) or (
         comparison.policy.get("strict") == "yes"
         and any(d.must_agree for d in comparison.differences)
@@ -206,8 +206,8 @@ def _hint(comparison: Comparison) -> str | None:
 
 
 def run_again(command: Sequence[str], path: str, record: str | None = None) -> str | None:
-    """The run of a document again; where a JSON report was written, of the cases that it holds
-    open. None where its command is not known."""
+    """Return the run of a document again; where a JSON report was written, of the cases that it
+    holds open. None if its command is not known."""
     if not command or command[1:2] == ("tune",):  # which `bench-run --rerun-from` does not repeat
         return None
     target = Path(path)

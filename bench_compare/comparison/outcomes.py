@@ -140,7 +140,7 @@ def _looser(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator
 
 
 def _tolerances(validations: Sequence[Validation]) -> dict[str, tuple[float, float]]:
-    """The largest of each output."""
+    """Return the largest of each output."""
     found: dict[str, tuple[float, float]] = {}
     for one in validations:
         for output in one.outputs:
@@ -160,7 +160,7 @@ def _grown(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[
 
 
 def _errors(validations: Sequence[Validation]) -> dict[str, float]:
-    """The largest error of each output."""
+    """Return the largest error of each output."""
     found: dict[str, float] = {}
     for one in validations:
         for output in one.outputs:

@@ -85,7 +85,8 @@ def _names(case: CaseComparison) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def unused_allowances(cases: Sequence[CaseComparison], policy: Policy) -> list[str]:
-    """A sentence where patterns of ``--allow`` name nothing here: they are mistyped or outdated."""
+    """Return a sentence where patterns of ``--allow`` name nothing here: they are mistyped or
+    outdated."""
     words = {SUITE, *DEVICE_LIMITS}
     left = [rule for rule in policy.allow if rule.pattern not in words]
     for case in cases if left else ():

@@ -435,7 +435,7 @@ def compose(inputs: Inputs) -> Composed:
 
 
 def export(network: Network, rows: Sequence[TableRow], path: Path) -> str:
-    """The text of the file at `path`. Raises `UsageError` where a chain cannot run it."""
+    """Return the text of the file at `path`. Raises `UsageError` if a chain cannot run it."""
     engines = list(dict.fromkeys(row.engine for row in rows))
     if len(engines) > 1:
         raise UsageError(

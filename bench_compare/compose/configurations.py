@@ -159,8 +159,8 @@ def _configuration(given: Given, station: Station, variant: Mapping[str, str]) -
 
 
 def rewritten(text: str, blocks: Sequence[Block], found: Sequence[Simulated]) -> str:
-    """The file with the speed-up and the reduction of energy of each configuration; nan for an
-    energy that was not measured."""
+    """Return the file with the speed-up and the reduction of energy of each configuration; nan for
+    an energy that was not measured."""
     lines = text.splitlines()
     for block, one in zip(blocks, found, strict=True):
         words = lines[block.line].split()

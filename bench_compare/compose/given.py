@@ -386,7 +386,7 @@ def without_answer(
 
 
 def idle_power_w(sources: Sequence[Source]) -> float | None:
-    """The least that a device said before a round."""
+    """Return the least that a device said before a round."""
     known = [
         one.telemetry_before.power_w
         for source in sources

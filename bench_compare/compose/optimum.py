@@ -300,7 +300,7 @@ class _Program:
 def minimise(
     problem: Problem, time_weight: float, energy_weight: float, nodes: int = MOST_NODES
 ) -> Best:
-    """The least weighted sum. A weight of zero asks nothing of what it multiplies: it may be
+    """Return the least weighted sum. A weight of zero asks nothing of what it multiplies: it may be
     unknown. `nodes`: of the tree in which HiGHS may branch."""
     return _Program(problem).least(time_weight, energy_weight, nodes)
 

@@ -126,8 +126,8 @@ def defaults(table: LayerTable, network: Network, engine: str, cache: str) -> li
 def baseline_rows(
     table: LayerTable, network: Network, name: str, cache: str
 ) -> list[TableRow | None]:
-    """The rows of a named baseline: an engine's default variant, or a configuration that every
-    layer has."""
+    """Return the rows of a named baseline: an engine's default variant, or a configuration that
+    every layer has."""
     if name in table.engines:
         return defaults(table, network, name, cache)
     found: list[TableRow | None] = []

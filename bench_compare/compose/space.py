@@ -207,7 +207,7 @@ class _Maker:
         return [{}] if end is None else [row.variant for row in self._options[end]]
 
     def _wanted(self, edge: Edge) -> list[Form]:
-        """The form that each option of the reader wants."""
+        """Return the form that each option of the reader wants."""
         sides = forms(edge, self._network)
         assert sides is not None, "of links that can be shared both sides are known"
         return [as_variant(sides[1], variant) for variant in self._variants(edge.reader)]

@@ -56,7 +56,7 @@ class Build:
 
 
 def moment_of(text: str) -> datetime:
-    """An instant in UTC; one without a time zone is UTC. Raises `ValueError`."""
+    """Return an instant in UTC; one without a time zone is UTC. Raises `ValueError`."""
     found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     found = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
     try:
@@ -100,7 +100,7 @@ def without_copies(docs: Iterable[Doc]) -> tuple[list[Doc], list[str]]:
 
 
 def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Build], list[str]]:
-    """The builds in order, and sentences on documents that belong to none."""
+    """Return the builds in order, and sentences on documents that belong to none."""
     named, remarks = _named(docs, by)
     groups: dict[str, list[Doc]] = defaultdict(list)
     for name, doc in named:

@@ -39,7 +39,7 @@ PLACE_Z = 3.0
 
 
 def look(archive: Archive, before: int, after: int, names: Sequence[str]) -> Suggestion:
-    """The comparison of the documents next to an event."""
+    """Return the comparison of the documents next to an event."""
     paths = [archive.columns[column].doc.path for column in (before, after)]
     words = ["bench-compare", *paths, "--all"]
     if len(names) == 1:

@@ -113,9 +113,9 @@ def _case_side(side: Side, held: Sequence[tuple[int, Case]]) -> CaseSide | None:
 def whole_runs(
     sides: Sequence[Side], cases: Sequence[Sequence[CaseSide | None]]
 ) -> list[list[str]]:
-    """The run of each source of each side; `cases` are parallel to one another. Documents of a side
-    that share no case are parts of one run of the suite, in the order of their start: a suite in
-    pieces has the answers of the whole."""
+    """Return the run of each source of each side; `cases` are parallel to one another. Documents of
+    a side that share no case are parts of one run of the suite, in the order of their start: a
+    suite in pieces has the answers of the whole."""
     runs = [[source.document.run for source in side.sources] for side in sides]
     starts = {run.id: run.started for side in reversed(runs) for run in side}
     if max(map(len, runs)) < 2:

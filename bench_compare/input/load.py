@@ -22,7 +22,7 @@ NOT_JSON = object()
 
 
 def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
-    """The documents behind file names, folders and globs, in that order, each file once; and
+    """Return the documents behind file names, folders and globs, in that order, each file once; and
     sentences about files in folders that are none, or cannot be read. Raises `InputError`, of a
     file that was named also `DocumentError`."""
     sources: list[Source] = []
@@ -112,7 +112,7 @@ def read_source(path: Path) -> Source:
 
 
 def _read_found(path: Path) -> Source | None:
-    """A file found in a folder: None where it is JSON of something else."""
+    """Return a file found in a folder: None if it is JSON of something else."""
     try:
         return read_source(path)
     except DocumentError:

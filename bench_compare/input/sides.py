@@ -77,7 +77,7 @@ def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Sid
 
 
 def pair(a: Sequence[Source], b: Sequence[Source], labels: tuple[str, ...]) -> tuple[Side, Side]:
-    """The two sides of ``--a`` and ``--b``."""
+    """Return the two sides of ``--a`` and ``--b``."""
     labels_of = [{source.document.run.label for source in side} for side in (a, b)]
     names = [found.pop() if len(found) == 1 else None for found in labels_of]
     if None in names or names[0] == names[1]:
@@ -115,8 +115,8 @@ def _refuse_on_two(sides: Sequence[Side]) -> None:
 
 
 def _runs(source: Source) -> set[str]:
-    """The run of a document, those that were merged into it, and its samples: a copy under another
-    id is the same run."""
+    """Return the run of a document, those that were merged into it, and its samples: a copy under
+    another id is the same run."""
     document = source.document
     return {document.run.id, *(part.run.id for part in document.parts), *_samples(source)}
 
@@ -128,7 +128,7 @@ LOOKED_AT = 8
 
 
 def _samples(source: Source) -> Iterator[str]:
-    """A word for the samples of a document; none where there are too few."""
+    """Yield a word for the samples of a document; none if there are too few."""
     taken = [
         samples.tobytes()
         for case in source.document.cases[:LOOKED_AT]
@@ -169,8 +169,8 @@ def _by_name(sources: Sequence[Source], by: str) -> list[Side]:
 
 
 def _original(source: Source, sources: Sequence[Source]) -> Source:
-    """The document that this one repeats (``bench-run --rerun-from``), among those that are given;
-    itself where it repeats none."""
+    """Return the document that this one repeats (``bench-run --rerun-from``), among those that are
+    given; itself where it repeats none."""
     others = {one.document.run.id: one for one in sources if one.document.run.label is None}
     while (first := others.pop(source.document.run.tags.get(REPEATS, ""), None)) is not None:
         source = first
@@ -226,8 +226,8 @@ NO_OVERLAP = (
 
 
 def sides_by_unit(sources: Sequence[Source]) -> list[Side]:
-    """A side for each unit, with the cases that all units have. Raises `InputError` where they
-    share none, or where there is one unit."""
+    """Return a side for each unit, with the cases that all units have. Raises `InputError` if they
+    share none, or if there is one unit."""
     parts = _by_unit(sources)
     names = unit_names(parts)
     if len(parts) < 2:
@@ -249,7 +249,7 @@ def sides_by_unit(sources: Sequence[Source]) -> list[Side]:
 
 
 def missing_on_units(sources: Sequence[Source]) -> list[str]:
-    """A sentence for each unit that did not run what others ran."""
+    """Return a sentence for each unit that did not run what others ran."""
     parts = _by_unit(sources)
     names, known = unit_names(parts), {unit: _names_of(part) for unit, part in parts.items()}
     every = {key: name for found in known.values() for key, name in found.items()}
@@ -289,7 +289,7 @@ def unit_names(units: Iterable[Unit]) -> dict[Unit, str]:
 
 
 def split_document(document: Document) -> dict[Unit, Document]:
-    """A document for each unit, with the rounds that were measured there."""
+    """Return a document for each unit, with the rounds that were measured there."""
     devices = {engine.key: engine.device for engine in document.engines}
     cases: dict[Unit, list[Case]] = defaultdict(list)
     for case in document.cases:

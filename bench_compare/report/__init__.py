@@ -23,7 +23,7 @@ FORMATS: dict[str, str] = {
 
 
 def render(name: str, report: Report, view: View) -> str:
-    """The report in the format `name`; raises `UsageError` for an unknown format."""
+    """Return the report in the format `name`; raises `UsageError` for an unknown format."""
     if name not in FORMATS:
         raise UsageError(f"no report format {name!r}; choose from {', '.join(FORMATS)}")
     module, function = FORMATS[name].split(":")

@@ -112,7 +112,7 @@ def report_of(comparison: Comparison, view: View) -> Report:
 
 
 def page_of(comparison: Comparison, view: View) -> Page:
-    """The front and the blocks, which other processes make meanwhile."""
+    """Return the front and the blocks, which other processes make meanwhile."""
     from bench_compare.report.html.front import coded, front_data
     from bench_compare.report.html.panel import CHUNK, blocks
 
@@ -164,8 +164,8 @@ def body_of(comparison: Comparison, view: View) -> Body:
 def split_rows(
     comparison: Comparison, view: View
 ) -> tuple[list[CaseComparison], list[CaseComparison]]:
-    """The cases that the terminal shows, and the others: unasked those with news, and suspects;
-    where all that was measured is unclear, these rows are the answer."""
+    """Return the cases that the terminal shows, and the others: unasked those with news, and
+    suspects; where all that was measured is unclear, these rows are the answer."""
     order = rows(comparison, view)
     quiet = [case for case in order if case.verdict in QUIET and not case.is_suspect]
     if view.all or not quiet:

@@ -359,7 +359,8 @@ def _part_row(parts: Sequence[PassPart]) -> ReportRow:
 
 
 def knobs_table(made: Composition) -> Table:
-    """A row a layer and a column for each way to run it, with the conversions into its form."""
+    """Return a row a layer and a column for each way to run it, with the conversions into its
+    form."""
     names = configurations(made)
     converted = list(dict.fromkeys(c.name for each in made.layers for c in each.conversions))
     if not 1 < len(names) <= MOST_KNOBS:
@@ -435,7 +436,7 @@ MOST_BARS = 25
 
 
 def page_of(made: Composition) -> Page:
-    """The report with a table of all choices, and a chart of its layers."""
+    """Return the report with a table of all choices, and a chart of its layers."""
     body = body_of(made)
     sides = [one for one in (made.chosen, made.baseline) if one is not None and one.parts]
     charts = [_shares(one, place == 0) for place, one in enumerate(sides)]
@@ -449,7 +450,7 @@ NO_ENERGY = "Energies need a measurement with --energy."
 
 
 def _shares(one: Configuration, is_first: bool) -> Chart:
-    """A bar for each group of alike parts, the slowest first; smaller ones together."""
+    """Return a bar for each group of alike parts, the slowest first; smaller ones together."""
     groups = grouped(one.parts)
     shown, rest = groups[:MOST_BARS], groups[MOST_BARS:]
     bars = [(group[0].kind, _name_of(group), _time_ns(group)) for group in shown]
@@ -484,7 +485,7 @@ def _shares(one: Configuration, is_first: bool) -> Chart:
 
 
 def label_text(text: str) -> str:
-    """The end of a label, escaped: plotly reads a little HTML in it."""
+    """Return the end of a label, escaped: plotly reads a little HTML in it."""
     plain = safe(text)
     end = plain if len(plain) <= LONGEST_LABEL else f"…{plain[1 - LONGEST_LABEL :]}"
     return html.escape(end, quote=False)
@@ -533,7 +534,7 @@ def _option_text(one: OptionRow) -> str:
 
 
 def page_title(composition: Composition) -> str:
-    """The pipeline, its predicted time, and what it is against the baseline."""
+    """Return the pipeline, its predicted time, and what it is against the baseline."""
     chosen, ratios = composition.chosen, composition.ratios
     if chosen is None:
         return f"{composition.pipeline}: no answer"

@@ -127,7 +127,7 @@ def _shortened(name: str) -> str:
 
 
 def hud(cases: Sequence[Exported]) -> str:
-    """A list of records, one a case with a time; the values are those of the rounds."""
+    """Return a list of records, one a case with a time; the values are those of the rounds."""
     return _json([_record(one) for one in cases if one.time is not None])
 
 
@@ -269,7 +269,7 @@ STATUS = {"completed": "success", "unsupported": "skipped", "skipped": "skipped"
 
 
 def ledger(cases: Sequence[Exported]) -> str:
-    """A row for each case."""
+    """Return a row for each case."""
     out = io.StringIO()
     rows = csv.DictWriter(out, LEDGER, lineterminator="\n")
     rows.writeheader()

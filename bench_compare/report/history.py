@@ -300,7 +300,7 @@ DIGITS = 6
 
 
 def page_of(history: History) -> Page:
-    """The report with a table of all series, and a chart for each."""
+    """Return the report with a table of all series, and a chart for each."""
     body = body_of(history)
     newest = _newest_events(history)
     order = sorted(history.series, key=lambda one: -newest.get(one.id, -1))
@@ -319,7 +319,7 @@ def page_of(history: History) -> Page:
 
 
 def _newest_events(history: History) -> dict[str, int]:
-    """The build of the newest event of each series."""
+    """Return the build of the newest event of each series."""
     found: dict[str, int] = {}
     for event in history.events:
         for change in event.changes:

@@ -104,7 +104,7 @@ def prose(text: str) -> str:
 
 
 def _marked(state: State | None, number: int | None = None, *, bold: bool = False) -> str:
-    """The word with its sign: shape and word tell it, never colour alone."""
+    """Return the word with its sign: shape and word tell it, never colour alone."""
     if state is None:
         return ""
     mark = f"{state.mark} " if state.mark else ""

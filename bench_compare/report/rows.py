@@ -36,7 +36,8 @@ def gained(case: CaseComparison) -> float:
 
 
 def news_rank(case: CaseComparison) -> float:
-    """The place of a case among all news: a suspect stands right after those that are slower."""
+    """Return the place of a case among all news: a suspect stands right after those that are
+    slower."""
     return RANK[Verdict.SLOWER] + 0.5 if case.is_suspect else RANK[case.verdict]
 
 
@@ -63,7 +64,7 @@ def matches(texts: Iterable[str], pattern: str) -> bool:
 
 
 def rows(comparison: Comparison, view: View) -> tuple[CaseComparison, ...]:
-    """The cases that pass the filter, sorted; raises `UsageError` for an unknown sort."""
+    """Return the cases that pass the filter, sorted; raises `UsageError` for an unknown sort."""
     if view.sort not in SORTS:
         raise UsageError(f"--sort: no order {view.sort!r}; choose from {', '.join(SORTS)}")
     shown = comparison.cases

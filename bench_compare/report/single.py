@@ -511,7 +511,7 @@ def _alone(one: ShownCase) -> CaseComparison:
 
 
 def _told(one: ShownCase) -> str:
-    """The head of the panel."""
+    """Return the head of the panel."""
     if one.time_ns is None or one.state in JUDGED:
         return one.reason
     low, high = one.interval_ns

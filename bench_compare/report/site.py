@@ -77,14 +77,14 @@ class BuildEntry:
 
 
 def light(report: Report, view: View, title: str, links: Sequence[tuple[str, str]]) -> str:
-    """A report as a page in a folder of the site; `links`: text and address."""
+    """Return a report as a page in a folder of the site; `links`: text and address."""
     body = as_html(render("markdown", report, view))
     return _page(title, body, links, root="../")
 
 
 def as_html(markdown: str) -> str:
-    """The HTML of a report in Markdown, without a page around it. Names from documents are escaped
-    in the Markdown, whose only tags are our own."""
+    """Return the HTML of a report in Markdown, without a page around it. Names from documents are
+    escaped in the Markdown, whose only tags are our own."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -98,7 +98,7 @@ def index(
     builds: Sequence[BuildEntry],
     links: Sequence[tuple[str, str]],
 ) -> str:
-    """The first page: the newest state, and all builds, newest first."""
+    """Return the first page: the newest state, and all builds, newest first."""
     head = ("build", "started", "documents", "cases", "history", "against the build before")
     rows = [
         f'<tr><td><a href="{_text(one.page)}"><code>{_text(one.name)}</code></a></td>'

@@ -50,8 +50,9 @@ def conclusion_text(conclusion: Conclusion, view: View) -> str:
 
 
 def render(report: Report, view: View) -> str:
-    """The report as text of at most `View.width` columns (40 at least), a newline at the end. Two
-    things are not wrapped: command lines, which are copied as they stand, and the last line."""
+    """Return the report as text of at most `View.width` columns (40 at least), a newline at the
+    end. Two things are not wrapped: command lines, which are copied as they stand, and the last
+    line."""
     body = report.body()
     opening = [_paint(_wrap(f"error: {safe(p)}", view), ALARM, view) for p in body.problems]
     opening += [_paint(_wrap(f"warning: {safe(w)}", view), WARNING, view) for w in body.warnings]
@@ -303,7 +304,7 @@ def _limits(columns: Sequence[tuple[Column, list[str]]], view: View) -> dict[str
 
 
 def _stacked(table: Table, row: ReportRow, view: View) -> str:
-    """A row on lines of its own: state and name, then its numbers."""
+    """Return a row on lines of its own: state and name, then its numbers."""
     word = "" if row.state is None else cell_text(row.state)
     color = None if row.state is None else COLORS.get(row.state.tone)
     name = _wrap(safe(row.name), view, INDENT, f"{word} ")[len(word) :]

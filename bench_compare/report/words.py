@@ -140,7 +140,7 @@ def other_bad_news(comparison: Comparison) -> list[BadNews]:
 
 
 def instant(text: str) -> str:
-    """An ISO instant without what a reader skips: ``2026-03-01 08:00 UTC``."""
+    """Return an ISO instant without what a reader skips: ``2026-03-01 08:00 UTC``."""
     day, _, rest = text.partition("T")
     zone = rest[8:].lstrip("0123456789.")
     shown = "UTC" if zone in {"Z", "+00:00"} else zone
@@ -153,7 +153,7 @@ def counts(comparison: Comparison) -> list[tuple[Verdict, int]]:
 
 
 def suite_text(number: SuiteNumber) -> str:
-    """The suite number in a sentence."""
+    """Return the suite number in a sentence."""
     where = "all cases" if number.scope == "all" else safe(number.name)
     cases = "1 case" if number.count == 1 else f"{number.count} cases"
     text = f"{metric_title(number.metric)}, geometric mean of {cases}"
@@ -303,7 +303,8 @@ def allowed_cases(comparison: Comparison) -> frozenset[str]:
 
 
 def verdict_text(case: CaseComparison, allowed: bool) -> str:
-    """The verdict, with a question mark where it is provisional, and whether it was allowed."""
+    """Return the verdict, with a question mark where it is provisional, and whether it was
+    allowed."""
     doubt = "?" if provisional(case) else ""
     return f"{case.verdict}{', allowed' if allowed else ''}{doubt}"
 

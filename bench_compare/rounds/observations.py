@@ -160,7 +160,7 @@ def _joined(parts: Sequence[tuple[np.ndarray, SampleTable]]) -> tuple[np.ndarray
 def _counted(
     rounds: np.ndarray, samples: SampleTable, moves: Mapping[RoundKey, Ints]
 ) -> SeriesRounds:
-    """The rounds with a sample behind the warm-up."""
+    """Return the rounds with a sample behind the warm-up."""
     kept = np.flatnonzero(samples.sizes > rounds["cut"])
     rounds = rounds[kept]
     counting = samples.part(kept, rounds["cut"])

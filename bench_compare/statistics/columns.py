@@ -59,8 +59,8 @@ def by_document(side: Array, columns: Columns) -> tuple[Array, Columns]:
 
 @lru_cache(maxsize=16)
 def _documents(columns: Columns) -> tuple[Columns, list[Ints]]:
-    """The columns of documents, and of each the columns of its rounds. Many numbers of a comparison
-    are taken over the same few columns."""
+    """Return the columns of documents, and of each the columns of its rounds. Many numbers of a
+    comparison are taken over the same few columns."""
     places = np.stack([columns.document, columns.block])
     (numbers, blocks), group = np.unique(places, axis=1, return_inverse=True)
     groups = [np.flatnonzero(group.ravel() == number) for number in range(len(numbers))]

@@ -137,7 +137,7 @@ def _combined(
     columns: tuple[Columns, Columns],
     elsewhere: Elsewhere = NOWHERE,
 ) -> tuple[Records, Ints]:
-    """The change of each case (`layers.CHANGE`) by its unit, and these units."""
+    """Return the change of each case (`layers.CHANGE`) by its unit, and these units."""
     base, other = sides
     height = len(base)
     unit = np.full(height, ROUND)

@@ -214,7 +214,7 @@ class _Part(NamedTuple):
 
 
 def _cells(place: Columns) -> Ints:
-    """A number for each document and unit of hardware in it."""
+    """Return a number for each document and unit of hardware in it."""
     return (place.document << 24) + place.block
 
 
@@ -283,7 +283,7 @@ def _with_recurring(
 
 
 def _pooled(squares: Array, found: Fit, level: Array) -> tuple[Array, Array]:
-    """The variance of one observation, moved towards those of like cases, and its degrees of
+    """Return the variance of one observation, moved towards those of like cases, and its degrees of
     freedom."""
     own = np.where(found.dof > 0, squares / np.maximum(found.dof, 1), np.nan)
     return shrink(own, found.dof, level, found.alike)

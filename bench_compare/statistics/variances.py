@@ -92,8 +92,8 @@ LEAST_SPAN = math.log(2)
 
 
 def resistant_line(x: Array, y: Array) -> Array:
-    """The line through the medians of the outer thirds (Tukey 1977), level beyond them: one point
-    far away neither turns nor bends it. The mean where the thirds lie too close."""
+    """Return the line through the medians of the outer thirds (Tukey 1977), level beyond them: one
+    point far away neither turns nor bends it. The mean where the thirds lie too close."""
     order = np.argsort(x, kind="stable")
     third = len(x) // 3
     (x0, y0), (x1, y1) = (

@@ -59,7 +59,7 @@ def repeated(given: Mapping[str, Any], usage: str) -> Mapping[str, Any]:
 
 
 def _document_of(path: str) -> str | None:
-    """The document to measure again; None for the report of a history, which has many."""
+    """Return the document to measure again; None for the report of a history, which has many."""
     record = read_record(path)
     if record is None:
         return path

@@ -55,8 +55,8 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def coverage(options: Options, claims: str | None = None) -> str:
-    """The coverage table of the named engines, of those for the processor where none is named.
-    `claims`: the folder that gets a file of support claims for each graph."""
+    """Return the coverage table of the named engines, of those for the processor where none is
+    named. `claims`: the folder that gets a file of support claims for each graph."""
     from pathlib import Path
 
     from bench_run.commands.supporting_engines import supporting_engines
@@ -97,7 +97,8 @@ def chip_of_claims(rows: Sequence[Row], devices: Mapping[str, str]) -> str:
 def claims_texts(
     rows: Sequence[Row], offered: Mapping[str, tuple[str, str]], chip: str
 ) -> dict[str, str]:
-    """A file of support claims for each graph. `offered`: library and engine by a table's word."""
+    """Return a file of support claims for each graph. `offered`: library and engine by a table's
+    word."""
     import json
 
     from bench_run.graph.sources.bundle import PLATFORM
@@ -155,7 +156,7 @@ ABSENT = "absent"
 
 
 def rows_of_operations() -> Iterator[Row]:
-    """A row for each operation of hipDNN's nodes, in every type that it has. Operators of the
+    """Yield a row for each operation of hipDNN's nodes, in every type that it has. Operators of the
     table (``bench-run help operators``) run on numpy and torch alone."""
     from bench_run.graph.make.spec import NODES, OPS
 
@@ -176,7 +177,7 @@ def rows_of_graphs(options: Options) -> Iterator[Row]:
 
 
 def cover(row: Row, engines: Sequence[str], attempt: Attempt) -> Row:
-    """The row with what each engine made of its graphs."""
+    """Return the row with what each engine made of its graphs."""
     found = []
     for graph in row.graphs:
         answers: dict[str, str | None] = {}
@@ -195,7 +196,7 @@ def small_graphs(recipe: Recipe) -> tuple[Graph, ...]:
 
 
 def coverage_text(rows: Sequence[Row]) -> str:
-    """The table, every refusal with its reason, and how many rows each engine supports."""
+    """Return the table, every refusal with its reason, and how many rows each engine supports."""
     from tabulate import tabulate
 
     engines = tuple(dict.fromkeys(key for row in rows for one in row.found for key in one))

@@ -123,7 +123,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def doctor() -> str:
-    """The report, section by section."""
+    """Return the report, section by section."""
     from tabulate import tabulate
 
     from bench_run.commands.engines import engine_list
@@ -251,8 +251,9 @@ SHORT = "suite:smoke"
 
 
 def write_report(path: Path, options: Options) -> CommandOutput:
-    """The doctor's words, the engine's steps, what it offers, and a short run as one archive. A
-    part that cannot be had is the sentence why. Raises `OutputError` where the file is there."""
+    """Return the doctor's words, the engine's steps, what it offers, and a short run as one
+    archive. A part that cannot be had is the sentence why. Raises `OutputError` if the file is
+    there."""
     import tarfile
     from tempfile import TemporaryDirectory
 
@@ -290,7 +291,7 @@ def _or_why(ask: Callable[[], str]) -> str:
 
 
 def _outcomes(document: Document) -> str:
-    """A line for each case."""
+    """Return a line for each case."""
     outcomes = [(case.id, case.outcome) for case in document.cases]
     return "\n".join(f"{name}: {o.status} {o.reason or ''}".rstrip() for name, o in outcomes)
 

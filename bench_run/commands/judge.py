@@ -182,12 +182,13 @@ SUFFIXES = (".py", ".cu", ".hip", ".cpp", ".cc", ".cxx", ".c", ".so")
 
 
 def engine_of(kernel: str) -> str:
-    """The engine spec of a file of kernels; any other text is one."""
+    """Return the engine spec of a file of kernels; any other text is one."""
     return f"kernel@{kernel}" if "@" not in kernel and kernel.endswith(SUFFIXES) else kernel
 
 
 def _own_case(kernel: str) -> str:
-    """The file of the kernel, which holds an operator too. Raises `UsageError` if it does not."""
+    """Return the file of the kernel, which holds an operator too. Raises `UsageError` if it does
+    not."""
     import re
     from pathlib import Path
 
@@ -234,8 +235,8 @@ def answer_of(
     record: Mapping[str, Any] | None = None,
     output: str | None = None,
 ) -> dict[str, Any]:
-    """The answer on the cases of the last engine of a document. `record`: its comparison with the
-    base, as bench-compare writes it; without it no case has a speed."""
+    """Return the answer on the cases of the last engine of a document. `record`: its comparison
+    with the base, as bench-compare writes it; without it no case has a speed."""
     key = document.engines[-1].key
     compared = {
         one["other"]["case"]: one
@@ -260,7 +261,7 @@ def answer_of(
 
 
 def _verdict(verdicts: Sequence[str]) -> str:
-    """The worst answer of all cases; same only where none is faster."""
+    """Return the worst answer of all cases; same only where none is faster."""
     if not verdicts:
         return "failed"
     for word in WORST:
@@ -280,7 +281,7 @@ def _speedup(ratio: Mapping[str, Any] | None) -> dict[str, float | None]:
 
 
 def _case(case: Case, compared: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The answer on one case of the kernel."""
+    """Return the answer on one case of the kernel."""
     metric = None if compared is None else compared["metrics"].get(compared["gate"])
     doubt = _doubt(case)
     check = case.validation

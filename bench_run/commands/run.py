@@ -59,8 +59,8 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def case_list(options: Options) -> str:
-    """The cases of a run, one line each; for several devices engines are opened, since only they
-    know how many there are."""
+    """Return the cases of a run, one line each; for several devices engines are opened, since only
+    they know how many there are."""
     from dataclasses import replace
 
     from bench_run.runner.places import check_run_places
@@ -118,7 +118,7 @@ def _exported(options: Options, document: Document, missing: list[str]) -> Itera
 
 
 def _shown(options: Options, document: Document) -> Iterator[str]:
-    """The table, unless stdout has another answer."""
+    """Yield the table, unless stdout has another answer."""
     from bench_run.plan.cases import oracle_pairs
     from bench_run.report.console import details, side_by_side, table
     from bench_run.report.formats import FORMATS

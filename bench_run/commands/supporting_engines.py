@@ -40,8 +40,8 @@ class SupportingEngines:
         return self._ask(key, Attempt(graph))
 
     def run(self, key: str, graph: Graph) -> dict[str, str | None]:
-        """The same after one execution on seeded inputs, by what a table calls the engine: its key,
-        or each engine that it offers where every one is asked for."""
+        """Return the same after one execution on seeded inputs, by what a table calls the engine:
+        its key, or each engine that it offers where every one is asked for."""
         engine, data = self._engines[key], Data(seed=0)
         if engine.spec.id != EVERY:
             self.offered[key] = engine.spec.name, engine.spec.id or ""

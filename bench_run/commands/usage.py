@@ -30,7 +30,7 @@ TUNE_FLAGS = {row.flag: row for row in rows_of(TuneOptions).values()}
 
 
 def entry(row: Setting) -> str:
-    """The lines that describe a flag, with its choices and its default."""
+    """Return the lines that describe a flag, with its choices and its default."""
     text, default = row.help, row.default
     if text.endswith(":"):
         text = f"{text} {', '.join(row.choices[:-1])} or {row.choices[-1]}"
@@ -54,8 +54,8 @@ def entries(rows: Iterable[Setting]) -> str:
 
 
 def topic(name: str, *, rare: bool = True) -> str:
-    """The sections of a topic, each a heading and its flags. `rare`: also those that `bench-run
-    help config` lists."""
+    """Return the sections of a topic, each a heading and its flags. `rare`: also those that
+    `bench-run help config` lists."""
     found = ""
     for title in TOPICS[name]:
         listed = [row for row in FLAGS.values() if row.section == title and rare >= row.rare]
@@ -64,7 +64,7 @@ def topic(name: str, *, rare: bool = True) -> str:
 
 
 def all_topics(*, rare: bool = True) -> str:
-    """The flags of all topics."""
+    """Return the flags of all topics."""
     return "\n".join(topic(name, rare=rare) for name in TOPICS)
 
 

@@ -136,7 +136,7 @@ def _nanoseconds(case: Case) -> float:
 
 
 def _change(base: Case, other: Case) -> str:
-    """The change of a time in words, with its interval."""
+    """Return the change of a time in words, with its interval."""
     series = main_series(other.summary)
     found = None if series is None or series not in base.summary else change(base, other, series)
     if found is None:
@@ -235,7 +235,7 @@ class Runs:
             pool.kill()
 
     def _read(self) -> Outline:
-        """The graphs, read again only if a file that defines some has changed."""
+        """Return the graphs, read again only if a file that defines some has changed."""
         paths = [Path(m["path"]) for g in self._options.graphs if (m := ENTRY.fullmatch(g))]
         now = stamps(paths)
         if self._outline is None or now != self._stamps:

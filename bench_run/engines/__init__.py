@@ -81,8 +81,8 @@ def is_known(name: str) -> bool:
 
 
 def engine_module(name: str) -> EngineModule:
-    """The row's module. Raises `UsageError` for an unknown name, `EngineUnavailableError` where a
-    third party's entry does not load."""
+    """Return the row's module. Raises `UsageError` for an unknown name, `EngineUnavailableError`
+    where a third party's entry does not load."""
     if name in ENGINES:
         return cast("EngineModule", import_module(ENGINES[name]))
     entries = _third_parties()

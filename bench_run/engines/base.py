@@ -261,7 +261,7 @@ KNOB_VARIANT = "knob:"
 
 
 def knobs_of_variant(variant: Mapping[str, str]) -> dict[str, str]:
-    """The knobs that a variant sets, by name."""
+    """Return the knobs that a variant sets, by name."""
     found = (key for key in variant if key.startswith(KNOB_VARIANT))
     return {key.removeprefix(KNOB_VARIANT): variant[key] for key in found}
 
@@ -306,10 +306,10 @@ class Engine(Protocol):
         """Optional abilities of the engine."""
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """The variants of this engine for a graph, each a case; ``({},)`` for just one."""
+        """Return the variants of this engine for a graph, each a case; ``({},)`` for just one."""
 
     def build(self, graph: Graph, variant: Mapping[str, str]) -> object:
-        """The graph in the engine's own form. Refuses here what it cannot express."""
+        """Return the graph in the engine's own form. Refuses here what it cannot express."""
 
     def plan(self, built: object) -> Plan:
         """Compile, choose, allocate: everything before the first run."""

@@ -38,7 +38,7 @@ class BuiltChain:
 
 
 def build(engine: Engine, graph: Graph, variant: Mapping[str, str]) -> object:
-    """The graph in the engine's own form; of a chain every place's."""
+    """Return the graph in the engine's own form; of a chain every place's."""
     if not isinstance(graph, ChainGraph):
         return engine.build(graph, variant)
     return _build(engine, graph, graph.places, variant)
@@ -339,6 +339,6 @@ def _each(runs: Sequence[Callable[[], None]]) -> None:
 
 
 def _twin(home: Home, index: int, uid: int) -> Home:
-    """The same tensor of the plan at the same place in another chain."""
+    """Return the same tensor of the plan at the same place in another chain."""
     assert isinstance(home.plan, ChainPlan)
     return Home(home.plan.parts[index], uid, home.offset)

@@ -39,8 +39,9 @@ class UnfitError(ValueError):
 
 
 def plain(value: Any, *, texts: bool = False) -> Any:
-    """The value in Python's own types: numbers, texts without surrogates, lists and dicts. `texts`:
-    numbers become texts. Raises `UnfitError`, and whatever the methods of the value raise."""
+    """Return the value in Python's own types: numbers, texts without surrogates, lists and dicts.
+    `texts`: numbers become texts. Raises `UnfitError`, and whatever the methods of the value
+    raise."""
     kind = type(value)
     if value is None or kind is bool:
         return str(value) if texts and value is not None else value
@@ -93,7 +94,7 @@ class Row:
     """True if numbers are read as texts."""
 
     def read(self, value: object) -> Any:
-        """The value, converted. Raises any exception if it does not fit."""
+        """Return the value, converted. Raises any exception if it does not fit."""
         if self.kind in (EngineFacts, PlanFacts):
             return value if issubclass(type(value), self.kind) else _unfit()
         return msgspec.convert(plain(value, texts=self.texts), self.kind)
@@ -244,7 +245,7 @@ class ReportedEngine:
 
 
 def describe(value: object) -> str:
-    """A value in a few words, none of them its own: its methods may do anything."""
+    """Return a value in a few words, none of them its own: its methods may do anything."""
     kind = type(value)
     if kind is int:
         bits = int.bit_length(value)  # type: ignore[arg-type]
@@ -260,7 +261,7 @@ def describe(value: object) -> str:
 
 
 def name_of(kind: type) -> str:
-    """The name of a class, whose metaclass may have a say in ``__name__``."""
+    """Return the name of a class, whose metaclass may have a say in ``__name__``."""
     return plain_text(type.__dict__["__name__"].__get__(kind))
 
 

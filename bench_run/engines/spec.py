@@ -107,7 +107,7 @@ def _interpreter(text: str, options: list[str]) -> str | None:
 
 
 def with_option(text: str, option: str) -> str:
-    """The spec's text with one more option, before its plugin path."""
+    """Return the spec's text with one more option, before its plugin path."""
     head, has_path, path = text.partition("@")
     return f"{head}+{option}{has_path}{path}"
 
@@ -122,7 +122,8 @@ def _number(text: str, options: list[str], name: str, least: int = 0) -> int | N
 
 
 def on_device(spec: EngineSpec, index: int) -> EngineSpec:
-    """The same engine on one of several devices; its text says which and can be given again."""
+    """Return the same engine on one of several devices; its text says which and can be given
+    again."""
     return replace(spec, text=with_option(spec.text, f"{DEVICE}{index}"), device=index)
 
 

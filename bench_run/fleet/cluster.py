@@ -54,7 +54,8 @@ def run_on_cluster(options: Options, command: Sequence[str] = ()) -> Document:
 
 
 def whole_lines(path: Path, begin: int = 0) -> bytes:
-    """The bytes of a file from `begin` up to the end of its last line; nothing without a file."""
+    """Return the bytes of a file from `begin` up to the end of its last line; nothing without a
+    file."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         file.seek(begin)
         data = file.read()
@@ -91,7 +92,7 @@ class RemoteShard:
         self._process = ShardProcess(job, self._part, without, self._lines.append)
 
     def news(self, received: int) -> News:
-        """The news after byte `received` of the journal; waits a moment for some."""
+        """Return the news after byte `received` of the journal; waits a moment for some."""
         journal, until = b"", time.monotonic() + ASK_S
         while (end := self._process.end()) is None and time.monotonic() < until:
             journal = whole_lines(journal_path(self._part), received)
@@ -184,7 +185,7 @@ class RayPlace:
 
 
 def cluster_places(ray: Any) -> list[RayPlace]:
-    """A place for each GPU; without GPUs, one for each node."""
+    """Return a place for each GPU; without GPUs, one for each node."""
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     on_gpus = any(node["Resources"].get("GPU") for node in nodes)
     found = []

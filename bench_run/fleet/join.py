@@ -424,7 +424,7 @@ def _seconds(instant: str) -> float:
 
 
 def _first_of_each(found: Iterable[tuple[object, T]]) -> tuple[T, ...]:
-    """The first value of each key."""
+    """Return the first value of each key."""
     first: dict[object, T] = {}
     for key, value in found:
         first.setdefault(key, value)

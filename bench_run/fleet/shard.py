@@ -149,7 +149,7 @@ def main() -> None:
 
 
 def as_tuples(value: Any) -> Any:
-    """The value with tuples for lists, as `Options` has them."""
+    """Return the value with tuples for lists, as `Options` has them."""
     return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 

@@ -219,7 +219,7 @@ def _parts_folder(options: Options, count: int) -> Iterator[Path | None]:
 
 
 def _finished(options: Options, outline: Outline) -> Document:
-    """The document of a finished run. Raises `UsageError` if it is of another run."""
+    """Return the document of a finished run. Raises `UsageError` if it is of another run."""
     assert options.output is not None
     document = read(options.output)
     settings = vars(document.run.settings)
@@ -240,8 +240,8 @@ def _finished(options: Options, outline: Outline) -> Document:
 
 
 def left_by(part: Path) -> Path | None:
-    """The file with the rounds of a shard: its journal, which has those of an earlier document, or
-    its document; None if it measured nothing."""
+    """Return the file with the rounds of a shard: its journal, which has those of an earlier
+    document, or its document; None if it measured nothing."""
     journal = journal_path(part)
     if journal.exists() and b"\n" in journal.read_bytes():
         return journal

@@ -54,7 +54,7 @@ def parse_approximation(text: str) -> str:
 
 
 def with_approximation(graph: Graph, text: str) -> Graph | None:
-    """The graph with its convolution approximated; None unless it has exactly one. Raises
+    """Return the graph with its convolution approximated; None unless it has exactly one. Raises
     `GraphError` if the convolution cannot be approximated so."""
     parse_approximation(text)
     found = [node for node in graph.nodes if node.type == CONVOLUTION]
@@ -68,7 +68,7 @@ def with_approximation(graph: Graph, text: str) -> Graph | None:
 
 
 def with_int8(graph: Graph) -> Graph | None:
-    """The graph with its convolution or matrix product in int8; None unless it has one.
+    """Return the graph with its convolution or matrix product in int8; None unless it has one.
     Raises `GraphError` for operands of other types."""
     found = [node for node in graph.nodes if node.type in (CONVOLUTION, PRODUCT)]
     return None if len(found) != 1 else _quantised(graph, found[0])
@@ -83,7 +83,7 @@ class _Editor:
         self._nodes: list[Node] = []
 
     def tensor(self, name: str, dims: tuple[int, ...], like: Tensor, data_type: str) -> int:
-        """A tensor inside of the graph whose axes lie in memory as those of `like`."""
+        """Return a tensor inside of the graph whose axes lie in memory as those of `like`."""
         order = sorted(range(len(dims)), key=lambda axis: (-like.strides[axis], axis))
         return self._add(name, data_type, dims, ordered(dims, tuple(order)))
 
@@ -229,7 +229,8 @@ def _quantised(graph: Graph, node: Node) -> Graph:
 
 
 def _rounded(edit: _Editor, port: str, tensor: Tensor) -> tuple[int, int]:
-    """The operand in int8, and the size of its steps: floor(x/step + 0.5), step = max|x|/127."""
+    """Return the operand in int8, and the size of its steps: floor(x/step + 0.5), step =
+    max|x|/127."""
     one = (1,) * len(tensor.dims)
 
     def scalar(name: str) -> int:

@@ -111,7 +111,8 @@ class PassContext:
 
 
 def renumbered(graph: Graph, uids: Mapping[int, int], prefix: str = "") -> Graph:
-    """The graph with other uids; `uids` has all of its own. `prefix` goes before every name."""
+    """Return the graph with other uids; `uids` has all of its own. `prefix` goes before every
+    name."""
 
     def ports(rows: Mapping[str, int]) -> dict[str, int]:
         return {port: uids[uid] for port, uid in rows.items()}
@@ -234,7 +235,8 @@ class _LinkReader:
 
 
 def compose(pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path) -> ChainGraph:
-    """The chain of a pipeline; `graphs` by layer id. Raises `GraphError` that names the layer.
+    """Return the chain of a pipeline; `graphs` by layer id. Raises `GraphError` that names the
+    layer.
 
     `path` is the pipeline's file: messages name it, and files of data lie beside it.
     """
@@ -310,14 +312,14 @@ def _rule(tensor: Tensor, text: str, path: Path) -> str:
 
 
 def seen_from_here(text: str, path: Path) -> str:
-    """A rule of the pipeline's file, with a file that lies beside it as seen from here."""
+    """Return a rule of the pipeline's file, with a file that lies beside it as seen from here."""
     if text.startswith(FILE):
         return f"{FILE}{path.parent / text.removeprefix(FILE)}"
     return text
 
 
 def find(tensors: Sequence[Tensor], name: str, where: str) -> Tensor:
-    """The tensor of a name, or of a uid as text. Raises `GraphError` with the known ones."""
+    """Return the tensor of a name, or of a uid as text. Raises `GraphError` with the known ones."""
     found = [t for t in tensors if t.name == name] or [t for t in tensors if str(t.uid) == name]
     if len(found) != 1:
         known = ", ".join(t.name or str(t.uid) for t in tensors) or "none"

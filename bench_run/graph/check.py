@@ -29,7 +29,8 @@ _ENUMERATED = 2**16
 
 
 def check(graph: Graph, where: str = "graph") -> Graph:
-    """The graph with its nodes in topological order. Raises `GraphError` where a rule is broken."""
+    """Return the graph with its nodes in topological order. Raises `GraphError` if a rule is
+    broken."""
     if not graph.nodes:
         raise GraphError(f"{where}: nodes", "is empty, expected at least one node")
     for index, tensor in enumerate(graph.tensors):

@@ -87,7 +87,7 @@ ALIASES = {
 
 
 def array_type(name: str) -> np.dtype[Any]:
-    """The NumPy type of a data type's elements; `name` has a row with an `array_type`."""
+    """Return the NumPy type of a data type's elements; `name` has a row with an `array_type`."""
     import numpy as np
 
     row = DTYPES[name]

@@ -46,8 +46,8 @@ _Joints = tuple[str, ...]
 
 
 def quotient(descriptions: Sequence[str], links: Sequence[Sequence[Link]]) -> tuple[Row, ...]:
-    """The colours of the stable colouring in canonical order: equal for graphs that differ in the
-    order of their elements only.
+    """Return the colours of the stable colouring in canonical order: equal for graphs that differ
+    in the order of their elements only.
 
     `links` holds the neighbours of each element; for each link there is one back.
     """
@@ -128,7 +128,7 @@ def fingerprint(graph: Graph) -> str:
 
 
 def _by_rounds(graph: Graph, edges: tuple[_Edge, ...]) -> str:
-    """The sorted hashes of all when a round tells no more of them apart."""
+    """Return the sorted hashes of all when a round tells no more of them apart."""
     tensors = {tensor.uid: _hash(_describe_tensor(tensor)) for tensor in graph.tensors}
     nodes = [_hash(_describe_node(node)) for node in graph.nodes]
     apart = 0

@@ -65,7 +65,7 @@ def order_of(layout: str) -> tuple[int, ...]:
 
 
 def layout_name(dims: tuple[int, ...], strides: tuple[int, ...], axes: str) -> str | None:
-    """The first known layout of these logical axes with these strides; None for any other.
+    """Return the first known layout of these logical axes with these strides; None for any other.
 
     Strides of axes of length 1 say nothing and are not looked at.
     """

@@ -159,7 +159,7 @@ def _pointwise(node: Node, tensors: Tensors) -> None:
 
 
 def axis_of(node: Node) -> int | None:
-    """The axis of gen_index; the key of the file's format says uid and means a number."""
+    """Return the axis of gen_index; the key of the file's format says uid and means a number."""
     axis: int | None = node.attributes.get("axis", node.attributes.get("axis_tensor_uid"))
     return axis
 

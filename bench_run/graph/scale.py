@@ -65,8 +65,8 @@ UNSCALABLE = ("page_table_k", "page_table_v")
 
 
 def scale_batch(graph: Graph, batch: int) -> Graph | None:
-    """The graph with batches of at most `batch`; None if the batch axis is unknown, or if the
-    smaller graph would not be valid."""
+    """Return the graph with batches of at most `batch`; None if the batch axis is unknown, or if
+    the smaller graph would not be valid."""
     # Uids of the tensors that have the batch as axis 0, and its length.
     uids = {
         uid
@@ -127,14 +127,14 @@ TYPES = tuple(row.type for row in ROWS)
 
 
 def with_sdpa_scale(loaded: LoadedGraph, meaning: str) -> LoadedGraph:
-    """The loaded graph, scaled; its notes say where."""
+    """Return the loaded graph, scaled; its notes say where."""
     graph, notes = scaled(loaded.graph, meaning)
     return replace(loaded, graph=graph, notes=(*loaded.notes, *notes)) if notes else loaded
 
 
 def scaled(graph: Graph, meaning: str) -> tuple[Graph, tuple[str, ...]]:
-    """The graph with the scale that `meaning` (``one``, ``rsqrt``) gives to nodes without one, and
-    a note for each of them."""
+    """Return the graph with the scale that `meaning` (``one``, ``rsqrt``) gives to nodes without
+    one, and a note for each of them."""
     nodes, notes = [], []
     for node in graph.nodes:
         if node.type not in TYPES or has_scale(node):

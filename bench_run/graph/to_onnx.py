@@ -185,7 +185,7 @@ class _Writer:
         return self._values[uid]
 
     def emit(self, operation: str, *inputs: str, outputs: int = 0, **settings: Any) -> Any:
-        """The name of the result; of several results their names."""
+        """Return the name of the result; of several results their names."""
         count = max(1, outputs)
         names = [f"v{self._count + i}" for i in range(count)]
         self._count += count
@@ -193,7 +193,7 @@ class _Writer:
         return names if outputs else names[0]
 
     def constant(self, value: Any, data_type: str, dims: Sequence[int] | None = None) -> str:
-        """An array, or a number of every element."""
+        """Return an array, or a number of every element."""
         array = np.asarray(value).astype(array_type(data_type))
         shape = array.shape if dims is None else tuple(dims)
         data = np.broadcast_to(array, shape).tobytes()
@@ -224,7 +224,7 @@ class Call:
         return self.node.attributes.get(name)
 
     def take(self, port: str, data_type: str | None = None) -> str:
-        """The operand at `port`, in a type."""
+        """Return the operand at `port`, in a type."""
         tensor = self.tensor(port)
         own = self.writer.value(self.node.inputs[port]), tensor.data_type
         return self.cast(own, data_type or tensor.data_type)

@@ -35,8 +35,8 @@ _IMAGE_NODES = ("Convolution", "Batchnorm", "Resample", "Pointwise")
 
 
 def with_data_type(graph: Graph, data_type: str) -> Graph | None:
-    """The graph on data of this type; None where it has no data of a type that could be exchanged.
-    Raises `GraphError` where no such graph is valid."""
+    """Return the graph on data of this type; None if it has no data of a type that could be
+    exchanged. Raises `GraphError` if no such graph is valid."""
     data = set(_at_ports(graph, (*_DATA, *_OPERANDS, *_POINTWISE)))
     chosen = {
         tensor.uid
@@ -55,7 +55,7 @@ def with_data_type(graph: Graph, data_type: str) -> Graph | None:
 
 
 def with_layout(graph: Graph, layout: str) -> Graph | None:
-    """The graph with its images and filters in this layout; None without images. Raises
+    """Return the graph with its images and filters in this layout; None without images. Raises
     `GraphError` if no such graph is valid, and for channels in blocks (``nchwc4``) unless a block
     holds all of them, which is ``nhwc``."""
     if not all(node.type.startswith(_IMAGE_NODES) for node in graph.nodes):

@@ -78,7 +78,7 @@ def _mode(node: Node) -> str:
 
 
 def _is_bias(graph: Graph, node: Node) -> bool:
-    """An addition of a vector, spread over the rest, to what an earlier node computed."""
+    """Return an addition of a vector, spread over the rest, to what an earlier node computed."""
     if _mode(node) != "add":
         return False
     operands = set(node.inputs.values())

@@ -29,7 +29,7 @@ VIOLATIONS = {
 
 @lru_cache(maxsize=1)
 def _amdsmi() -> Any:
-    """The initialised module, or None where there is none."""
+    """Return the initialised module, or None if there is none."""
     try:
         import amdsmi
     except (ImportError, OSError, KeyError, RuntimeError):  # it looks for its library on import

@@ -75,7 +75,8 @@ def accelerator_count() -> int:
 
 
 def device_named(name: str) -> Device | None:
-    """The accelerator that an engine names by its uuid, its number, or ``hip:`` and its number."""
+    """Return the accelerator that an engine names by its uuid, its number, or ``hip:`` and its
+    number."""
     named = (d for d in devices() if name in (d.uuid, str(d.index), f"hip:{d.index}"))
     return None if name == "cpu" else next(named, None)
 

@@ -64,7 +64,7 @@ ENVIRONMENT = (
 
 
 def machine(graph_paths: Iterable[str] = (), devices: tuple[Device, ...] = ()) -> Machine:
-    """This machine as the document describes it. Nothing here may fail: unknown is None."""
+    """Return this machine as the document describes it. Nothing here may fail: unknown is None."""
     from importlib import metadata  # here: workers need the processor's name only
 
     import psutil
@@ -93,7 +93,7 @@ def machine(graph_paths: Iterable[str] = (), devices: tuple[Device, ...] = ()) -
 
 
 def cpu_model() -> str | None:
-    """The processor's product name; `platform.processor` is empty on most Linux systems."""
+    """Return the processor's product name; `platform.processor` is empty on most Linux systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -26,7 +26,7 @@ LIMITS = ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData"))
 
 
 def free_host_bytes(proc: Path = PROC, cgroup: Path = CGROUP) -> int:
-    """The least of what system, groups and limits leave."""
+    """Return the least of what system, groups and limits leave."""
     left = [_left_in_system(proc), *_left_in_groups(proc, cgroup)]
     for limit, field in LIMITS:
         soft, _ = resource.getrlimit(limit)

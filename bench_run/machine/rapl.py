@@ -22,7 +22,7 @@ class RaplCounter:
     total_uj: int = 0
 
     def packages(self) -> list[Path]:
-        """The zones of whole packages; those below them are parts."""
+        """Return the zones of whole packages; those below them are parts."""
         zones = sorted(self.root.glob("intel-rapl:*"))
         return [zone for zone in zones if zone.name.count(":") == 1 and _is_package(zone)]
 

@@ -174,7 +174,7 @@ def tree_time_s(root: int, proc: Path = PROC) -> float | None:
 
 
 def _tree(root: int, proc: Path) -> dict[int, ProcessTimes]:
-    """A process and all below it, by their ids; empty where it is not there."""
+    """Return a process and all below it, by their ids; empty if it is not there."""
     known = {root: found} if (found := _stat(root, proc)) is not None else {}
     if not known:
         return {}
@@ -236,7 +236,7 @@ def cpu_temperature_c() -> float | None:
 
 @lru_cache(maxsize=1)
 def _temperature_file(system: Path = Path("/sys")) -> Path | None:
-    """The first sensor of the processor itself."""
+    """Return the first sensor of the processor itself."""
     places = (
         *((path, "temp1_input") for path in system.glob("class/hwmon/hwmon*/name")),
         *((path, "temp") for path in system.glob("class/thermal/thermal_zone*/type")),

@@ -33,7 +33,7 @@ THROTTLE_REASONS = {
 
 @lru_cache(maxsize=1)
 def nvml() -> Any:
-    """The initialised NVML module, or None where there is none."""
+    """Return the initialised NVML module, or None if there is none."""
     try:
         import pynvml
     except ImportError:

@@ -111,7 +111,7 @@ def _rate(
 
 
 def product(kind: str) -> Graph:
-    """A large square matrix product of one data type."""
+    """Return a large square matrix product of one data type."""
     from bench_run.graph.make import make_graphs
 
     made = make_graphs(f"matmul: m={MATRIX} n={MATRIX} k={MATRIX} dtype={kind}")
@@ -157,7 +157,7 @@ def store_ceilings(device: Device, math: str, ceilings: Ceilings) -> None:
 def add_ceilings(
     devices: tuple[Device, ...], keys: Mapping[str, str], math: str, ask: Ask
 ) -> tuple[Device, ...]:
-    """The devices that the engines run on with their ceilings. `keys`: uuid of each engine's
+    """Return the devices that the engines run on with their ceilings. `keys`: uuid of each engine's
     device by the engine's key; `ask` has an engine measure, where nothing is kept."""
     for key, uuid in keys.items():
         index = next((i for i, d in enumerate(devices) if uuid == d.uuid), None)
@@ -174,7 +174,7 @@ def add_ceilings(
 
 
 def with_ceilings(devices: Sequence[Device], index: int, ceilings: Ceilings) -> tuple[Device, ...]:
-    """The devices, the one at `index` with its ceilings."""
+    """Return the devices, the one at `index` with its ceilings."""
     rates = dict(ceilings.tflops)
     device = replace(devices[index], ceiling_gbps=ceilings.gbps, ceiling_tflops=rates)
     return (*devices[:index], device, *devices[index + 1 :])

@@ -204,7 +204,7 @@ def record_kernels(
     measured: Measured,
     placements: Placements | None = None,
 ) -> Recorded:
-    """The measured series and, where the timer asks for it, the kernels' own times: of some
+    """Return the measured series and, where the timer asks for it, the kernels' own times: of some
     iterations at each place of the buffers."""
     why = why_ungated(stream)
     notes = () if why is None else (f"{why}: {UNGATED}",)
@@ -352,7 +352,7 @@ def _recover(plan: Plan, stream: Stream, execution_ns: float) -> None:
 def _record(
     plan: Plan, stream: Stream, budget: SamplingBudget, samples: int
 ) -> list[cupti.Group] | None:
-    """The records of each iteration; None where they do not divide so."""
+    """Return the records of each iteration; None if they do not divide so."""
     count = min(MOST_ITERATIONS, samples)
     single = SamplingBudget(0, count, 0, budget.max_time_ns, 1, budget.rest_s)
     return _recorded(plan, stream, lambda: len(on_device(plan, stream, single, 0)))
@@ -361,7 +361,7 @@ def _record(
 def _at_each_place(
     plan: Plan, stream: Stream, budget: SamplingBudget, placements: Placements
 ) -> tuple[list[cupti.Group] | None, list[int]]:
-    """The records of each iteration, and the number of the first one after each move."""
+    """Return the records of each iteration, and the number of the first one after each move."""
     groups: list[cupti.Group] = []
     begins: list[int] = []
     for number, part in enumerate(parts_of(budget, placements.count)):
@@ -375,7 +375,7 @@ def _at_each_place(
 
 
 def _recorded(plan: Plan, stream: Stream, work: Callable[[], int]) -> list[cupti.Group] | None:
-    """The records of each iteration of `work`, which says how many there were."""
+    """Return the records of each iteration of `work`, which says how many there were."""
     with cupti.Recorder() as recorder:
         plan.run()  # the first launch under CUPTI is slow
         stream.synchronize()
@@ -437,7 +437,7 @@ def _choose(
 
 
 def kernels_of(groups: list[cupti.Group]) -> tuple[Kernel, ...]:
-    """A row for each kernel, in the order of their first launch."""
+    """Return a row for each kernel, in the order of their first launch."""
     launches = {record.name: record.launch for record in reversed(groups[0])}
     return tuple(
         Kernel(demangle(name), count, float(median), launch=launches.get(name))

@@ -151,7 +151,7 @@ FEWEST_EACH = 3
 
 
 def parts_of(budget: SamplingBudget, count: int) -> list[SamplingBudget]:
-    """The budget of each of at most so many places."""
+    """Return the budget of each of at most so many places."""
     count = max(1, min(count, budget.iterations // FEWEST_EACH))
     share, rest = divmod(budget.iterations, count)
     limit_ns = budget.max_time_ns
@@ -353,7 +353,8 @@ def _gated_block(
     canaries: Canaries,
     check: Check | None,
 ) -> list[tuple[object, object]]:
-    """The marks around so many samples, which were enqueued behind one gate; they are done."""
+    """Return the marks around so many samples, which were enqueued behind one gate; they are
+    done."""
     marks = []
     if check is not None:
         check.before_block()

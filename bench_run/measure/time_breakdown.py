@@ -80,7 +80,7 @@ class TimeBreakdown:
         return dict(sorted(self._seconds.items(), key=lambda row: -row[1]))
 
     def listed(self) -> str:
-        """The activities that took long enough to be named, the longest first."""
+        """Return the activities that took long enough to be named, the longest first."""
         return _listed(self.seconds())
 
     def line(self) -> str:

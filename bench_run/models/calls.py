@@ -313,7 +313,7 @@ def expand(a: Arguments) -> Made:
 
 
 def reshape(a: Arguments) -> Made:
-    """The same elements, if the number of the result's is known."""
+    """Return the same elements, if the number of the result's is known."""
     counts = {math.prod(a.shape(name)) for name in (a.x, *a.outputs[:1])}
     return ("reshape", (a.x,), {}) if len(counts) == 1 else refuse()
 
@@ -352,7 +352,7 @@ def move(a: Arguments) -> Made:
 
 
 def part(a: Arguments) -> Made:
-    """A slice of some axes."""
+    """Return a slice of some axes."""
     if "dim" in a.values:
         return narrow(a)
     starts, ends = a.numbers("starts", 1) or (), a.numbers("ends", 2) or ()
@@ -499,7 +499,7 @@ ATEN = {name: row.make for row in ROWS for word in row.aten.split() for name in 
 
 
 def made(table: Mapping[str, Callable[[Arguments], Made]], name: str, a: Arguments) -> Made | None:
-    """The call; None if no operation of hipDNN does it with these arguments."""
+    """Return the call; None if no operation of hipDNN does it with these arguments."""
     try:
         return table[name](a)
     except InexpressibleError:

@@ -272,7 +272,7 @@ class ModelLowering:
         return self.reshape(call, copied, view.dims)
 
     def reshape(self, call: ModelCall, view: LinkedView, dims: Dims) -> LinkedView:
-        """The view with other dims; through a copy where these cut across its axes."""
+        """Return the view with other dims; through a copy where these cut across its axes."""
         if math.prod(view.dims) != math.prod(dims):
             raise UnsupportedCallError(f"{joined(view.dims)} cannot be seen as {joined(dims)}")
         found = reshaped(view, dims)
@@ -336,8 +336,8 @@ def _is_dense(view: LinkedView) -> bool:
 
 
 def restrided(graph: Graph, strides: Mapping[str, Dims]) -> Graph:
-    """The graph with these strides of its tensors, by name; a name of its own where they differ
-    from what it had. Strides of length 1 mean nothing."""
+    """Return the graph with these strides of its tensors, by name; a name of its own where they
+    differ from what it had. Strides of length 1 mean nothing."""
     made = []
     for tensor in graph.tensors:
         wanted = strides.get(tensor.name, tensor.strides)

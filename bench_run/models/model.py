@@ -158,7 +158,7 @@ def permuted(view: LinkedView, order: Dims) -> LinkedView:
 
 
 def spread(view: LinkedView, dims: Dims) -> LinkedView:
-    """The view repeated along axes of length 1, and along new ones before the first."""
+    """Return the view repeated along axes of length 1, and along new ones before the first."""
     if view.array is not None:
         return known(view.tensor, np.broadcast_to(view.array, dims))
     new = len(dims) - len(view.axes)
@@ -208,7 +208,8 @@ def reshaped(view: LinkedView, dims: Dims) -> LinkedView | None:
 
 
 def _taken(left: list[tuple[int, int]], length: int) -> Axis | None:
-    """The next axes of memory that make up this length, the last of them cut where it is longer."""
+    """Return the next axes of memory that make up this length, the last of them cut where it is
+    longer."""
     taken: list[tuple[int, int]] = []
     while length > 1:
         if not left:

@@ -236,7 +236,7 @@ class _OnnxReader:
         outputs: tuple[str, ...],
         attributes: Mapping[str, Any],
     ) -> Made | str:
-        """The call, or the reason why there is none."""
+        """Return the call, or the reason why there is none."""
         if node.domain not in DOMAINS:
             return f"an operation of {node.domain}, not of ONNX"
         if node.op_type not in ONNX:

@@ -236,7 +236,8 @@ def _product(to: ModelLowering, call: ModelCall, b: LinkedView, layout: str) -> 
 
 
 def _rows(to: ModelLowering, call: ModelCall, a: LinkedView) -> tuple[LinkedView, tuple[Axis, ...]]:
-    """The operand as a matrix, and each leading axis with its steps counted in rows of it."""
+    """Return the operand as a matrix, and each leading axis with its steps counted in rows of
+    it."""
     *leading, last = a.axes
     atoms = sorted(((s, d) for axis in leading for d, s in axis if d > 1), reverse=True)
     inner = LinkedView(a.tensor, a.layer, (tuple((d, s) for s, d in atoms), last), a.offset)
@@ -395,7 +396,7 @@ def _folded(array: Array) -> Array:
 
 
 def _band(added: Array) -> str | None:
-    """The words of a spec for a mask that shows each query a range of keys."""
+    """Return the words of a spec for a mask that shows each query a range of keys."""
     least = np.finfo(added.dtype).min
     visible = added == 0
     if added.shape[:2] != (1, 1) or not np.all(visible | (added <= least)):

@@ -57,7 +57,8 @@ class _Reader:
         return self.either(value, kind, lambda a, b: (a, self.number(b)))
 
     def product(self, value: Operand, depth: int) -> tuple[float, list[Operand]]:
-        """The number and the other factors of products of products, and of one by a number."""
+        """Return the number and the other factors of products of products, and of one by a
+        number."""
         maker = self.made.get(str(value))
         if depth == 0 or maker is None or maker.kind not in ("mul", "div"):
             return 1.0, [value]
@@ -170,7 +171,8 @@ PATTERNS = (rms_norm, gelu)
 
 
 def join(model: Model) -> Model:
-    """The model with one call for each pattern; the call knows the parts that it replaces."""
+    """Return the model with one call for each pattern; the call knows the parts that it
+    replaces."""
     made = {name: call for call in model.calls for name in call.outputs}
     users = Counter(
         [name for call in model.calls for name in set(call.inputs) if isinstance(name, str)]
@@ -201,7 +203,7 @@ def _found(
 
 
 def _only_inner(calls: list[ModelCall], users: Counter[str]) -> list[ModelCall]:
-    """The first call and those whose results only other ones of these read."""
+    """Return the first call and those whose results only other ones of these read."""
     kept: list[ModelCall] = []
     read: Counter[str] = Counter()
     for call in {id(each): each for each in calls}.values():

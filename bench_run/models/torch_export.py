@@ -36,7 +36,7 @@ TYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double"
 
 
 def read_torch(where: str, inputs: tuple[tuple[tuple[int, ...], str], ...]) -> Model:
-    """The model that ``module.py:function`` makes, for inputs of these dims and types."""
+    """Return the model that ``module.py:function`` makes, for inputs of these dims and types."""
     import torch
 
     module, name = _make_model(where)
@@ -226,7 +226,7 @@ class _ExportReader:
         return True
 
     def _value(self, node: Any) -> Any:
-        """The node's value; one of its shape and type if it is not known."""
+        """Return the node's value; one of its shape and type if it is not known."""
         import torch
 
         if node.name in self.known:
@@ -235,7 +235,8 @@ class _ExportReader:
         return torch.empty(example.shape, dtype=example.dtype)
 
     def _call(self, node: Any, prefix: str = "") -> ModelCall:
-        """The call, or one of unknown kind with the calls that PyTorch makes of it as parts."""
+        """Return the call, or one of unknown kind with the calls that PyTorch makes of it as
+        parts."""
         target, name = str(node.target), _readable(node)
         outputs = tuple(prefix + each for each in _outputs(node))
         if "getitem" in target and not target.startswith("aten"):
@@ -318,7 +319,7 @@ def _is_small(node: Any) -> bool:
 
 
 def _examples(node: Any) -> tuple[Any, Any]:
-    """The node's arguments as tensors without data."""
+    """Return the node's arguments as tensors without data."""
     import torch
 
     found: tuple[Any, Any] = torch.fx.node.map_arg(
@@ -372,7 +373,7 @@ def _flops(node: Any) -> int | None:
 
 
 def _readable(node: Any) -> str:
-    """The innermost module's path, which is what people call the layer."""
+    """Return the innermost module's path, which is what people call the layer."""
     stack = node.meta.get("nn_module_stack") or {}
     paths = [path for path, _ in stack.values() if path]
     path = paths[-1].removeprefix("L['self'].") if paths else ""
@@ -380,5 +381,5 @@ def _readable(node: Any) -> str:
 
 
 def _is_operand(value: Any) -> bool:
-    """A value of the graph, a number or nothing; others are complex numbers, say."""
+    """Return a value of the graph, a number or nothing; others are complex numbers, say."""
     return value is None or isinstance(value, (int, float)) or hasattr(value, "name")

@@ -29,8 +29,8 @@ def _compiled(text: str) -> CodeType:
 def evaluate_operator(
     node: Node, given: Mapping[str, Any], *, drawn: bool = False
 ) -> dict[str, Any]:
-    """The results of an operator by name. `given`: arrays by name of input; `drawn`: a random
-    operator draws its values, where the reference has the value that they lie around."""
+    """Return the results of an operator by name. `given`: arrays by name of input; `drawn`: a
+    random operator draws its values, where the reference has the value that they lie around."""
     row, direction, params = row_of(node)
     values = {**params, **given}
 

@@ -206,7 +206,7 @@ def _file_of(function: Callable[..., Any]) -> str | None:
 
 
 def _filling(key: str, value: Any, graph: Graph, folder: Path) -> Iterator[str]:
-    """The texts of ``--init`` for ``initializer`` (all inputs) or ``PORT_initializer``."""
+    """Yield the texts of ``--init`` for ``initializer`` (all inputs) or ``PORT_initializer``."""
     port = key.removesuffix("initializer").rstrip("_")
     name = PORTS.get(port, port)
     if isinstance(value, str):
@@ -310,8 +310,8 @@ def _text(value: Any) -> str:
 
 
 def _times(case: Case) -> dict[str, Any]:
-    """The case's time and rates, and statistics of the samples of its main series, all rounds
-    pooled; names end in the unit."""
+    """Return the case's time and rates, and statistics of the samples of its main series, all
+    rounds pooled; names end in the unit."""
     series, time = main_series(case.summary), case_time(case)
     if series is None or time is None:
         return {"series": None}

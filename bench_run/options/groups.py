@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def grouped(group: type[T], options: Options) -> T:
-    """A group of settings with the values of the options."""
+    """Return a group of settings with the values of the options."""
     given: Any = group  # a dataclass whose fields are named as those of the options
     values = {field.name: getattr(options, field.name) for field in fields(given)}
     made: T = given(**values)

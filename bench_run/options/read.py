@@ -180,7 +180,7 @@ READERS: Mapping[str, Callable[[str, str], Any]] = {
 
 
 def read_value(row: Setting, where: str, text: str) -> Any:
-    """The value of one text; `where` names the flag, or the file with the key."""
+    """Return the value of one text; `where` names the flag, or the file with the key."""
     if row.kind == "choice":
         return read_choice(where, text, row.choices)
     if row.kind == "whole":
@@ -198,7 +198,8 @@ def read_values(row: Setting, where: str, texts: list[str]) -> Any:
 
 
 def flag_values(arguments: Mapping[str, Any], cls: type) -> dict[str, Any]:
-    """The fields that the command line sets; docopt gives None, False or [] for what is absent."""
+    """Return the fields that the command line sets; docopt gives None, False or [] for what is
+    absent."""
     values: dict[str, Any] = {}
     for name, row in rows_of(cls).items():
         given = arguments.get(row.flag)
@@ -216,7 +217,8 @@ def _config_text(value: object) -> str:
 
 
 def config_values(path: str) -> dict[str, Any]:
-    """The fields that a TOML file sets. Unknown keys and tables are errors that name the file."""
+    """Return the fields that a TOML file sets. Unknown keys and tables are errors that name the
+    file."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -267,7 +269,7 @@ def read_options(arguments: Mapping[str, Any]) -> Options:
 
 
 def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `Options` that the configuration file or the command line sets."""
+    """Return the fields of `Options` that the configuration file or the command line sets."""
     path = arguments.get("--config")
     values = {} if path is None else config_values(path) | {"config": path}
     given = flag_values(arguments, Options) | flag_values(arguments, Spellings)
@@ -278,7 +280,7 @@ def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_our_words(values: dict[str, Any]) -> dict[str, Any]:
-    """The values with those of `Spellings` as `engine`, or as `a` and `b`."""
+    """Return the values with those of `Spellings` as `engine`, or as `a` and `b`."""
     spelled = {name: values[name] for name in rows_of(Spellings) if name in values}
     if not spelled:
         return values
@@ -304,7 +306,8 @@ def in_our_words(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_id(engine: str, flag: str, identifier: str) -> str:
-    """The spec with this id: ``hipdnn+option@path`` and ``12`` make ``hipdnn:12+option@path``."""
+    """Return the spec with this id: ``hipdnn+option@path`` and ``12`` make
+    ``hipdnn:12+option@path``."""
     if not re.fullmatch(r"-?[\w.=]+", identifier):
         raise UsageError(f"{flag}: expected an engine's number or name, got {identifier!r}")
     name = re.match(r"[A-Za-z_][\w-]*(?![\w:-])", engine)
@@ -319,8 +322,8 @@ def read_tune_options(arguments: Mapping[str, Any]) -> TuneOptions:
 
 
 def checked(options: Options) -> Options:
-    """The options, if they make sense together. Raises `UsageError` with the first rule that they
-    break."""
+    """Return the options, if they make sense together. Raises `UsageError` with the first rule that
+    they break."""
     for is_broken, sentence in RULES:
         if is_broken(options):
             raise UsageError(sentence.format(o=options))

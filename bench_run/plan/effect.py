@@ -42,7 +42,7 @@ class Readers:
         return any(wanted(engine, self.devices[engine.key]) for engine in self.engines)
 
     def may_have(self, wanted: Callable[[PlannedEngine, str], bool]) -> bool:
-        """The same, where the engine of the references counts, too: it is not open yet."""
+        """Return the same, where the engine of the references counts, too: it is not open yet."""
         known = {*REFERENCES, *self.devices}
         return self.has(wanted) or any(each.reference not in known for each in self.engines)
 

@@ -101,7 +101,7 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
 
 
 def in_python(spec: str, python: str | None) -> str:
-    """The spec of the engine in the environment of this interpreter."""
+    """Return the spec of the engine in the environment of this interpreter."""
     return spec if python is None else with_option(spec, f"{INTERPRETER}{python}")
 
 
@@ -116,7 +116,7 @@ def takes_knobs(spec: EngineSpec) -> bool:
 
 
 def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
-    """The options with the device and the knobs that the spec names."""
+    """Return the options with the device and the knobs that the spec names."""
     if spec.knobs and not takes_knobs(spec):
         raise UsageError(f"engine {spec.text}: {spec.name} has no knobs")
     device = options.device if spec.device is None else spec.device
@@ -169,7 +169,7 @@ def on_devices(
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The names; those that occur again get `` #2``, `` #3`` …"""
+    """Return the names; those that occur again get `` #2``, `` #3`` …"""
     seen: Counter[str] = Counter()
     unique = []
     for name in names:

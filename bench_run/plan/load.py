@@ -106,7 +106,7 @@ class Gathered:
     """Hold unpacked golden data on disk for as long as the run needs it."""
 
     def failed(self, engines: Sequence[PlannedEngine]) -> Iterator[Case]:
-        """A failed case for every broken file on every engine."""
+        """Yield a failed case for every broken file on every engine."""
         for failure in self.failures:
             for engine in engines:
                 yield failed_case(failure, engine)
@@ -159,7 +159,7 @@ def gather(options: Options) -> Gathered:
 
 
 def _from_specs(options: Options, left_out: list[str]) -> Iterator[LoadedGraph]:
-    """The graphs of ``--op``."""
+    """Yield the graphs of ``--op``."""
     for spec in options.op:
         text = _typed(spec, options.dtype)
         graphs = make_graphs(text, options.shapes, options.direction, left_out, options.seed)
@@ -167,7 +167,7 @@ def _from_specs(options: Options, left_out: list[str]) -> Iterator[LoadedGraph]:
 
 
 def _typed(spec: str, dtype: str | None) -> str:
-    """The op spec with the data type of ``--dtype``, unless it names one."""
+    """Return the op spec with the data type of ``--dtype``, unless it names one."""
     if dtype is None or "dtype=" in spec:
         return spec
     return f"{spec}{' ' if ':' in spec.removeprefix('family:') else ': '}dtype={dtype}"
@@ -206,7 +206,7 @@ def _refuse_golden(options: Options, graphs: Iterable[LoadedGraph]) -> None:
 
 
 def _cases(argument: str) -> Iterator[LoadedGraph]:
-    """The graphs of a Python file that defines an operator."""
+    """Yield the graphs of a Python file that defines an operator."""
     for case in graphs_of_file(argument):
         yield LoadedGraph(
             graph=case.graph,
@@ -218,8 +218,8 @@ def _cases(argument: str) -> Iterator[LoadedGraph]:
 
 
 def _from_suite(path: Path) -> Iterator[LoadedGraph]:
-    """The graphs of a suite, each file once in order of its first occurrence (a pipeline names one
-    for each); how often each occurs goes along as a note."""
+    """Yield the graphs of a suite, each file once in order of its first occurrence (a pipeline
+    names one for each); how often each occurs goes along as a note."""
     suite = read_suite(path)
     occurring: Counter[Path | str | None] = Counter()
     for layer in suite.layers:
@@ -249,7 +249,8 @@ def _graphs_of(layer: Layer) -> Sequence[LoadedGraph]:
 
 
 def make_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
-    """A graph made from nothing, as if it had been read from the file it would be saved to."""
+    """Return a graph made from nothing, as if it had been read from the file it would be saved
+    to."""
     text = write_graph(graph)
     return LoadedGraph(
         graph=graph,
@@ -264,7 +265,7 @@ def make_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
 def _nothing_to_run(
     options: Options, failures: Sequence[LoadFailure], reasons: Sequence[str]
 ) -> UsageError | GraphError:
-    """The first failure, or the reason why the first driver line has no graph."""
+    """Return the first failure, or the reason why the first driver line has no graph."""
     if failures:
         return failures[0].error
     if reasons:
@@ -366,7 +367,7 @@ def chains_of(options: Options) -> list[LoadedGraph]:
 
 
 def read_chain(path: Path) -> LoadedGraph:
-    """The chain of a pipeline's file, with a note on what it lacks of the model."""
+    """Return the chain of a pipeline's file, with a note on what it lacks of the model."""
     pipeline = read_suite(path)
     shares = [row.share for row in pipeline.left_out]
     missing = f"{sum(filter(None, shares)):.1%}" if None not in shares else "an unknown share"

@@ -35,7 +35,7 @@ class Wanted:
 
 
 def read_record(path: str) -> dict[str, Any] | None:
-    """A JSON report of bench-compare; None for a result document. Raises `UsageError`."""
+    """Return a JSON report of bench-compare; None for a result document. Raises `UsageError`."""
     try:
         data = read_bytes(path)
         record = {"schema_version": None} if is_journal(data) else json.loads(data)
@@ -53,8 +53,8 @@ def read_record(path: str) -> dict[str, Any] | None:
 
 
 def read_wanted(path: str) -> Wanted | None:
-    """The slower and unclear cases of a comparison's JSON; None for a result document, all of whose
-    cases are wanted. Raises `UsageError`."""
+    """Return the slower and unclear cases of a comparison's JSON; None for a result document, all
+    of whose cases are wanted. Raises `UsageError`."""
     record = read_record(path)
     if record is None:
         return None
@@ -86,7 +86,7 @@ whether it is open."""
 
 
 def narrow_options(options: Options, wanted: Wanted) -> Options:
-    """The options with the comparison's graphs and engines where the user named none."""
+    """Return the options with the comparison's graphs and engines where the user named none."""
     given = bool(options.graphs or options.op or options.miopen_driver)
     named = bool(options.engine) or options.a is not None
     return replace(
@@ -99,7 +99,7 @@ def narrow_options(options: Options, wanted: Wanted) -> Options:
 def wanted_graphs(
     graphs: tuple[PlannedGraph, ...], wanted: Wanted | None
 ) -> tuple[PlannedGraph, ...]:
-    """The graphs that a comparison left open on some engine; all without one. Raises
+    """Return the graphs that a comparison left open on some engine; all without one. Raises
     `UsageError` for none."""
     if wanted is None:
         return graphs
@@ -111,8 +111,8 @@ def wanted_graphs(
 
 
 def select_wanted(cases: tuple[PlannedCase, ...], wanted: Wanted | None) -> tuple[PlannedCase, ...]:
-    """The cases that a comparison left open, whatever their circumstances are now; all without one.
-    Raises `UsageError` for none."""
+    """Return the cases that a comparison left open, whatever their circumstances are now; all
+    without one. Raises `UsageError` for none."""
     if wanted is None:
         return cases
     planned = dict.fromkeys((case.graph.id.fingerprint, case.engine.key) for case in cases)

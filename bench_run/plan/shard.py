@@ -60,7 +60,7 @@ def needs_processor(engine: PlannedEngine) -> bool:
 
 
 def shards_of(costs: Mapping[str, int], count: int) -> dict[str, int]:
-    """The shard of each key, from 0: the most expensive choose first."""
+    """Return the shard of each key, from 0: the most expensive choose first."""
     loads = [0] * count
     room = SLACK * sum(costs.values()) / count
     chosen = {}
@@ -78,7 +78,8 @@ def shards_of(costs: Mapping[str, int], count: int) -> dict[str, int]:
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The finalizer of SplitMix64: each bit of the result depends on each bit of the value."""
+    """Return the finalizer of SplitMix64: each bit of the result depends on each bit of the
+    value."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -90,7 +91,7 @@ def take_shard(
     gathered: Gathered,
     engines: Iterable[PlannedEngine],
 ) -> tuple[tuple[PlannedGraph, ...], Gathered]:
-    """The graphs of this shard, and its share of the files that could not be read."""
+    """Return the graphs of this shard, and its share of the files that could not be read."""
     index, count = (int(part) for part in shard.split("/"))
     costs: dict[str, int] = defaultdict(int)
     on_processor = any(map(needs_processor, engines))

@@ -59,8 +59,8 @@ def is_approximate(variant: Mapping[str, str]) -> bool:
 
 
 def rewritten(graph: PlannedGraph, variant: Mapping[str, str]) -> PlannedGraph | str:
-    """The graph in the type, layout and fusion that a variant names; why not, as a sentence. An
-    axis that means nothing to a graph leaves it as it is."""
+    """Return the graph in the type, layout and fusion that a variant names; why not, as a sentence.
+    An axis that means nothing to a graph leaves it as it is."""
     made: Graph = graph.loaded.graph
     for axis, rewrite in GRAPH_AXES.items():
         if axis in variant:
@@ -93,7 +93,7 @@ def rewritten(graph: PlannedGraph, variant: Mapping[str, str]) -> PlannedGraph |
 
 
 def in_math(engine: PlannedEngine, math: str) -> PlannedEngine:
-    """The engine with float32 arithmetic of its own; as it is where that is the run's."""
+    """Return the engine with float32 arithmetic of its own; as it is where that is the run's."""
     if math in ("", engine.options.math):
         return engine
     options = replace(engine.options, math=math)
@@ -160,8 +160,8 @@ def _read(path: str, _changed_ns: int, _bytes: int) -> TunedRecord:
 
 
 def record_graphs(path: str, options: Options) -> tuple[TunedRecord, dict[str, Graph]]:
-    """The record, and its graphs by fingerprint: those that the options name, else the files that
-    it was made from."""
+    """Return the record, and its graphs by fingerprint: those that the options name, otherwise the
+    files that it was made from."""
     record = read_record(path)
     if not (options.graphs or options.op or options.miopen_driver):
         options = replace(options, graphs=files_of(path, record.entries))
@@ -170,8 +170,8 @@ def record_graphs(path: str, options: Options) -> tuple[TunedRecord, dict[str, G
 
 
 def files_of(path: str, entries: Iterable[TunedEntry]) -> tuple[str, ...]:
-    """The graphs of these entries. Those of ``--op`` and of a driver's lines were no files: raises
-    `UsageError`."""
+    """Return the graphs of these entries. Those of ``--op`` and of a driver's lines were no files:
+    raises `UsageError`."""
     files = tuple(entry.path for entry in entries)
     missing = [file for file in files if not Path(file).exists()]
     if missing:
@@ -183,7 +183,7 @@ def files_of(path: str, entries: Iterable[TunedEntry]) -> tuple[str, ...]:
 
 
 def default_engine(record: TunedRecord) -> str:
-    """The spec of the engine that the record's defaults ran on."""
+    """Return the spec of the engine that the record's defaults ran on."""
     known = {engine.key: engine.spec for engine in record.environment.engines}
     for entry in record.entries:
         spec = known.get(entry.candidates[entry.default].engine)
@@ -209,8 +209,8 @@ def tuned_cases(
     engines: Mapping[str, PlannedEngine],
     here: Here,
 ) -> tuple[tuple[PlannedCase, ...], tuple[str, ...]]:
-    """The cases with winners in place of defaults, and what should be said of it. Raises
-    `UsageError` where ``--tuned-mismatch error`` does not allow for what does not fit."""
+    """Return the cases with winners in place of defaults, and what should be said of it. Raises
+    `UsageError` if ``--tuned-mismatch error`` does not allow for what does not fit."""
     outer = environment_problem(record, here)
     made: dict[str, PlannedCase] = {}
     replaced: dict[str, PlannedCase] = {}

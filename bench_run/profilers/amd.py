@@ -56,8 +56,8 @@ Iteration = Sequence[KernelDispatch]
 def last_iterations(
     dispatches: Sequence[KernelDispatch], count: int, rest_ns: int
 ) -> list[list[KernelDispatch]] | None:
-    """The launches of the last `count` iterations. The profiled process rests for `rest_ns` before
-    each, so that launches fall into groups; None where there are fewer groups than that."""
+    """Return the launches of the last `count` iterations. The profiled process rests for `rest_ns`
+    before each, so that launches fall into groups; None if there are fewer groups than that."""
     groups: list[list[KernelDispatch]] = []
     busy_until_ns = None
     for each in sorted(dispatches, key=lambda d: (d.begin_ns, d.number)):
@@ -136,7 +136,8 @@ UNKNOWN = _sets((*HIT_RATE, *HITS_AND_MISSES), MATRIX)
 
 
 def counters_of(name: str, arch: str | None) -> tuple[str, ...]:
-    """The counters of a set (``memory``, ``compute``, ``basic``) on a chip such as ``gfx942``."""
+    """Return the counters of a set (``memory``, ``compute``, ``basic``) on a chip such as
+    ``gfx942``."""
     rows = (row for start, row in BY_ARCH.items() if arch is not None and arch.startswith(start))
     return next(rows, UNKNOWN)[name]
 
@@ -156,8 +157,8 @@ _COUNTER_COLUMNS = (*_TRACE_COLUMNS, "Counter_Name", "Counter_Value")
 
 
 def find_tool() -> str:
-    """The profiler of the ROCm in use: that of the wheels beside this Python, then the one of
-    ``$ROCM_PATH``, then of /opt/rocm; one that is only on the path may be another release's."""
+    """Return the profiler of the ROCm in use: that of the wheels beside this Python, then the one
+    of ``$ROCM_PATH``, then of /opt/rocm; one that is only on the path may be another release's."""
     rocm = os.environ.get("ROCM_PATH")
     places = [sysconfig.get_path("scripts"), None if rocm is None else f"{rocm}/bin", OWN_PLACE]
     for place in places:
@@ -173,7 +174,7 @@ def find_tool() -> str:
 def rocprof_command(
     tool: str, folder: Path, program: Sequence[str], counters: Sequence[str] = ()
 ) -> list[str]:
-    """The program under the profiler: a kernel trace, or one pass of counters."""
+    """Return the program under the profiler: a kernel trace, or one pass of counters."""
     what = ["--pmc", *counters] if counters else ["--kernel-trace"]
     places = ["--output-format", "csv", "-d", str(folder), "-o", "bench"]
     return [tool, *what, *places, "--", *program]
@@ -239,8 +240,8 @@ def trace(case: Profiled, environment: Mapping[str, str], timeout_s: float) -> l
 def count(
     case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
 ) -> Counted:
-    """The case's kernels: times from a pass without counters, then a pass for each counter of its
-    chip; one that cannot be had costs itself. Raises `EngineError` where none can."""
+    """Return the case's kernels: times from a pass without counters, then a pass for each counter
+    of its chip; one that cannot be had costs itself. Raises `EngineError` if none can."""
     timed = kernels(_record(case, (), read_trace, environment, timeout_s))
     counted: dict[str, dict[str, float]] = {}
     missed: list[str] = []
@@ -259,7 +260,8 @@ def count(
 
 
 def arch_of(device: int) -> str | None:
-    """The chip of the device that ``--device`` names, such as ``gfx942``, as amdsmi tells it."""
+    """Return the chip of the device that ``--device`` names, such as ``gfx942``, as amdsmi tells
+    it."""
     number = machine.device_number(device)
     names = ((each, (str(each.index), each.uuid)) for each in machine.devices())
     return next((each.arch for each, known in names if number in known), None)

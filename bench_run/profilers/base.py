@@ -114,6 +114,6 @@ def run(
 
 
 def output_tail(done: subprocess.CompletedProcess[str], otherwise: str = "") -> str:
-    """The last line of what it said."""
+    """Return the last line of what it said."""
     words = (done.stderr or done.stdout or otherwise).strip().splitlines()
     return words[-1] if words else "it said nothing"

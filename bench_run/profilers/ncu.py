@@ -63,7 +63,7 @@ def why_not() -> str | None:
 def count(
     case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
 ) -> Counted:
-    """The case's kernels with the counters of a set. Raises `EngineError`."""
+    """Return the case's kernels with the counters of a set. Raises `EngineError`."""
     with tempfile.TemporaryDirectory() as folder:
         request, log = save(case, Path(folder)), Path(folder) / "counters.csv"
         command = [

@@ -78,7 +78,8 @@ def count(
 
 
 def parse(text: str) -> Counted | None:
-    """The table of `perf stat`, value by value for one iteration; None where it has no values."""
+    """Return the table of `perf stat`, value by value for one iteration; None if it has no
+    values."""
     values: dict[str, float] = {}
     missing = []
     for line in text.splitlines():

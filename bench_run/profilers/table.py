@@ -22,8 +22,8 @@ PROFILERS: Mapping[str, Profiler] = {
 
 
 def profiler_of(engine: str, device: str | None = None) -> Profiler:
-    """The profiler that sees the kernels of an engine, by the engine's name and the device that it
-    is on."""
+    """Return the profiler that sees the kernels of an engine, by the engine's name and the device
+    that it is on."""
     if device == "cpu":
         return PROFILERS[perf.TOOL]
     name = engine_module(engine).ABILITIES.profiler

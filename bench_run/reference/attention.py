@@ -88,7 +88,7 @@ def _paged(node: Node, inputs: Arrays) -> Iterator[Sequence]:
 
 
 def _pages(node: Node, inputs: Arrays, port: str, sequence: int, keys: int) -> Array:
-    """The keys (values) of one sequence, its pages joined: [Hkv, keys, D]."""
+    """Return the keys (values) of one sequence, its pages joined: [Hkv, keys, D]."""
     pool = inputs[port]
     used = inputs[f"page_table_{port}"][sequence].reshape(-1)[: -(-keys // pool.shape[2])]
     if used.size and not 0 <= used.min() <= used.max() < len(pool):
@@ -210,12 +210,12 @@ def queries_at(sequence: Sequence, rows: slice) -> slice:
 
 
 def head_of(head: int, heads: int, kv_heads: int) -> int:
-    """The key (value) head of a query head: consecutive query heads share one."""
+    """Return the key (value) head of a query head: consecutive query heads share one."""
     return head // (heads // kv_heads)
 
 
 def scores(node: Node, inputs: Arrays) -> Scores:
-    """The scores of a node; refuses shapes that do not fit."""
+    """Return the scores of a node; refuses shapes that do not fit."""
     q, k, v = (inputs[port] for port in "qkv")
     if not q.ndim == k.ndim == v.ndim == 4 or q.shape[3] != k.shape[3]:
         raise refusal(node, f"q {q.shape}, k {k.shape} and v {v.shape} do not fit together")
@@ -238,7 +238,8 @@ def for_heads(factors: Array, q: Array) -> Array | float:
 
 
 def _scale(node: Node, inputs: Arrays) -> float:
-    """The scale tensor, else attn_scale_value (0 is meant literally), else 1/√D."""
+    """Return the scale tensor, otherwise attn_scale_value (0 is meant literally), otherwise
+    1/√D."""
     if "scale" in inputs:
         return scalar(node, inputs, "scale")
     value = node.attributes.get("attn_scale_value")

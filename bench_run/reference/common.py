@@ -27,7 +27,7 @@ EXACT_INTEGERS = 2**53
 
 
 def scalar(node: Node, inputs: Arrays, port: str) -> float:
-    """The value of a tensor of one element, whatever its rank."""
+    """Return the value of a tensor of one element, whatever its rank."""
     array = inputs[port]
     if array.size != 1:
         raise refusal(node, f"{port} must hold one element, not {array.size}")

@@ -59,7 +59,7 @@ def _read(node: Node) -> tuple[int, ...]:
 
 
 def _given(tensor: Tensor, inputs: Mapping[int, Array]) -> Array:
-    """The widened values of a constant or of an input."""
+    """Return the widened values of a constant or of an input."""
     where = f"tensor {tensor.uid} ({tensor.name})"
     if tensor.value is not None:
         constant = np.full(tensor.dims, tensor.value, array_type(tensor.data_type))
@@ -73,7 +73,7 @@ def _given(tensor: Tensor, inputs: Mapping[int, Array]) -> Array:
 
 
 def _fitting(node: Node, port: str, tensor: Tensor, produced: Mapping[str, Array]) -> Array:
-    """The array of a port, which must exist and have the tensor's dims."""
+    """Return the array of a port, which must exist and have the tensor's dims."""
     if port not in produced:
         raise refusal(node, f"output {port!r} is unknown; known are {', '.join(produced)}")
     if produced[port].shape != tensor.dims:

@@ -40,7 +40,7 @@ def erf(x: Array) -> Array:
 
 
 def ndtr(x: Array) -> Array:
-    """The normal distribution's cumulative function Φ(x)."""
+    """Return the normal distribution's cumulative function Φ(x)."""
     from scipy import special
 
     result: Array = special.ndtr(x)
@@ -206,7 +206,7 @@ def _is_small(operand: Array) -> bool:
 
 
 def _in_blocks(function: Function, operands: list[Array], dims: tuple[int, ...]) -> Array:
-    """The function block by block, along the memory of the first operand that is not spread:
+    """Return the function block by block, along the memory of the first operand that is not spread:
     intermediate results then stay in the cache."""
     if prod(dims) <= BLOCK_ELEMENTS:
         return _spread(function(*operands), dims)

@@ -74,7 +74,7 @@ def _total(x: Array, windows: WindowGeometry) -> Array:
 
 
 def _spread(dy: Array, windows: WindowGeometry, dims: tuple[int, ...]) -> Array:
-    """The adjoint of `_total`."""
+    """Return the adjoint of `_total`."""
     image = padded_zeros(dims, windows, dy.dtype)
     for where in windows.tap_slices(_rows(windows)):
         image[where] += dy

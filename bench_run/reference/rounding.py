@@ -16,12 +16,12 @@ WIDE = {"float": np.float64, "scale": np.float64, "integer": np.int64, "boolean"
 
 
 def widen(array: Array, data_type: str) -> Array:
-    """The same values, exactly, in the type of computation; C order."""
+    """Return the same values, exactly, in the type of computation; C order."""
     return np.ascontiguousarray(array.astype(WIDE[DTYPES[data_type].kind], copy=False))
 
 
 def settle(value: Array, data_type: str) -> Array:
-    """A result in the wide type of its tensor's kind, not rounded to the tensor's type.
+    """Return a result in the wide type of its tensor's kind, not rounded to the tensor's type.
 
     For an integer tensor a fraction is cut off (as C, NumPy and PyTorch convert), NaN becomes 0;
     for a boolean one everything but 0 is true.
@@ -43,7 +43,7 @@ def expected(value: Array, data_type: str) -> Array:
 
 
 def rounded(value: Array, data_type: str) -> Array:
-    """A settled result rounded to the values of its tensor's type, still in the wide type.
+    """Return a settled result rounded to the values of its tensor's type, still in the wide type.
 
     To nearest, ties to even; half, bfloat16 and float overflow to infinity. The 8-bit floats
     saturate, infinities included, and so do integers: hipDNN's sources leave both open, this is

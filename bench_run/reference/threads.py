@@ -39,7 +39,7 @@ _here = _Thread()
 
 
 def each(function: Callable[[PartT], ResultT], parts: Iterable[PartT]) -> Iterator[ResultT]:
-    """The results in the order of the parts, which are asked for as threads become free."""
+    """Yield the results in the order of the parts, which are asked for as threads become free."""
     if _pool is None or _here.busy:
         yield from map(function, parts)
         return

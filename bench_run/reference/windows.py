@@ -130,7 +130,8 @@ def _padded_dims(dims: Dims, windows: WindowGeometry) -> Dims:
 
 
 def convolution_windows(node: Node, x: Dims, w: Dims, y: Dims) -> tuple[WindowGeometry, int]:
-    """The windows and the number of groups of a convolution, checked against all three shapes."""
+    """Return the windows and the number of groups of a convolution, checked against all three
+    shapes."""
     spatial = len(x) - 2
     if not len(x) == len(w) == len(y) or not 1 <= spatial <= 3:
         raise refusal(node, f"ranks of x, w and y must agree and be 3 to 5: {x}, {w}, {y}")
@@ -146,7 +147,7 @@ def convolution_windows(node: Node, x: Dims, w: Dims, y: Dims) -> tuple[WindowGe
 
 
 def resample_windows(node: Node, x: Dims, y: Dims) -> WindowGeometry:
-    """The windows of a resample node, checked against both shapes."""
+    """Return the windows of a resample node, checked against both shapes."""
     spatial = len(x) - 2
     if len(x) != len(y) or not 1 <= spatial <= 3:
         raise refusal(node, f"ranks of x and y must agree and be 3 to 5: {x}, {y}")
@@ -157,7 +158,7 @@ def resample_windows(node: Node, x: Dims, y: Dims) -> WindowGeometry:
 
 
 def attribute(node: Node, key: str, length: int) -> Dims:
-    """A list parameter of the node, which must have one entry a spatial axis."""
+    """Return a list parameter of the node, which must have one entry a spatial axis."""
     value = node.attributes.get(key)
     if value is None or len(value) != length:
         raise refusal(node, f"{key} must have {length} entries, not {value!r}")

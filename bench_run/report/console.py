@@ -96,7 +96,7 @@ def table(document: Document) -> str:
 
 
 def _fitted(rows: list[list[str]], headers: Sequence[str]) -> list[list[str]]:
-    """The rows with their names in the room that the other columns leave."""
+    """Return the rows with their names in the room that the other columns leave."""
     widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(1, len(headers))]
     room = max(LEAST_NAME, WIDTH - sum(widths) - 2 * len(widths))
     short = shortened([row[0] for row in rows], room)
@@ -104,7 +104,7 @@ def _fitted(rows: list[list[str]], headers: Sequence[str]) -> list[list[str]]:
 
 
 def _below_names(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
-    """The table without its names, each of which is a line above its rows."""
+    """Return the table without its names, each of which is a line above its rows."""
     head, rule, *lines = _tabulate([row[1:] for row in rows], headers[1:], align[1:]).splitlines()
     body: list[str] = []
     for line, row, before in zip(lines, rows, [None, *rows], strict=False):
@@ -115,7 +115,7 @@ def _below_names(rows: list[list[str]], headers: Sequence[str], align: Sequence[
 
 
 def _threads(document: Document) -> str:
-    """The number of threads of the only engine, if it runs on the CPU."""
+    """Return the number of threads of the only engine, if it runs on the CPU."""
     if document.engines[0].device != "cpu":
         return ""
     threads = document.run.settings.threads
@@ -186,7 +186,7 @@ STATISTICS = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", 
 
 
 def details(document: Document) -> str:
-    """The full block of every case's statistics."""
+    """Return the full block of every case's statistics."""
     blocks = []
     for case in document.cases:
         lines = [case.id, "-" * min(80, len(case.id))]
@@ -301,7 +301,7 @@ def side_by_side(document: Document) -> str:
 
 
 def change_cells(found: LogRatio | None) -> tuple[str, str]:
-    """A change and its interval, as the tables of `bench-compare` have them."""
+    """Return a change and its interval, as the tables of `bench-compare` have them."""
     if found is None:
         return "–", "–"
     low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))

@@ -88,7 +88,7 @@ def _wrap(text: str, indent: int) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """A name from a file without what would move the cursor or break a line."""
+    """Return a name from a file without what would move the cursor or break a line."""
     return "".join(letter if letter.isprintable() else "�" for letter in name)
 
 

@@ -104,7 +104,7 @@ def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
 
 
 def _order(layer: list[int], pieces: Sequence[Edge]) -> list[list[int]]:
-    """The boxes of each layer from left to right."""
+    """Return the boxes of each layer from left to right."""
     rows: list[list[int]] = [[] for _ in range(max(layer) + 1)]
     for box, level in enumerate(layer):
         rows[level].append(box)
@@ -158,7 +158,8 @@ def _set(x: list[float], row: list[int], wanted: list[float], widths: Sequence[f
 
 
 def isotonic(values: Sequence[float]) -> list[float]:
-    """The non-decreasing sequence nearest to `values` by least squares: pool adjacent violators."""
+    """Return the non-decreasing sequence nearest to `values` by least squares: pool adjacent
+    violators."""
     blocks: list[tuple[float, int]] = []
     for value in values:
         mean, count = value, 1
@@ -212,7 +213,7 @@ class Box:
 
 
 def diagram(graph: Graph) -> str:
-    """The drawing as a whole SVG file: operations and tensors, top to bottom."""
+    """Return the drawing as a whole SVG file: operations and tensors, top to bottom."""
     boxes, edges = boxes_of(graph), edges_of(graph)
     picture = arrange([box.size for box in boxes], edges)
     size = f'width="{picture.width:.0f}" height="{picture.height:.0f}"'
@@ -264,7 +265,7 @@ def edges_of(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _curve(route: Sequence[Point]) -> str:
-    """A path that leaves and arrives upright, through all points."""
+    """Return a path that leaves and arrives upright, through all points."""
     text = "M{:.1f} {:.1f}".format(*route[0])
     for (x, y), (to_x, to_y) in itertools.pairwise(route):
         middle = (y + to_y) / 2

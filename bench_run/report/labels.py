@@ -23,7 +23,8 @@ WIDTH, LEAST = 30, 12
 
 
 def implausible_first(document: Document) -> Document:
-    """The document as tables show it: a time that is not believed stands before all others."""
+    """Return the document as tables show it: a time that is not believed stands before all
+    others."""
     cases = sorted(document.cases, key=lambda case: case.implausible is None)
     return replace(document, cases=tuple(cases))
 

@@ -46,7 +46,7 @@ def is_one_graph(document: Document, paired: bool) -> bool:
 
 
 def one_graph(document: Document) -> str:
-    """The block of the only case of a document."""
+    """Return the block of the only case of a document."""
     (case,) = document.cases
     names = [name for name in SERIES if name in case.summary]
     lines = [*_head(document, [case]), *_effort(document), RULE]
@@ -61,7 +61,7 @@ def one_graph(document: Document) -> str:
 
 
 def one_pair(document: Document) -> str:
-    """The block of two cases of one graph, A and B."""
+    """Return the block of two cases of one graph, A and B."""
     a, b = document.cases
     if a.engine != document.engines[0].key:
         a, b = b, a
@@ -90,7 +90,7 @@ def _row(title: str, times_ns: Sequence[float | None]) -> str:
 
 
 def _head(document: Document, cases: Sequence[Case]) -> Iterator[str]:
-    """The graph, and the engine of each case."""
+    """Yield the graph, and the engine of each case."""
     yield cut(one_line(cases[0].graph.name), WIDTH)
     yield RULE
     yield f"Graph:       {one_line(cases[0].graph.path)}"
@@ -192,7 +192,7 @@ def _side(ratio: float) -> str:
 
 
 def _amount(ratio: float, as_factor: bool) -> str:
-    """A share of A's time, or how many times."""
+    """Return a share of A's time, or how many times."""
     if as_factor:
         return f"×{max(ratio, 1 / ratio):.2f}"
     return f"{abs(100 * (ratio - 1)):.1f} %"

@@ -177,7 +177,8 @@ def run_planned(
 
 
 def finish_record(record: Record, order: Sequence[str]) -> tuple[Document, tuple[str, ...]]:
-    """The document; where it cannot be written, as the journal holds it, and what is to be done."""
+    """Return the document; where it cannot be written, as the journal holds it, and what is to be
+    done."""
     try:
         return record.finish(order, complete=True), ()
     except OutputError as error:

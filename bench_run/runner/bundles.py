@@ -68,7 +68,8 @@ def claimed_variants(
 
 
 def unheld_claims(graphs: Iterable[LoadedGraph], devices: Iterable[str]) -> list[str]:
-    """A note where claims cannot be held, since a device of hipDNN's does not say its chip."""
+    """Return a note where claims cannot be held, since a device of hipDNN's does not say its
+    chip."""
     silent = [device for device in devices if chip_of(device) is None]
     if not silent or not any(graph.bundle.claims for graph in graphs):
         return []
@@ -76,7 +77,7 @@ def unheld_claims(graphs: Iterable[LoadedGraph], devices: Iterable[str]) -> list
 
 
 def enforced(case: Case, planned: PlannedCase, device: str) -> Case:
-    """The case, failed where the engine declines what is claimed of it."""
+    """Return the case, failed where the engine declines what is claimed of it."""
     bundle, outcome = planned.graph.loaded.bundle, case.outcome
     if outcome.status != "unsupported" or not bundle.claims or planned.engine.spec.name != ENGINE:
         return case

@@ -65,7 +65,7 @@ def _attack(
 
 
 def _attacked(case: PlannedCase, found: Attacked) -> Case:
-    """The validation alone: it is merged with the parts that the rounds left."""
+    """Return the validation alone: it is merged with the parts that the rounds left."""
     notes = [f"adversarial: {text}" for text in found.notes]
     if found.kinds:
         same = "two runs are bit-identical" if found.deterministic else "two runs differ in bits"
@@ -132,7 +132,7 @@ def _trace_case(
 
 
 def _profiled(rounds: Rounds, case: PlannedCase) -> tuple[Profiled, dict[str, str]]:
-    """The case for a process of its own, and that process's environment."""
+    """Return the case for a process of its own, and that process's environment."""
     engine = case.engine
     graph = case.graph.loaded.graph
     profiled = Profiled(engine.spec, engine.options, graph, case.variant, rounds.data(case))

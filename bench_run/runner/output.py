@@ -185,7 +185,7 @@ FINISHED = "the run is finished: nothing is measured, and the file stays as it i
 
 
 def now() -> str:
-    """This instant, ISO 8601 with time zone."""
+    """Return this instant, ISO 8601 with time zone."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
@@ -227,8 +227,8 @@ class Record:
         resume: bool,
         force: bool = False,
     ) -> Record:
-        """A fresh record, or the one that ``--resume`` goes on with. `target`: the output file,
-        which replaces a finished document only where `force` says so."""
+        """Return a fresh record, or the one that ``--resume`` goes on with. `target`: the output
+        file, which replaces a finished document only where `force` says so."""
         if target is None or target == STDOUT:
             return cls(header)
         output = Path(target)
@@ -283,7 +283,7 @@ class Record:
             self._journal.append_case(case)
 
     def so_far(self, folder: Path) -> Path:
-        """The results so far as a file: the journal, or a document in `folder`."""
+        """Return the results so far as a file: the journal, or a document in `folder`."""
         if self._output is not None:
             return journal_path(self._output)
         path = folder / "so_far.json"
@@ -292,7 +292,7 @@ class Record:
         return path
 
     def finish(self, order: Sequence[str], *, complete: bool) -> Document:
-        """The document, sealed in place of the journal where there is an output.
+        """Return the document, sealed in place of the journal if there is an output.
 
         `order` lists the ids of the cases as they were planned, not as they were run.
         """

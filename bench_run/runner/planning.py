@@ -131,7 +131,7 @@ def outline_run(options: Options) -> Outline:
 
 
 def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:
-    """The cases of a run on these engines. Raises `UsageError` where none is wanted."""
+    """Return the cases of a run on these engines. Raises `UsageError` if none is wanted."""
     cases = plan_cases(outline.graphs, engines, variants)
     if outline.whole is None or cases:  # a shard may be empty
         cases = select_wanted(cases, outline.wanted)
@@ -188,7 +188,7 @@ def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned
 def _with_winners(
     planned: Planned, record: TunedRecord, options: Options, pool: WorkerPool
 ) -> Planned:
-    """The cases as a record of a tuning says, where it holds here."""
+    """Return the cases as a record of a tuning says, where it holds here."""
     engines = record_engines(record, options)
     facts = {}
     for key, engine in engines.items():

@@ -128,7 +128,7 @@ OWN = (FORMULAS, GOLDEN)
 
 
 def reference_engine(reference: str, engines: Mapping[str, PlannedEngine]) -> PlannedEngine:
-    """The engine whose worker computes: golden files and float64 need none of their own."""
+    """Return the engine whose worker computes: golden files and float64 need none of their own."""
     if reference in OWN:
         return PlannedEngine("numpy", EngineSpec("numpy", "numpy"), EngineOptions(), "none")
     if reference in engines:
@@ -355,7 +355,8 @@ class ReferenceStore:
     def early_settings(
         self, graph: PlannedGraph, named: str, math: str | None = None
     ) -> ValidationSettings:
-        """The same as `validation_settings` without waiting: a missing reference is *pending*."""
+        """Return the same as `validation_settings` without waiting: a missing reference is
+        *pending*."""
         reference = self.reference(graph, named)
         with self._lock:
             known = not self._is_missing((graph.id.path, reference))
@@ -458,7 +459,7 @@ class ReferenceStore:
         return folder is not None and not Path(folder).exists()
 
     def outputs_file(self) -> str:
-        """A new file for what a round leaves in its outputs, see `judge`."""
+        """Return a new file for what a round leaves in its outputs, see `judge`."""
         return str(self._left / f"{next(self._numbers)}.safetensors")
 
     def judge(self, case: Case, request: RunCase, settings: ValidationSettings) -> Case:

@@ -118,7 +118,7 @@ class Rounds:
                 self.states[case.id].take(case)
 
     def completed(self) -> list[PlannedCase]:
-        """The cases that nothing ended, in order."""
+        """Return the cases that nothing ended, in order."""
         return [state.case for state in self.open_states()]
 
     @property
@@ -154,7 +154,7 @@ class Rounds:
             self._references.close()
 
     def open_states(self) -> Iterator[CaseState]:
-        """The cases that nothing ended, in order."""
+        """Yield the cases that nothing ended, in order."""
         return (state for state in self.states.values() if state.ended is None)
 
     def measure(self, count: int, cases: Sequence[PlannedCase]) -> None:
@@ -280,7 +280,8 @@ def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[P
 
 
 def with_companions(case: Case, companions: tuple[str, ...]) -> Case:
-    """The case whose rounds name the devices on which other shards measured at the same time."""
+    """Return the case whose rounds name the devices on which other shards measured at the same
+    time."""
     if not companions:
         return case
     rounds = (
@@ -295,7 +296,7 @@ SHARE_OF_TIMEOUT = 0.25
 
 
 def budget(sampling: Sampling, index: int) -> SamplingBudget:
-    """This round's share of the iterations and of the time."""
+    """Return this round's share of the iterations and of the time."""
     rounds = sampling.rounds
     share, rest = divmod(sampling.iterations, rounds)
     minimum, maximum = sampling.min_time_s, sampling.max_time_s

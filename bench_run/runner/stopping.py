@@ -164,7 +164,7 @@ class Sampling(Protocol):
     """Properties of the run that a rule needs."""
 
     def open_states(self) -> Iterator[CaseState]:
-        """The cases that nothing ended."""
+        """Yield the cases that nothing ended."""
 
     def measure(self, count: int, cases: Sequence[PlannedCase]) -> None:
         """The first `count` rounds of these cases, as far as they are not measured yet."""
@@ -311,7 +311,7 @@ class CaseState:
         return [self.measured[index] for index in sorted(self.measured)]
 
     def bare(self) -> Case:
-        """A part without measurements, for what is put on record later."""
+        """Return a part without measurements, for what is put on record later."""
         assert self.last is not None, "something was measured"
         return replace(
             self.last, init={}, rounds=(), summary={}, validation=None, memory=None, notes=()

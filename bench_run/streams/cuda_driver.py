@@ -329,7 +329,7 @@ def device_count() -> int:
 
 @lru_cache(maxsize=1)
 def driver() -> Driver:
-    """The initialised driver. Raises `EngineUnavailableError` where there is none."""
+    """Return the initialised driver. Raises `EngineUnavailableError` if there is none."""
     try:
         loaded = Driver(ctypes.CDLL(LIBRARY))
     except OSError:

@@ -216,7 +216,7 @@ def _extent(activity: Any, what: str) -> tuple[int, int, int]:
 
 
 def iterations(records: Sequence[KernelRecord], count: int) -> list[Group] | None:
-    """The records of each of `count` iterations, which all launch the same sequence; None where
+    """Return the records of each of `count` iterations, which all launch the same sequence; None if
     they do not divide so."""
     size, rest = divmod(len(records), max(1, count))
     if rest or size == 0:

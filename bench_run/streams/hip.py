@@ -267,7 +267,7 @@ class Runtime:
         return made.value or 0
 
     def capture(self, stream: int, work: Callable[[], None]) -> CapturedWork:
-        """A HIP graph of what `work` enqueues; it does not run."""
+        """Return a HIP graph of what `work` enqueues; it does not run."""
         graph, executable = c_void_p(), c_void_p()
         self.call("hipStreamBeginCapture", c_void_p(stream), ctypes.c_int(RELAXED_CAPTURE))
         try:

@@ -99,7 +99,7 @@ def _borders(tensor: Tensor, values: Array) -> Array:
 
 
 def _padded(tensor: Tensor, usual: Mapping[int, Storage]) -> Storage:
-    """The usual values, with NaN in the gaps of the strides."""
+    """Return the usual values, with NaN in the gaps of the strides."""
     storage = empty_storage(tensor)
     storage.view(np.uint8).fill(poison_byte(tensor.data_type))
     logical_view(storage, tensor)[...] = logical_view(usual[tensor.uid], tensor)

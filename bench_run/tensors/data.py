@@ -51,7 +51,8 @@ def _make_seeded(graph: Graph, data: Data) -> dict[int, Storage]:
 
 
 def golden_of(graph: Graph, data: Data) -> Golden:
-    """The golden tensors that `data` names. Raises `GraphError` where they do not fit the graph."""
+    """Return the golden tensors that `data` names. Raises `GraphError` if they do not fit the
+    graph."""
     from bench_run.tensors.golden import find_golden, read_golden, why_none
 
     path = data.graph_path or graph.name

@@ -57,7 +57,7 @@ def write_tensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str
 
 
 def raw(array: Array) -> memoryview:
-    """The bytes of a C-contiguous array, not copied."""
+    """Return the bytes of a C-contiguous array, not copied."""
     return array.reshape(-1).view(np.uint8).data
 
 
@@ -109,5 +109,5 @@ def type_in_file(data_type: str) -> str:
 
 
 def from_bytes(content: bytes, data_type: str) -> Array:
-    """A storage with memory of its own from the bytes of one."""
+    """Return a storage with memory of its own from the bytes of one."""
     return np.frombuffer(content, np.uint8).copy().view(array_type(data_type))

@@ -43,7 +43,7 @@ _ENTRY = re.compile(r"^\s*(?:-\s+)?(path|md5|size):\s*(\S.*?)\s*$", re.MULTILINE
 
 
 def files(folder: Path, prefix: str) -> dict[int, Path]:
-    """The tensor files of a bundle by uid."""
+    """Return the tensor files of a bundle by uid."""
     pattern = re.compile(re.escape(prefix) + r"tensor(-?\d+)\.bin")
     if not folder.is_dir():
         return {}
@@ -119,7 +119,7 @@ def _metadata(path: Path) -> Mapping[str, Any]:
 def write_raw(
     graph: Graph, storages: Storages, graph_path: Path, provenance: Mapping[str, Any]
 ) -> tuple[Path, ...]:
-    """The tensor files and the metadata beside a graph file."""
+    """Return the tensor files and the metadata beside a graph file."""
     stem = graph_path.with_suffix("")
     written = [
         write_bytes(
@@ -302,7 +302,8 @@ def write_golden(
     directory: str | Path,
     provenance: Mapping[str, str],
 ) -> tuple[Path, ...]:
-    """A bundle of our convention in ``directory`` (by custom ``NAME.golden``): what was written.
+    """Return a bundle of our convention in ``directory`` (by custom ``NAME.golden``): what was
+    written.
 
     Equal arguments give equal bytes. Raises `OutputError`.
     """
@@ -316,7 +317,8 @@ def write_hipdnn_golden(
     graph_path: str | Path,
     provenance: Mapping[str, Any],
 ) -> tuple[Path, ...]:
-    """A bundle of hipDNN's convention beside the graph at ``graph_path``. Raises `OutputError`."""
+    """Return a bundle of hipDNN's convention beside the graph at ``graph_path``. Raises
+    `OutputError`."""
     return write_raw(graph, {**inputs, **outputs}, Path(graph_path), provenance)
 
 

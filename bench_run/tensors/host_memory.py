@@ -26,7 +26,7 @@ SCRATCH_BYTES = 16 << 20
 
 
 def in_place(elements: int, dtype: npt.DTypeLike) -> Storage:
-    """An array of any values, every page of which was touched."""
+    """Return an array of any values, every page of which was touched."""
     array: Storage = np.empty(elements, dtype)
     array.view(np.uint8)[::PAGE_BYTES] = 0
     return array

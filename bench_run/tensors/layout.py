@@ -66,9 +66,10 @@ def plain_array(found: object) -> Array:
 
 
 def logical_view(storage: Array, tensor: Tensor) -> Array:
-    """The storage with the tensor's dims and strides: shared memory, writeable if the storage is.
+    """Return the storage with the tensor's dims and strides: shared memory, writeable if the
+    storage is.
 
-    Raises `ValueError` where type or size do not fit: no view reaches outside of its storage.
+    Raises `ValueError` if type or size do not fit: no view reaches outside of its storage.
     """
     problem = misfit(storage, tensor)
     if problem is not None:
@@ -80,7 +81,7 @@ def logical_view(storage: Array, tensor: Tensor) -> Array:
 
 
 def empty_storage(tensor: Tensor) -> Storage:
-    """A storage with arbitrary contents."""
+    """Return a storage with arbitrary contents."""
     return np.empty(storage_size(tensor), storage_type(tensor))
 
 
@@ -137,7 +138,7 @@ NAN, FNUZ_NAN, RARE = 0xFF, 0x80, 0xA5
 
 
 def poison_byte(data_type: str) -> int:
-    """The byte that all of a poisoned output consists of."""
+    """Return the byte that all of a poisoned output consists of."""
     if data_type.endswith("fnuz"):
         return FNUZ_NAN
     return NAN if DTYPES[data_type].kind in ("float", "scale") else RARE

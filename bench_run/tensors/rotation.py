@@ -57,8 +57,8 @@ def has_references(graph: Graph) -> bool:
 
 
 def input_sets(graph: Graph, data: Data, inputs: Storages) -> tuple[Storages, ...]:
-    """The sets, the usual inputs first: storages by uid; those of an input that is the same in all
-    sets are one object. Only one set where no other is known."""
+    """Return the sets, the usual inputs first: storages by uid; those of an input that is the same
+    in all sets are one object. Only one set where no other is known."""
     count = most_sets(graph)
     if isinstance(graph, ChainGraph):
         return (inputs, *_drawn(graph, data, inputs, count))
@@ -124,7 +124,7 @@ def _moved(tensor: Tensor, storage: Storage) -> Storage:
 
 
 def _quarter(tensor: Tensor) -> slice:
-    """A block from anywhere."""
+    """Return a block from anywhere."""
     count = max(1, tensor.elements // QUARTER)
     begin = zlib.crc32(b"%d quarter" % tensor.uid) % (tensor.elements - count + 1)
     return slice(begin, begin + count)

@@ -79,7 +79,8 @@ def beyond_of(fate: Fate, limited: Fate) -> str | None:
 
 
 def repeated(fate: Fate, case: Case) -> Fate:
-    """The same after one more run of the option: now it is known whether it is deterministic."""
+    """Return the same after one more run of the option: now it is known whether it is
+    deterministic."""
     again = _fate(case)
     if fate.status != "ok" or again.status not in ("ok", "wrong"):
         return fate
@@ -115,7 +116,7 @@ def largest_error(case: Case) -> float | None:
 
 
 def _limited(fate: Fate, limits: Limits) -> Fate:
-    """The same, or out, where it breaks a limit. What is not known breaks it too."""
+    """Return the same, or out, where it breaks a limit. What is not known breaks it too."""
     problem = None
     if limits.error is not None and (fate.error is None or fate.error > limits.error):
         error = "not known" if fate.error is None else f"{fate.error:.3g}"
@@ -425,7 +426,7 @@ class Benches(Generic[PlaceT]):
     def in_turn(
         self, work: Callable[[PlaceT, GivenT], MadeT], given: Sequence[GivenT]
     ) -> Iterator[MadeT]:
-        """The same, one after the other, each on the bench that `at_once` gave it to."""
+        """Yield the same, one after the other, each on the bench that `at_once` gave it to."""
         for bench, each in zip(self._benches, given, strict=False):
             yield from self._all([(bench, work, (bench.place, each))])
 

@@ -527,7 +527,7 @@ def decide_whole(
 
 
 def _broken(raced: Sequence[Raced], key: str) -> str | None:
-    """The limit that a graph breaks under a combination that leaves it with its default."""
+    """Return the limit that a graph breaks under a combination that leaves it with its default."""
     left = (each for each in raced if original_of(each, key) == 0)
     return next((each.beyond for each in left if each.beyond is not None), None)
 

@@ -50,7 +50,7 @@ def export(kind: str, record: TunedRecord, graphs: Mapping[str, Graph]) -> Expor
 
 
 def hipdnn_overrides(record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
-    """The text of an engine override file."""
+    """Return the text of an engine override file."""
     rules: dict[str, dict[str, Any]] = {}
     origin: dict[str, str] = {}
     left, knobs = [], 0
@@ -87,7 +87,7 @@ def _choice(rule: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _rule(graph: Graph, winner: Candidate) -> dict[str, Any] | str:
-    """An entry of the file; why there is none, as a sentence."""
+    """Return an entry of the file; why there is none, as a sentence."""
     if winner.engine.partition(":")[0] != "hipdnn":
         return f"its winner runs on {winner.engine}, not on hipdnn"
     axes = [a for a in winner.variant if a in (*REWRITES, "math")]

@@ -107,7 +107,7 @@ class TuneJournal:
     def recall_block(
         self, graph: str, block: int, keys: Mapping[int, str]
     ) -> tuple[dict[int, BlockSample], dict[int, Outcome]] | None:
-        """The samples, and what became of those that failed."""
+        """Return the samples, and what became of those that failed."""
         known = self._known.get(f"{graph} block {block}")
         if known is None or sorted(known["of"]) != sorted(keys.values()):
             return None

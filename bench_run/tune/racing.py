@@ -425,7 +425,7 @@ def choose_finalists(
 
 
 def leaders(state: RaceState, engines: Sequence[str]) -> list[int]:
-    """The fastest candidate of each engine, dropped or not, by the last heat that it was in.
+    """Return the fastest candidate of each engine, dropped or not, by the last heat that it was in.
 
     `engines` has the engine of each candidate. The candidates of an engine share a process; one
     that is slow for a reason of its own would drop all of them, so that the best of each engine is

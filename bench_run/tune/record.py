@@ -192,8 +192,8 @@ def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: TuneResu
 
 
 def with_reason(each: Raced, decision: Decision, finalists: Sequence[Finalist]) -> Decision:
-    """The decision, with what else is to be known of it: no other candidate ran, or the default
-    breaks a limit."""
+    """Return the decision, with what else is to be known of it: no other candidate ran, or the
+    default breaks a limit."""
     ends = [fate for fate in each.fates[1:] if fate.status != "duplicate"]
     if decision.winner == 0 and each.fates[1:] and all(fate.status != "ok" for fate in ends):
         why = f"no other candidate is left: {ends[0].reason}" if ends else "the others are the same"
@@ -286,7 +286,8 @@ def _candidate(
 
 
 def with_confirmed_times(raced: Candidate, confirmed: Confirmed) -> Candidate:
-    """A finalist as its ordinary rounds left it: its time, its outputs against the reference."""
+    """Return a finalist as its ordinary rounds left it: its time, its outputs against the
+    reference."""
     case, time = confirmed.case, case_time(confirmed.case)
     check = case.validation
     wrong = check is not None and check.status == "failed"

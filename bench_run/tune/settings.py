@@ -75,7 +75,7 @@ class Space:
 
 
 def _axes_of(text: str) -> tuple[str, ...]:
-    """The axes of a file, or the one that the text is."""
+    """Return the axes of a file, or the one that the text is."""
     if "=" in text:
         return (text,)
     try:
@@ -253,7 +253,7 @@ def default_document(record: str) -> str:
 
 
 def run_options(options: Options, tuning: Tuning) -> Options:
-    """The settings of the ordinary run that confirms the finalists."""
+    """Return the settings of the ordinary run that confirms the finalists."""
     adds = options.rounds >= FEWEST
     return replace(
         options,

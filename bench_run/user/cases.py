@@ -68,7 +68,7 @@ class UserCase:
 
 
 def graphs_of_file(argument: str) -> list[UserCase]:
-    """The graphs of a file, one for each shape and data type.
+    """Return the graphs of a file, one for each shape and data type.
 
     ``#NAME`` chooses one; ``: KEY=VALUE ...`` replaces the shapes and data types of the file.
     Raises `GraphError` that names file and line.
@@ -119,7 +119,7 @@ def _described(path: str, items: str) -> list[dict[str, Any]]:
 
 
 def describe(path: str, items: str) -> dict[str, Any]:
-    """The graphs of the file as plain values, or ``error`` with file and line."""
+    """Return the graphs of the file as plain values, or ``error`` with file and line."""
     try:
         source = load_source(path)
         return {"graphs": list(_rows(source, items))}
@@ -241,7 +241,7 @@ def _tensor(what: str, name: str, row: Any, shape: Mapping[str, Any], dtype: str
 
 
 def _value(text: Any, symbols: Mapping[str, Any]) -> Any:
-    """The value of an expression such as ``2*rows``."""
+    """Return the value of an expression such as ``2*rows``."""
     return eval(str(text), {"__builtins__": {}}, dict(symbols))  # noqa: S307 - the user's own file
 
 
@@ -366,7 +366,7 @@ def _graph(row: Mapping[str, Any]) -> Graph:
 
 
 def shape_of(node: Node) -> dict[str, Any]:
-    """The symbols of SHAPES with their values."""
+    """Return the symbols of SHAPES with their values."""
     try:
         found = json.loads(bytes(node.attributes.get("data", ())))
         shape: dict[str, Any] = found["shape"]
@@ -376,7 +376,7 @@ def shape_of(node: Node) -> dict[str, Any]:
 
 
 def source_of(node: Node) -> Source:
-    """The file that defines a custom operation. Raises `UnsupportedGraphError` for those of
+    """Return the file that defines a custom operation. Raises `UnsupportedGraphError` for those of
     plugins."""
     if node.custom is None:
         name = node.attributes.get("custom_op_id")
@@ -389,7 +389,7 @@ def source_of(node: Node) -> Source:
 
 
 def _wide(data_type: str) -> str:
-    """The type in which the reference computes with a tensor."""
+    """Return the type in which the reference computes with a tensor."""
     return {"integer": "int64", "boolean": "bool"}.get(DTYPES[data_type].kind, "float64")
 
 
@@ -399,7 +399,7 @@ def call_reference(
     shape: Mapping[str, Any],
     outputs: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """The results of `reference` by name, as arrays.
+    """Return the results of `reference` by name, as arrays.
 
     `inputs`: arrays by name; `shape`: the symbols of SHAPES, for keyword-only parameters;
     `outputs`: names of what is returned, None to name them here. Raises `EngineError`.

@@ -303,7 +303,7 @@ def _functions(path: Path, library: Path) -> list[str]:
 
 
 def _of_c(library: ctypes.CDLL, name: str, path: Path, module: str) -> Callable[[Any], Any]:
-    """A function that prepares a call of C's."""
+    """Return a function that prepares a call of C's."""
     call = getattr(library, name)
     call.argtypes = (*_TENSORS, ctypes.c_void_p, c_size_t, ctypes.c_void_p)
 

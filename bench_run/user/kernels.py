@@ -205,7 +205,7 @@ class Kernel:
         return self.name in operation_names(graph)
 
     def typed(self, graph: Graph, knobs: Mapping[str, str]) -> dict[str, Any]:
-        """The values of knobs: those given as text, else the first of those to try."""
+        """Return the values of knobs: those given as text, otherwise the first of those to try."""
         known = self.knobs(graph)
         found = {name: values[0] for name, values in known.items() if values}
         for name, text in knobs.items():
@@ -427,7 +427,7 @@ class Call:
         self._returned = [i for i in range(len(self._names)) if i not in bound.written]
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-        """The results by place in `Graph.outputs`; those that were written are `outputs`."""
+        """Return the results by place in `Graph.outputs`; those that were written are `outputs`."""
         bound = self.bound
         given = [*inputs, *outputs]
         named = {name: given[place] for name, place in bound.keywords.items()}
@@ -496,8 +496,8 @@ class KernelFile:
         self.kernels, self._is_named = chosen, name is not None
 
     def fitting(self, graph: Graph, knobs: Mapping[str, str]) -> list[Kernel]:
-        """The kernels that run the graph, in the order of the file. Raises `UnsupportedGraphError`
-        that shows the signatures of both sides."""
+        """Return the kernels that run the graph, in the order of the file. Raises
+        `UnsupportedGraphError` that shows the signatures of both sides."""
         kernels = self.kernels
         if not self._is_named:
             marked = [each for each in kernels if each.marks not in (None, Marks())]
@@ -522,13 +522,13 @@ class KernelFile:
         return found
 
     def choose(self, graph: Graph, knobs: Mapping[str, str], name: str | None) -> Kernel:
-        """The kernel of a name, or the first that runs the graph."""
+        """Return the kernel of a name, or the first that runs the graph."""
         found = self.fitting(graph, knobs)
         return next((each for each in found if each.name == name), found[0])
 
 
 def _kernels(source: Source) -> Iterator[Kernel]:
-    """The functions that the file itself defines, without those that begin with ``_``."""
+    """Yield the functions that the file itself defines, without those that begin with ``_``."""
     for name, value in vars(source.module).items():
         if name.startswith("_") or not callable(value) or inspect.isclass(value):
             continue
@@ -578,7 +578,7 @@ def framework_of(source: Source) -> str:
 
 
 def imported_frameworks(path: str) -> frozenset[str]:
-    """The frameworks that a file imports, read from its text; empty if it cannot be read."""
+    """Return the frameworks that a file imports, read from its text; empty if it cannot be read."""
     try:
         if is_compiled(Path(path)):
             return frozenset((framework_of_compiled(Path(path)),))
@@ -600,7 +600,7 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def base_of(source: Source, *, has_torch: bool) -> str:
-    """The engine whose buffers the file's functions use: ``torch`` or ``numpy``.
+    """Return the engine whose buffers the file's functions use: ``torch`` or ``numpy``.
 
     JAX runs on NumPy's arrays if PyTorch is not installed.
     """

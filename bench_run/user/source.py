@@ -45,7 +45,7 @@ class Source:
     """Compiler, flags and what the assembler reports, by name."""
 
     def libraries(self) -> dict[str, str]:
-        """The facts for the document: versions of what can change the kernel."""
+        """Return the facts for the document: versions of what can change the kernel."""
         known = {name: digest[:SHORT_HASH] for name, digest in sorted(self.files.items())}
         known |= self.built
         return known if self.commit is None else {**known, "commit": self.commit}
@@ -101,7 +101,7 @@ def _load_compiled(path: Path) -> Source:
 
 
 def user_error(error: BaseException, path: Path) -> BenchRunError:
-    """The error of a user's file in one line: file, line, type, message."""
+    """Return the error of a user's file in one line: file, line, type, message."""
     if isinstance(error, (EngineError, UnsupportedGraphError)):
         return error
     words = " ".join(message_of(error).split())

@@ -76,8 +76,9 @@ class _Kept(msgspec.Struct):
 def make_checker(
     graph: Graph, inputs: Callable[[], Storages], settings: ValidationSettings, place: int = 0
 ) -> tuple[OutputChecker, Remembered] | None:
-    """The checker of a graph's outputs for set number `place` of its inputs, and what it remembers;
-    None where nothing is expected. `inputs` are asked for where tolerances are to be worked out."""
+    """Return the checker of a graph's outputs for set number `place` of its inputs, and what it
+    remembers; None if nothing is expected. `inputs` are asked for where tolerances are to be worked
+    out."""
     if settings.expected is None:
         return None
     folder = settings.expected if place == 0 else f"{settings.expected}/{place}"

@@ -48,7 +48,8 @@ class CheckResult:
 
 
 def in_memory_order(storage: Storage, tensor: Tensor) -> Array:
-    """The elements as they follow each other in memory, without the gaps; copied only if gappy."""
+    """Return the elements as they follow each other in memory, without the gaps; copied only if
+    gappy."""
     return _flattened(logical_view(storage, tensor), tensor)
 
 
@@ -183,7 +184,7 @@ class OutputChecker:
         return self._known[key]
 
     def against(self, expected: Mapping[int, Array]) -> OutputChecker:
-        """A checker with the same tolerances for other inputs."""
+        """Return a checker with the same tolerances for other inputs."""
         return OutputChecker(self._graph, expected, self._tolerances, self._worst)
 
     def _in_order(self, tensor: Tensor) -> Array:
@@ -224,9 +225,9 @@ class OutputChecker:
 
 
 def validation(reference: str, graph: Graph, results: Sequence[CheckResult]) -> Validation:
-    """The verdict over the results of one round: the first run, then the timed iterations.
+    """Return the verdict over the results of one round: the first run, then the timed iterations.
 
-    The outputs shown are those of the first wrong result, else of the first.
+    The outputs shown are those of the first wrong result, otherwise of the first.
     """
     first, timed = results[0], results[1:]
     shown = next((result for result in results if result.mismatched), first)
@@ -265,7 +266,7 @@ def _reason(graph: Graph, result: CheckResult) -> str | None:
 
 
 def _worst(row: OutputValidation) -> str:
-    """The worst element of an output: place, values, how far off and how far it may be."""
+    """Return the worst element of an output: place, values, how far off and how far it may be."""
     worst = row.worst[0]
     actual, expected = unspell(worst.actual), unspell(worst.expected)
     values = f"{worst.index}: {_figure(worst.actual)}, expected {_figure(worst.expected)}"

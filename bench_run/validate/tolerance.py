@@ -76,7 +76,7 @@ INFINITIES_MATCH = frozenset((("SdpaAttributes", "stats"),))
 
 
 def table_number(graph: Graph, data_type: str) -> float:
-    """The largest number of the graph's nodes for outputs of a data type."""
+    """Return the largest number of the graph's nodes for outputs of a data type."""
     numbers = (TABLE.get(node.type, {}).get(data_type, FALLBACK) for node in graph.nodes)
     return max(numbers, default=FALLBACK)
 
@@ -133,7 +133,8 @@ class SharedError:
 def exceeded(
     found: ArrayDifference, allowed: SharedError, expected: Array
 ) -> tuple[str, Bound] | None:
-    """The criterion that fails, in a word, and a bound that at least one element is then beyond."""
+    """Return the criterion that fails, in a word, and a bound that at least one element is then
+    beyond."""
     if found.outside or not 0 < found.square_expected < math.inf:
         return None
     for word, error, limit in criteria(found, allowed):
@@ -238,7 +239,8 @@ def tolerances(
     circumstances: Circumstances | None = None,
     overrides: Overrides | None = None,
 ) -> dict[int, Tolerance]:
-    """The tolerance of every output, by uid. ``rtol`` and ``atol`` win over everything else."""
+    """Return the tolerance of every output, by uid. ``rtol`` and ``atol`` win over everything
+    else."""
     if policy not in POLICIES:
         raise UsageError(f"--tolerance: no policy {policy!r}; choose from {', '.join(POLICIES)}")
     found = POLICIES[policy](graph, circumstances or Circumstances())
@@ -253,8 +255,8 @@ def tolerances(
 
 
 def read_overrides(path: Path, graph: Graph | None = None) -> Overrides:
-    """A sidecar's contents. Raises `GraphError` that names the file and the key; with the graph
-    also where a tensor is none of its outputs."""
+    """Return a sidecar's contents. Raises `GraphError` that names the file and the key; with the
+    graph also where a tensor is none of its outputs."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:

@@ -36,7 +36,8 @@ Arrays = Mapping[int, np.ndarray[Any, Any]]
 
 
 def compute_expected(graph: Graph, inputs: Storages) -> Arrays:
-    """The float64 reference's outputs: logical arrays by uid, not rounded to the output's type."""
+    """Return the float64 reference's outputs: logical arrays by uid, not rounded to the output's
+    type."""
     if isinstance(graph, ChainGraph):
         return _compute_chain(graph, inputs)
     by_uid = graph.by_uid

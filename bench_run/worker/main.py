@@ -262,7 +262,8 @@ Row = tuple[type[Request[Any]], Handler]
 def _row(
     kind: Callable[..., Request[AnswerT]], handler: Callable[[EngineServer, Any], AnswerT]
 ) -> Row:
-    """A row of the table: the types agree only where the handler returns the request's answer."""
+    """Return a row of the table: the types agree only where the handler returns the request's
+    answer."""
     assert isinstance(kind, type)
     return kind, handler
 
@@ -290,7 +291,8 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
 
 
 def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refusal:
-    """The answer to a request; errors of ours travel back to be raised where it was asked."""
+    """Return the answer to a request; errors of ours travel back to be raised where it was
+    asked."""
     if server.computes_on_host:
         limit_own_memory()
     try:

@@ -433,7 +433,7 @@ class MeasureCeilings(Request[Ceilings]):
 
 
 def case_of(request: RunCase, outcome: Outcome, **parts: Any) -> Case:
-    """A `Case` of this request; what is not given is empty or unknown."""
+    """Return a `Case` of this request; what is not given is empty or unknown."""
     return Case(
         id=request.case_id,
         graph=request.graph_id,

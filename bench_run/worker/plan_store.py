@@ -160,7 +160,7 @@ class PlanStore:
         return self._check(run, lambda: inputs_of(run.graph, run.data), outputs, kept.checked)
 
     def sample(self, request: SamplePlan, announce: Phase) -> PlanSamples:
-        """A few samples of a kept plan."""
+        """Return a few samples of a kept plan."""
         engine, kept = self._engine, self._plans[request.name]
         stream, began = engine.stream, time.perf_counter_ns()
         budget = affordable(request.budget, kept.first_run_ns)

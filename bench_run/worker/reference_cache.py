@@ -238,8 +238,8 @@ def _remove_forgotten(parts: Iterable[Path]) -> None:
 
 
 def _check_files(entry: Path, key: str, names: Collection[str]) -> int:
-    """The bytes of an entry. Raises `ValueError` where it is not that of this key and these files,
-    as they were stored."""
+    """Return the bytes of an entry. Raises `ValueError` if it is not that of this key and these
+    files, as they were stored."""
     raw = (entry / LIST).read_bytes()
     listed = json.loads(raw)
     if not isinstance(listed, dict) or listed.get("key") != key:

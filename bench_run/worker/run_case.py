@@ -327,7 +327,7 @@ def _measure(
 
 
 def _places(request: RunCase, plan: Plan, stream: Stream, canaries: Canaries) -> Placements:
-    """The places of the buffers. Within a pass all buffers lie as the pass has them."""
+    """Return the places of the buffers. Within a pass all buffers lie as the pass has them."""
     count = 1 if request.surroundings is not None else request.placements
     name = f"{request.case_id} {request.round_index} {os.getpid()}"
     return Placements(plan, stream, canaries, count, name)
@@ -533,6 +533,7 @@ def _round(
 
 
 def unit_of(device: str) -> str | None:
-    """The uuid by which an engine names its device; None for the processor and a mere index."""
+    """Return the uuid by which an engine names its device; None for the processor and a mere
+    index."""
     index = device.rpartition(":")[2].isdecimal()
     return None if device == "cpu" or index else device

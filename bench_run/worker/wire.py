@@ -76,8 +76,8 @@ class Pipe:
         self._end.sendall(HEADER.pack(len(data)) + data)
 
     def receive(self, limit_s: float | None = None) -> bytes | None:
-        """The next message; None where it is not whole after so many seconds. Raises `EOFError`
-        where none will come, `OSError`, and `WireError` for one that is too long."""
+        """Return the next message; None if it is not whole after so many seconds. Raises `EOFError`
+        if none will come, `OSError`, and `WireError` for one that is too long."""
         end = None if limit_s is None else time.monotonic() + limit_s
         while (data := self._whole()) is None:
             left_ms = None if end is None else max(0.0, end - time.monotonic()) * 1000
@@ -126,7 +126,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(data: bytes, kind: Any) -> Any:
-    """A value of this type. Raises `WireError` for anything else."""
+    """Return a value of this type. Raises `WireError` for anything else."""
     try:
         if kind is Case:
             return read_value("case", msgspec.msgpack.decode(data, type=bytes), "the answer")

@@ -165,7 +165,8 @@ class _Pass:
         self.restore()
 
     def _place(self, inputs: Storages, made: dict[int, Storage]) -> Iterator[_Restore]:
-        """The case's inputs among those of the chain. Yields what lies in other layers' outputs."""
+        """Yield the case's inputs among those of the chain. Yields what lies in other layers'
+        outputs."""
         around, linked = self._context.chain, self._chain.linked
         for place, tensor, value in self._own_inputs(inputs):
             new = place.uids[tensor.uid]

@@ -124,7 +124,7 @@ def decode(data: bytes, where: str) -> Document:
 
 
 def _stored(cases: Iterable[Case], where: str) -> tuple[Case, ...]:
-    """The cases with their rounds checked and packed, one case at a time."""
+    """Return the cases with their rounds checked and packed, one case at a time."""
     made = []
     for index, case in enumerate(cases):
         check_rounds(case, f"{where}: cases[{index}]")
@@ -177,7 +177,7 @@ def _not_finite(tree: Any) -> tuple[tuple[str | int, ...], float] | None:
 
 
 def from_tree(tree: Any, where: str) -> Document:
-    """The document that plain values hold: validated by their own version, then upgraded."""
+    """Return the document that plain values hold: validated by their own version, then upgraded."""
     version = version_of(tree, where)
     check_document(tree, version, where)
     upgraded = whole_numbers(upgrade(tree, version))
@@ -216,7 +216,7 @@ def check_rounds(case: Case, where: str) -> None:
 
 
 def _unsound(one: Round, place: int, first: dict[int, int]) -> tuple[str, str] | None:
-    """A field of a round, and what is wrong with it; `first`: rounds by their index."""
+    """Return a field of a round, and what is wrong with it; `first`: rounds by their index."""
     if first.setdefault(one.index, place) != place:
         return "index", f"{one.index} is that of rounds[{first[one.index]}] already"
     if one.index >= MOST_ROUNDS:
@@ -288,7 +288,7 @@ def encode(value: object) -> bytes:
 
 
 def _spelled(value: Any) -> Any:
-    """The same with surrogates, which UTF-8 does not have, spelled."""
+    """Return the same with surrogates, which UTF-8 does not have, spelled."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, Mapping):

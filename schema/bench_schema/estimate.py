@@ -118,9 +118,9 @@ def quantile(probability: float, dof: float, start: float) -> float:
 
 @lru_cache(maxsize=4096)
 def two_sided(degrees: float, looks: int = 1) -> float:
-    """The t within which the share 1 - 0.05 / `looks` of all values lies: of one look the 95 %
-    interval's, else that of intervals of which several looks share the error. To six decimals, as
-    tables have it: so documents that were written give their intervals again."""
+    """Return the t within which the share 1 - 0.05 / `looks` of all values lies: of one look the 95
+    % interval's, otherwise that of intervals of which several looks share the error. To six
+    decimals, as tables have it: so documents that were written give their intervals again."""
     return round(quantile(1 - (1 - CONFIDENCE) / (2 * looks), degrees, NORMAL_QUANTILE), 6)
 
 
@@ -210,15 +210,15 @@ def counting(measured: Round, series: str) -> Samples:
 
 
 def middle_log(ordered: Floats | Integers) -> Floats:
-    """The location of rounds of one length: a sorted row each, warm-up cut off."""
+    """Return the location of rounds of one length: a sorted row each, warm-up cut off."""
     count = ordered.shape[1]
     middle = ordered[:, [(count - 1) // 2, count // 2]]
     return np.asarray(np.log(np.maximum(middle, 1)).mean(axis=1))
 
 
 def round_log(samples: Samples, moves: Sequence[int] | Integers = ()) -> float:
-    """The location of one round, warm-up cut off; one sample at least. `moves`: numbers of the
-    first samples after each move of the buffers."""
+    """Return the location of one round, warm-up cut off; one sample at least. `moves`: numbers of
+    the first samples after each move of the buffers."""
     parts = [part for part in np.split(samples, moves) if part.size]
     return float(np.mean([middle_log(np.sort(part)[None])[0] for part in parts]))
 
@@ -242,7 +242,7 @@ class BlockLevels:
 
 
 def block_levels(measured: Round, series: str) -> BlockLevels:
-    """The blocks of a series; none if it was not measured in blocks."""
+    """Return the blocks of a series; none if it was not measured in blocks."""
     begins = measured.blocks.get(series)
     places = np.array(measured.block_places, np.int64)
     if begins is None or not begins.size:
@@ -287,8 +287,8 @@ def row_mean(values: Floats) -> Floats:
 
 
 def case_log(values: Floats, document: Integers) -> Floats:
-    """The location of each case, a row of round locations (NaN: no such round); `document`: number
-    of the document of each column."""
+    """Return the location of each case, a row of round locations (NaN: no such round); `document`:
+    number of the document of each column."""
     numbers = np.flatnonzero(np.bincount(document))
     if len(numbers) < 2:
         return row_mean(values)
@@ -416,7 +416,7 @@ def _located_rounds(case: Case, series: str) -> dict[tuple[int, _Unit], float]:
 
 
 def _paired_rounds(base: Case, other: Case, series: str) -> dict[tuple[int, _Unit], float]:
-    """The step in each round whose sides took turns in blocks, by number and place."""
+    """Return the step in each round whose sides took turns in blocks, by number and place."""
     place = {(one.index, (one.host, one.device_uuid)): one for one in base.rounds if one.blocks}
     found = {}
     for one in other.rounds:

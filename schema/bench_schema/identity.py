@@ -58,7 +58,8 @@ class EngineName(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def engine_name(key: str) -> EngineName:
-    """An engine's key taken apart: ``name[:id][+option…][@path]``, and what a run adds to it."""
+    """Return an engine's key taken apart: ``name[:id][+option…][@path]``, and what a run adds to
+    it."""
     added = {"math": "", "number": ""}
     while found := _SUFFIX.search(key):
         added |= {name: text for name, text in found.groupdict().items() if text is not None}
@@ -78,7 +79,8 @@ def engine_name(key: str) -> EngineName:
 
 
 def without_device(key: str) -> str:
-    """An engine's key without ``+device=N``: what its copies on several devices have in common."""
+    """Return an engine's key without ``+device=N``: what its copies on several devices have in
+    common."""
     head, at, path = key.partition("@")
     return re.sub(r"\+device=\d+(?=\+| |$)", "", head) + at + path
 
@@ -214,7 +216,7 @@ def _is_crowded(cases: Sequence[PlacedCase]) -> bool:
 
 
 def _tells_apart(cases: Sequence[PlacedCase], values: Sequence[object], by_side: bool) -> bool:
-    """A level on which the cases of each document agree would only hide pairs."""
+    """Return a level on which the cases of each document agree would only hide pairs."""
     first: dict[object, object] = {}
     return any(
         first.setdefault(one.side if by_side else one[:2], value) != value
@@ -285,8 +287,8 @@ LEVELS: tuple[tuple[str, Callable[[Sequence[PlacedCase]], Sequence[object]]], ..
 
 
 def _graphs(held: Sequence[PlacedCase]) -> list[str]:
-    """The meaning of each case's graph, as it was before a tuning rewrote it; the names where the
-    documents are of two tools, which share no more."""
+    """Return the meaning of each case's graph, as it was before a tuning rewrote it; the names
+    where the documents are of two tools, which share no more."""
     graphs = [one.case.fingerprint for one in held]
     if any(one.case.is_tuned for one in held):
         given = graphs_given([one.case for one in held if not one.case.is_tuned])

@@ -125,7 +125,7 @@ def read_lines(data: bytes, where: str, damage: list[str]) -> Iterator[Line]:
 
 
 def _header(data: bytes, where: str) -> Line:
-    """The first whole one."""
+    """Return the first whole one."""
     start = -1
     while (start := data.find(JOURNAL_START, start + 1)) >= 0:
         end = data.find(b"\n", start)
@@ -166,7 +166,7 @@ def is_whole(text: bytes) -> bool:
 
 
 def _unchecked(text: bytes, place: str) -> Line | None:
-    """A line of an older journal."""
+    """Return a line of an older journal."""
     opening = OPENING.match(text)
     try:
         orjson.loads(text)
@@ -214,7 +214,8 @@ class Journal:
 
     @classmethod
     def create(cls, path: PathLike, header: Document, cases: Sequence[Case] = ()) -> Journal:
-        """A new journal, there as a whole or not at all, with the cases that are known already.
+        """Return a new journal, there as a whole or not at all, with the cases that are known
+        already.
 
         Refuses to overwrite one, for it holds measurements.
         """
@@ -226,7 +227,7 @@ class Journal:
 
     @classmethod
     def reopen(cls, path: PathLike) -> Journal:
-        """An existing journal to go on with; a torn last line is dropped from the file.
+        """Return an existing journal to go on with; a torn last line is dropped from the file.
 
         One of an older version, or with a damaged header, is written anew in the present form.
         """
@@ -377,7 +378,7 @@ def _without_repeated(lines: Iterable[Line], damage: list[str]) -> Iterator[Line
 
 
 def _with_first_rounds(parts: Sequence[Case], damage: list[str]) -> list[Case]:
-    """The parts of a case with each round once, as it was first written."""
+    """Return the parts of a case with each round once, as it was first written."""
     seen: set[int] = set()
     kept = []
     for part in parts:
@@ -394,7 +395,8 @@ def _with_first_rounds(parts: Sequence[Case], damage: list[str]) -> list[Case]:
 def _of_engines(
     engines: Sequence[EngineRecord], parts: Sequence[Case]
 ) -> tuple[list[Case], list[str]]:
-    """The parts of known engines, and a sentence on the others: their engine's line is damaged."""
+    """Return the parts of known engines, and a sentence on the others: their engine's line is
+    damaged."""
     keys = {engine.key for engine in engines}
     lost = Counter(part.engine for part in parts if part.engine not in keys)
     sentences = [
@@ -419,7 +421,8 @@ def read_value(field: str, text: bytes, where: str) -> Any:
 
 
 def _tree(lines: Sequence[Line]) -> dict[str, Any]:
-    """The journal of an older version as one tree, so that it is upgraded as documents are."""
+    """Return the journal of an older version as one tree, so that it is upgraded as documents
+    are."""
     values = [(each.field, parse(each.text, each.place)) for each in lines]
     tree: dict[str, Any] = values[0][1]
     first = lines[0].place
@@ -443,7 +446,7 @@ def _key(engine: Any, where: str) -> str:
 
 
 def ordered(cases: Sequence[Case], order: Sequence[str]) -> tuple[Case, ...]:
-    """The cases in the order of their ids in ``order``, the others after them."""
+    """Return the cases in the order of their ids in ``order``, the others after them."""
     place = {case_id: index for index, case_id in enumerate(order)}
     return tuple(sorted(cases, key=lambda case: place.get(case.id, len(place))))
 

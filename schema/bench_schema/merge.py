@@ -114,8 +114,8 @@ def without_rounds(part: Case, is_void: Callable[[Round], bool]) -> Case:
 
 
 def with_rates(case: Case, device: Device | None, cpu: Cpu | None = None) -> Case:
-    """The case with its achieved rates, held against the ceilings of the device it ran on, and
-    whether these are beaten. `cpu`: the processor where it ran there."""
+    """Return the case with its achieved rates, held against the ceilings of the device it ran on,
+    and whether these are beaten. `cpu`: the processor where it ran there."""
     kind = case.graph.data_type
     return replace(
         case,
@@ -125,7 +125,7 @@ def with_rates(case: Case, device: Device | None, cpu: Cpu | None = None) -> Cas
 
 
 def find_device(machine: Machine, key: str) -> Device | None:
-    """The device that an engine names by uuid or index; None for ``cpu``."""
+    """Return the device that an engine names by uuid or index; None for ``cpu``."""
     return next(
         (device for device in machine.devices if key in (device.uuid, str(device.index))), None
     )

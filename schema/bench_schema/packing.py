@@ -36,8 +36,8 @@ PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """A file to read, or a pipe that is open already. Raises `OSError`, also for devices, which may
-    have no end, and for pipes by name, which may never begin."""
+    """Return a file to read, or a pipe that is open already. Raises `OSError`, also for devices,
+    which may have no end, and for pipes by name, which may never begin."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(file).st_mode
@@ -60,7 +60,7 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The contents of a file, unpacked if it is packed."""
+    """Return the contents of a file, unpacked if it is packed."""
     try:
         data = read_regular(path)
     except OSError as error:
@@ -71,7 +71,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def _unpack(data: bytes, where: str) -> bytes:
-    """The contents of gzip or Zstandard data, of one member or several."""
+    """Return the contents of gzip or Zstandard data, of one member or several."""
     import gzip
     import io
     import zlib

@@ -168,7 +168,7 @@ _LINK = re.compile(r"(?:(?P<layer>[^\s:@]+):)?(?P<tensor>.+?)(?:@(?P<offset>\d{1
 
 
 def read_pipeline(path: Path) -> Pipeline:
-    """The pipeline or suite of a file. Raises `PipelineError`."""
+    """Return the pipeline or suite of a file. Raises `PipelineError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -79,7 +79,7 @@ class Place:
 
 
 def journaled(flag: str, path: str) -> Iterator[Place]:
-    """A result document, and what a run keeps beside it."""
+    """Yield a result document, and what a run keeps beside it."""
     yield Place(flag, path)
     if path != STDOUT:
         yield Place(flag, str(journal_path(path)), owner=path)
@@ -164,7 +164,7 @@ def _meet(a: Place, b: Place) -> bool:
 
 
 def _below(inner: Place, outer: Place) -> str | None:
-    """The relative name of a place in a folder; None if it lies elsewhere."""
+    """Return the relative name of a place in a folder; None if it lies elsewhere."""
     name = os.path.relpath(inner.real, outer.real)
     return None if name in (".", "..") or name.startswith(f"..{os.sep}") else name
 

@@ -113,7 +113,7 @@ class Setting:
         _ROWS.setdefault(owner, {})[name] = self
 
     def text(self, value: object) -> str | None:
-        """A value as sentences show it; None: not known."""
+        """Return a value as sentences show it; None: not known."""
         if value is None:
             return None
         if isinstance(value, bool):
@@ -126,13 +126,13 @@ class Setting:
 
 
 def setting(default: T, **row: Any) -> T:
-    """A field with its row: the keywords of `Setting`."""
+    """Return a field with its row: the keywords of `Setting`."""
     field: T = Setting(default, **row)  # type: ignore[assignment]  # the row, until `as_dataclass`
     return field
 
 
 def rows_of(cls: type) -> dict[str, Setting]:
-    """The rows of a class by field, those of its base first."""
+    """Return the rows of a class by field, those of its base first."""
     return {
         name: row for base in reversed(cls.__mro__) for name, row in _ROWS.get(base, {}).items()
     }

@@ -87,8 +87,8 @@ def achieved(
 
 
 def init_total_ns(case: Case, without: Collection[str] = ()) -> int | None:
-    """The initialisation phases and the first execution, of the median round, with what is paid
-    once; `without` some phases. None where no phase was measured."""
+    """Return the initialisation phases and the first execution, of the median round, with what is
+    paid once; `without` some phases. None if no phase was measured."""
     phases = {name: values.tolist() for name, values in case.init.items() if name not in without}
     if not phases:
         return None

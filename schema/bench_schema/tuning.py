@@ -233,7 +233,7 @@ class TunedRecord:
 
 
 def tuned_read(path: str | os.PathLike[str]) -> TunedRecord:
-    """The record in a file, plain or packed."""
+    """Return the record in a file, plain or packed."""
     return tuned_decode(read_bytes(path), str(path))
 
 
@@ -287,7 +287,7 @@ def _schema(version: int) -> Any:
 
 @functools.cache
 def tuned_validator(version: int) -> Validator:
-    """An ordinary validator of one version of the record."""
+    """Return an ordinary validator of one version of the record."""
     from jsonschema import Draft202012Validator
 
     return Draft202012Validator(_schema(version))

@@ -56,7 +56,8 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def value_text(value: float | None, unit: str) -> str:
-    """A metric's value with its unit, scaled to the largest unit that leaves it at least 1."""
+    """Return a metric's value with its unit, scaled to the largest unit that leaves it at least
+    1."""
     if value is None:
         return UNKNOWN
     if unit not in STEPS:
@@ -72,7 +73,7 @@ def value_text(value: float | None, unit: str) -> str:
 
 
 def share_text(ratio: float, digits: int = 3) -> str:
-    """A part of something, or how far values scatter: ``0.5 %``, ``more than 100 %``."""
+    """Return a part of something, or how far values scatter: ``0.5 %``, ``more than 100 %``."""
     if ratio > 1:
         return "more than 100 %"
     text = significant(100 * ratio, digits)
@@ -91,7 +92,7 @@ def change_text(ratio: float | None) -> str:
 
 
 def change_words(ratio: float) -> str:
-    """The same within a sentence: ``+3.1 %``, ``+0.27 %``, ``×2.4``."""
+    """Return the same within a sentence: ``+3.1 %``, ``+0.27 %``, ``×2.4``."""
     if not 1 / PERCENT_BELOW < ratio < PERCENT_BELOW:
         return _bare(factor_text(ratio, 3))
     change = 100 * (ratio - 1)
@@ -142,7 +143,7 @@ def interval_text(low: float | None, high: float | None) -> str:
 
 
 def change_with_interval(ratio: float, low: float, high: float, name: str = "") -> str:
-    """A change and the interval around it, all in one unit: ``+3.1% (+2.4% to +3.8%)``, or
+    """Return a change and the interval around it, all in one unit: ``+3.1% (+2.4% to +3.8%)``, or
     ``×1.550 (×1.210 to ×2.31)`` where one of them is a factor of two. `name` stands before it."""
     numbers = (ratio, low, high)
     is_share = all(1 / PERCENT_BELOW < number < PERCENT_BELOW for number in numbers)
@@ -151,7 +152,7 @@ def change_with_interval(ratio: float, low: float, high: float, name: str = "") 
 
 
 def interval_words(low: float, high: float) -> str:
-    """The same within a sentence."""
+    """Return the same within a sentence."""
     if is_too_noisy(low, high):
         return NOTHING
     if low < 1 / WIDE_INTERVAL or high > WIDE_INTERVAL:
@@ -160,8 +161,8 @@ def interval_words(low: float, high: float) -> str:
 
 
 def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:
-    """The wider half of the interval, in the terms of `change_text`: ``±0.4%``. Where it is more
-    than 25 % of the ratio, both ends as factors: ``÷2.9…×2.3``."""
+    """Return the wider half of the interval, in the terms of `change_text`: ``±0.4%``. Where it is
+    more than 25 % of the ratio, both ends as factors: ``÷2.9…×2.3``."""
     if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
         return ""
     if is_too_noisy(low, high):

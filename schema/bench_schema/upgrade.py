@@ -126,7 +126,7 @@ def version_of(tree: object, where: str, known: int = SCHEMA_VERSION) -> int:
 def upgrade(
     tree: Tree, version: int, target: int = SCHEMA_VERSION, steps: Mapping[int, Step] = STEPS
 ) -> Tree:
-    """The tree of a valid document of ``version`` as one of ``target``."""
+    """Return the tree of a valid document of ``version`` as one of ``target``."""
     for step in range(version, target):
         tree = {**steps[step](tree), "schema_version": step + 1}
     return tree

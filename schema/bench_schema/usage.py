@@ -29,7 +29,7 @@ def nearest(word: str, known: Collection[str], see: str = "") -> str:
 
 
 def guide(package: str, name: str) -> str:
-    """The page NAME of the guides that a package contains, without its comments."""
+    """Return the page NAME of the guides that a package contains, without its comments."""
     from importlib.resources import files
 
     text = files(package).joinpath("docs", f"{name}.md").read_text(encoding="utf-8")

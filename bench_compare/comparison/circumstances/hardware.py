@@ -40,7 +40,8 @@ class SideByUnit:
 
 
 def by_unit(side: Side, cases: Cases) -> SideByUnit:
-    """The side with a source for each unit of a document; its cases with their rounds there."""
+    """Return the side with a source for each unit of a document; its cases with their rounds
+    there."""
     places = [_Places(source.document) for source in side.sources]
     numbers: dict[tuple[int, Unit], int] = {}
     for one in cases:
@@ -117,7 +118,7 @@ def numbered(sides: Sequence[SideByUnit]) -> tuple[tuple[Ints, Ints], tuple[Ints
 
 
 def _numbers(sides: Sequence[Sequence[object]]) -> tuple[Ints, Ints]:
-    """The same number for the same thing, on both sides."""
+    """Return the same number for the same thing, on both sides."""
     known = {thing: number for number, thing in enumerate(dict.fromkeys((*sides[0], *sides[1])))}
     first, second = (np.array([known[thing] for thing in side], np.int64) for side in sides)
     return first, second

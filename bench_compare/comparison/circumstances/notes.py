@@ -69,7 +69,7 @@ def disturbed_rounds(case: Case, document: Document) -> dict[int, str]:
 
 
 def disturbed_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
-    """A note that names the rounds of a case; with several documents it counts them."""
+    """Yield a note that names the rounds of a case; with several documents it counts them."""
     if not any(facts(case.rounds).disturbed for case in side.cases):
         return
     every = [
@@ -288,7 +288,7 @@ def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
 
 @functools.lru_cache(KEPT)
 def _notes_of_facts(found: tuple[Facts, ...], name: SideName) -> tuple[Note, ...]:
-    """The same facts come with nearly all cases of a document."""
+    """Return the same facts come with nearly all cases of a document."""
     notes = []
     if any("events" in one.timings for one in found):
         notes.append(Note("no gate", name, "device times hold the host's launch delays"))

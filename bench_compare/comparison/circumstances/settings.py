@@ -40,7 +40,7 @@ def _settings(
 
 
 def threads(document: Document) -> str | None:
-    """A number or ``all``; None for old documents, which do not say which it was."""
+    """Return a number or ``all``; None for old documents, which do not say which it was."""
     settings = document.run.settings
     if settings.threads is None and settings.worker_start is not None:
         return "all"

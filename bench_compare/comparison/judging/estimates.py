@@ -216,7 +216,7 @@ def _measurable(side: CaseSide | None, pair: Pair) -> CaseSide | None:
 def measure(
     metric: Metric, inputs: ComparisonInputs, gates: Sequence[MeasuredMetric]
 ) -> MeasuredMetric | ExactMeasured | None:
-    """The metric on all pairs; None where no case of either side has it. `gates` are the gate
+    """Return the metric on all pairs; None if no case of either side has it. `gates` are the gate
     metrics measured before, which rates are built on."""
     reading = metric.reading
     if isinstance(reading, Sampled):

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def with_left_out(
     measured: MeasuredMetric | ExactMeasured, inputs: ComparisonInputs
 ) -> MeasuredMetric | ExactMeasured:
-    """The metric, with the worst document that was left out in place of the others where it is
-    slower than every document of base, and these are not slower anyway."""
+    """Return the metric, with the worst document that was left out in place of the others where it
+    is slower than every document of base, and these are not slower anyway."""
     if not isinstance(measured, MeasuredMetric) or isinstance(measured.metric.reading, Rate):
         return measured
     names = [pair.side.name for pair in inputs.pairs]
@@ -150,7 +150,7 @@ def _left_out(
 
 
 def _alone(values: Array, columns: Columns, documents: Columns, chosen: Ints) -> Array:
-    """The times of one document of each case."""
+    """Return the times of one document of each case."""
     run, unit = documents.document[chosen], documents.block[chosen]
     alone = np.equal(columns.document, run[:, None]) & np.equal(columns.block, unit[:, None])
     return np.where(alone, values, np.nan)

@@ -40,7 +40,7 @@ LEAST_UNITS = 3
 def judge(
     found: Estimates, q: Array, limit: Array, alpha: float, resolution: Array | None = None
 ) -> npt.NDArray[np.int64]:
-    """A `Move` for each case; `limit` is log(1 + threshold).
+    """Return a `Move` for each case; `limit` is log(1 + threshold).
 
     Up and down: significant after false-discovery control, at least the threshold, an interval
     beyond half of the threshold, beyond what all cases share (`Estimates.common`), beyond what a
@@ -80,8 +80,8 @@ POWER = 0.9
 def seen_shift(
     found: Estimates, tests: int, limit: Array, alpha: float, resolution: Array | None = None
 ) -> Array:
-    """The smallest true shift that `judge` would call with a probability of `POWER`; NaN where
-    none. It is called alone, among `tests` that move nothing, which is what control of false
+    """Return the smallest true shift that `judge` would call with a probability of `POWER`; NaN
+    where none. It is called alone, among `tests` that move nothing, which is what control of false
     discoveries asks most of."""
     with np.errstate(invalid="ignore"):
         error = np.sqrt(found.variance) * _spread_doubt(found.dof)
@@ -120,7 +120,7 @@ def exact_move(base: float, other: float, threshold_ratio: float) -> Move:
 
 
 def words(metric: Metric) -> dict[int, Verdict]:
-    """The verdict for each `Move` of a metric."""
+    """Return the verdict for each `Move` of a metric."""
     good, bad = (
         (Verdict.FASTER, Verdict.SLOWER) if metric.speed else (Verdict.BETTER, Verdict.WORSE)
     )

@@ -307,7 +307,7 @@ def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator
 
 
 def _reached(sizes: Sequence[float], share: float) -> float | None:
-    """The size from which on this share of the cases would be called; None where no size is."""
+    """Return the size from which on this share of the cases would be called; None if no size is."""
     found = sorted(sizes)[min(math.ceil(share * len(sizes)), len(sizes)) - 1]
     return found if math.isfinite(found) else None
 

@@ -71,7 +71,7 @@ class Residuals:
 
 
 def rethought(track: Track, bounds: Sequence[int]) -> Track:
-    """The track, or one of more correlation; `bounds` are where its levels begin."""
+    """Return the track, or one of more correlation; `bounds` are where its levels begin."""
     calm = settled(track, bounds)
     segment = np.searchsorted(np.asarray(bounds, int), np.arange(len(calm)), side="right")
     place = segment * (calm.unit.max(initial=0) + 1) + calm.unit

@@ -74,8 +74,8 @@ class _Placed:
 def joined(
     tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], shared: float
 ) -> list[Event]:
-    """The surest step first, with every other one that may have come in the same build. `shared`:
-    correlation of the series of one document."""
+    """Return the surest step first, with every other one that may have come in the same build.
+    `shared`: correlation of the series of one document."""
     waiting = [
         _Placed(row, step, place_support(tracks[row], step))
         for row, found in enumerate(steps)
@@ -181,7 +181,7 @@ def member_of(row: int, step: LevelStep, track: Track) -> EventMember:
 
 
 def added(event: Event, members: Sequence[EventMember]) -> Event:
-    """The event with more members; its size is the mean over all of them."""
+    """Return the event with more members; its size is the mean over all of them."""
     every = tuple(sorted((*event.members, *members), key=lambda member: member.row))
     shift = float(np.mean([member.shift for member in every]))
     half = (event.high - event.low) / 2

@@ -59,7 +59,8 @@ def hidden(
 
 
 def _sizes(track: Track, splits: Sequence[int], newest: int) -> Iterator[tuple[float, float]]:
-    """The upper end of each step and slope in the newest level, with the spread of a document."""
+    """Yield the upper end of each step and slope in the newest level, with the spread of a
+    document."""
     values = track.values if len(track) >= FEW else track.raw
     first = splits[-1] if splits else 0
     squares, free = 0.0, 0

@@ -111,7 +111,7 @@ def pool_of(lagged: Lagged, shared: float) -> Guess:
 
 
 def met(guess: Guess, value: float, error: float) -> Guess:
-    """The guess after a measurement of this error variance (normal, conjugate)."""
+    """Return the guess after a measurement of this error variance (normal, conjugate)."""
     weight = guess.variance / (guess.variance + error)
     return Guess(guess.mean + weight * (value - guess.mean), weight * error)
 

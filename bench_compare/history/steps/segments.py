@@ -143,7 +143,8 @@ class LevelStep:
 
 
 def strongest(track: Track, first: int, end: int) -> SplitCandidate | None:
-    """The split of a stretch that noise explains least, and how probable it is by noise alone."""
+    """Return the split of a stretch that noise explains least, and how probable it is by noise
+    alone."""
     count = end - first
     if count < 2 * LEAST_DOCUMENTS:
         return None

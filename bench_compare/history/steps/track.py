@@ -55,12 +55,12 @@ def whole_factor(count: int) -> float:
 
 
 def parts_factor(count: int) -> float:
-    """The same for the splits of all intervals."""
+    """Return the same for the splits of all intervals."""
     return 6.5 * count
 
 
 def head_factor(count: int) -> float:
-    """The same for the splits of the newest `HEAD` documents; from 12 documents on."""
+    """Return the same for the splits of the newest `HEAD` documents; from 12 documents on."""
     return min(4.5, whole_factor(count))
 
 

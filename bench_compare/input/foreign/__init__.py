@@ -44,7 +44,7 @@ FORMATS = ", ".join([*(f"{tool} ({one.flag})" for tool, one in READERS.items()),
 
 
 def read_foreign(tree: Any, path: Path) -> Source | None:
-    """The document in another tool's JSON; None where no reader knows it."""
+    """Return the document in another tool's JSON; None if no reader knows it."""
     for tool, reader in READERS.items():
         layout = reader.sniff(tree)
         if layout is None:
@@ -58,5 +58,5 @@ def read_foreign(tree: Any, path: Path) -> Source | None:
 
 
 def read_foreign_table(text: str, path: Path) -> Source:
-    """The document in a table of another tool."""
+    """Return the document in a table of another tool."""
     return Source(str(path), gpu_tools.read_table(text, path), "Triton csv")

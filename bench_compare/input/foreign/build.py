@@ -117,7 +117,7 @@ def series(name: str, rounds: Sequence[Samples], otherwise: Summary | None) -> d
 
 
 def document(about: About, measured: Sequence[Measured], tree: Any) -> Document:
-    """The document. A name that the tool measured twice gets a number."""
+    """Return the document. A name that the tool measured twice gets a number."""
     host = about.host or parts.UNKNOWN
     engines: dict[str, EngineRecord] = {}
     cases = []
@@ -160,7 +160,7 @@ def document(about: About, measured: Sequence[Measured], tree: Any) -> Document:
 
 
 def _engine(key: str, device_index: int | None, about: About) -> EngineRecord:
-    """The record of an engine: without a device it ran on the processor."""
+    """Return the record of an engine: without a device it ran on the processor."""
     index = device_index or 0
     device = next((one for one in about.devices if one.index == index), None)
     return EngineRecord(
@@ -178,7 +178,7 @@ def _engine(key: str, device_index: int | None, about: About) -> EngineRecord:
 
 
 def _case(number: str, engine: str, one: Measured, about: About) -> Case:
-    """The case, with one round for each process that was measured."""
+    """Return the case, with one round for each process that was measured."""
     count = max((len(found) for found in one.rounds.values()), default=0)
     rounds = tuple(
         Round(

@@ -151,7 +151,7 @@ def _graph_id(graph: Table) -> GraphId:
 
 
 def _engine(row: Table, kind: str) -> EngineRecord:
-    """The engine of a row: v1 has flat keys and calls its name the provider."""
+    """Return the engine of a row: v1 has flat keys and calls its name the provider."""
     found = parts.table(row.get("engine"))
     runtime = parts.text(row.get("runtime")) or parts.text(row.get("provider"))
     name = (

@@ -37,7 +37,7 @@ CPU_TAGS = ("nv/cold/time/cpu", "nv/cpu_only/time/cpu")
 
 
 def is_nvbench(tree: Any) -> str | None:
-    """The format's version."""
+    """Return the format's version."""
     found = parts.table(tree)
     version = parts.table(parts.table(found.get("meta")).get("version"))
     if "nvbench" not in version or not isinstance(found.get("benchmarks"), list):
@@ -104,7 +104,7 @@ def _nvbench_state(benchmark: str, state: Table, path: Path) -> Measured:
 
 
 def _number(value: Any) -> Any:
-    """The number in a text; the text where it is none."""
+    """Return the number in a text; the text where it is none."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -128,8 +128,8 @@ def _nvbench_summary(
 
 
 def _nvbench_samples(values: Mapping[str, Mapping[str, Any]], path: Path) -> list[Samples]:
-    """The samples of one process, in a file whose name is relative to the JSON or, in files of
-    older versions, to the folder in which the benchmark ran. Raises `DocumentError` where the file
+    """Return the samples of one process, in a file whose name is relative to the JSON or, in files
+    of older versions, to the folder in which the benchmark ran. Raises `DocumentError` if the file
     is missing or incomplete."""
     found = next((values[tag] for tag in SAMPLE_TAGS if tag in values), None)
     name = None if found is None else parts.text(found.get("filename"))
@@ -155,7 +155,7 @@ def _nvbench_samples(values: Mapping[str, Mapping[str, Any]], path: Path) -> lis
 
 
 def is_primbench(tree: Any) -> str | None:
-    """The format's version."""
+    """Return the format's version."""
     found = parts.table(tree)
     if not isinstance(found.get("specializations"), list):
         return None
@@ -243,8 +243,8 @@ TIMES = {"ns": "ns", "us": "us", "µs": "us", "ms": "ms", "s": "s", "sec": "s"}
 
 
 def read_table(text: str, path: Path) -> Document:
-    """A CSV table with a column for each provider. Raises `DocumentError` for a table without a
-    column that has a unit."""
+    """Return a CSV table with a column for each provider. Raises `DocumentError` for a table
+    without a column that has a unit."""
     lines = list(csv.reader(io.StringIO(text)))
     if len(lines) < 2:
         raise DocumentError(str(path), "a table needs a header and one row at least")

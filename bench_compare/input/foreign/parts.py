@@ -42,7 +42,7 @@ def rows(value: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def number(value: Any) -> float | None:
-    """A finite number, else None; booleans are none."""
+    """Return a finite number, otherwise None; booleans are none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if math.isfinite(value) else None
@@ -58,7 +58,7 @@ def text(value: Any) -> str | None:
 
 
 def words(value: Any) -> str:
-    """A value as people write it, for settings that are shown."""
+    """Return a value as people write it, for settings that are shown."""
     return UNKNOWN if value is None else str(value)
 
 

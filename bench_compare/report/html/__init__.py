@@ -46,7 +46,7 @@ POLICY = (
 
 
 def render(report: Report, view: View) -> str:
-    """The whole page. Raises `UsageError` for a `View.plotlyjs` that does not exist."""
+    """Return the whole page. Raises `UsageError` for a `View.plotlyjs` that does not exist."""
     if view.plotlyjs not in PLOTLY:
         raise UsageError(f"--plotlyjs: no way {view.plotlyjs!r}; choose from {', '.join(PLOTLY)}")
     page = report.page()
@@ -90,7 +90,7 @@ def asset(name: str) -> str:
 
 @cache
 def code() -> str:
-    """The modules as one script: each becomes a function that returns its exports."""
+    """Return the modules as one script: each becomes a function that returns its exports."""
     parts = []
     for name in MODULES:
         text = asset(f"{name}.js")
@@ -107,7 +107,7 @@ def digest(text: str | bytes) -> str:
 
 
 def _plotly_js() -> bytes:
-    """The basic bundle of plotly.js: scatter, bar and pie."""
+    """Return the basic bundle of plotly.js: scatter, bar and pie."""
     return files("bench_compare.report.html").joinpath(PLOTLY_FILE).read_bytes()
 
 
@@ -130,7 +130,7 @@ def _element(data: bytes) -> tuple[str, str]:
 
 
 def from_network() -> tuple[str, str]:
-    """The same bytes from plotly's own server, which the browser checks by their hash."""
+    """Return the same bytes from plotly's own server, which the browser checks by their hash."""
     data = _plotly_js()
     version = data[:HEADER].partition(b") v")[2].split()[0].decode("ascii")
     address = f"https://cdn.plot.ly/plotly-basic-{version}.min.js"

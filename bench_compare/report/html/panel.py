@@ -198,7 +198,7 @@ def _outcomes(both: Sequence[tuple[str, CaseSide | None]]) -> Items:
 
 
 def _notes(case: CaseComparison, names: Sequence[str]) -> Items:
-    """A line for each kind of note; notes that both sides have are said once."""
+    """Return a line for each kind of note; notes that both sides have are said once."""
     found: dict[str, dict[str, list[str]]] = {}
     for note in case.notes:
         found.setdefault(note.kind, {}).setdefault(note.text, []).append(note.side)
@@ -227,7 +227,7 @@ def _dots(name: str, held: Sequence[Any], metric: MetricComparison | None) -> st
 
 
 def _summaries(both: Sequence[tuple[str, CaseSide | None]]) -> Items:
-    """The statistics of an imported document, in place of samples."""
+    """Return the statistics of an imported document, in place of samples."""
     fields = ("count", "min", "p5", "median", "mean", "p95", "max")
     heads = ("samples", "least", "5 %", "median", "mean", "95 %", "largest")
     rows = []
@@ -337,7 +337,7 @@ SAME_BYTES = {
 
 
 def _validations(both: Sequence[tuple[str, CaseSide | None]]) -> Items:
-    """The first validation of each side that failed, otherwise the last; equal ones once."""
+    """Return the first validation of each side that failed, otherwise the last; equal ones once."""
     shown: list[tuple[str, Items]] = []
     for name, side in both:
         known = [case.validation for case in side.cases if case.validation] if side else []

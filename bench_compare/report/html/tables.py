@@ -73,7 +73,7 @@ def _row(row: ReportRow) -> dict[str, Any]:
 
 
 def _cell(cell: Cell) -> Any:
-    """A text; with the number by which it sorts, if it shows one; a state with its looks."""
+    """Return a text; with the number by which it sorts, if it shows one; a state with its looks."""
     match cell:
         case State():
             tone = "none" if cell.tone == "plain" else cell.tone

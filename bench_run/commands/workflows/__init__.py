@@ -72,7 +72,8 @@ def workflows(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _subject(spec: str, build: str, root: Path) -> Subject:
-    """The engine of each side. Raises `UsageError` for a path that is not in the repository."""
+    """Return the engine of each side. Raises `UsageError` for a path that is not in the
+    repository."""
     from bench_run.engines.spec import parse_spec
 
     parse_spec(spec)
@@ -111,7 +112,7 @@ def _work(ops: list[str], graphs: list[str], root: Path) -> str:
 
 
 def _build_step(build: str, sides: tuple[str, ...]) -> str:
-    """A step in YAML that builds each side; empty where there is nothing to build."""
+    """Return a step in YAML that builds each side; empty if there is nothing to build."""
     if not build:
         return ""
     each = "\n".join(f"          (cd {side} && {build})" for side in sides)

@@ -38,7 +38,7 @@ def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]: 
 
 
 def preload(spec: EngineSpec) -> bool:  # noqa: ARG001
-    """The frontend loads cuDNN; neither makes a context before a handle is asked for."""
+    """Return the frontend loads cuDNN; neither makes a context before a handle is asked for."""
     from bench_run.engines.cudnn import engine, library
 
     return bool(engine and library.load())

@@ -142,8 +142,8 @@ class CudnnEngine(DeviceEngine):
         return replace(built, places=list(range(len(built.listed))))
 
     def _named(self, graph: Graph, name: str) -> Built | None:
-        """A plan made from what its name says, which takes no heuristics; None where the name does
-        not say enough, or means another plan."""
+        """Return a plan made from what its name says, which takes no heuristics; None if the name
+        does not say enough, or means another plan."""
         wanted = described_by(name)
         if wanted is None:
             return None

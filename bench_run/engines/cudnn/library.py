@@ -30,7 +30,7 @@ OTHER_CHIPS = ("ARCH_MISMATCH", "Blackwell", "deviceVer")
 
 
 def load() -> Any:
-    """The module `cudnn`. Raises `EngineUnavailableError`."""
+    """Return the module `cudnn`. Raises `EngineUnavailableError`."""
     if "cudnn" not in sys.modules:
         # The CUDA runtime of the installed wheels, so that the frontend finds it by its name.
         root = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
@@ -141,7 +141,7 @@ def reason(text: str) -> str:
 
 
 def new_graph(cudnn: Any, handle: Any, graph: Graph, **settings: Any) -> Any:
-    """An empty `pygraph` for a graph; `handle` None: one that is only checked."""
+    """Return an empty `pygraph` for a graph; `handle` None: one that is only checked."""
     compiled = cudnn._compiled_module
     lower = getattr(compiled, "backend_graph", None)
     needs_none = any(
@@ -154,7 +154,7 @@ def new_graph(cudnn: Any, handle: Any, graph: Graph, **settings: Any) -> Any:
 
 
 def number_of(handle: Any) -> Any:
-    """The library's own handle."""
+    """Return the library's own handle."""
     return getattr(handle, "backend_handle", handle)
 
 

@@ -66,7 +66,7 @@ class Operands:
         return getattr(self.cudnn.data_type, DATA_TYPES[name])
 
     def tensor(self, uid: int) -> Any:
-        """The tensor as an operand, described to cuDNN when it is first met."""
+        """Return the tensor as an operand, described to cuDNN when it is first met."""
         if uid not in self._made:
             tensor, view = self.graph.by_uid[uid], self.views[uid]
             self._made[uid] = self.pygraph.tensor(
@@ -102,7 +102,7 @@ class Call:
         return port in self.node.inputs or port in self.node.outputs
 
     def operand(self, port: str) -> Any:
-        """The tensor at `port`; None for an unused one."""
+        """Return the tensor at `port`; None for an unused one."""
         uid = self.node.inputs.get(port)
         return None if uid is None else self._operands.tensor(uid)
 

@@ -56,7 +56,7 @@ def is_nameless(name: str) -> bool:
 
 
 def named(key: str) -> str:
-    """The name of a knob that a plan's name calls ``k2``; as it is where there is none."""
+    """Return the name of a knob that a plan's name calls ``k2``; as it is if there is none."""
     number = key.removeprefix("k")
     return KNOBS.get(int(number), key) if number.isdecimal() else key
 
@@ -175,7 +175,7 @@ def _whole(what: str, text: str) -> int:
 
 
 def engine_of(name: str) -> int | None:
-    """The engine's id in a plan's name."""
+    """Return the engine's id in a plan's name."""
     matched = re.match(r"eng(\d+)", name)
     return None if matched is None else int(matched[1])
 
@@ -338,7 +338,7 @@ NOT_CHOSEN = Chosen(-1, "", 0, ())
 def spread_out(
     tensor: Tensor, storage: Storage, dims: tuple[int, ...], order: tuple[int, ...]
 ) -> Any:
-    """The input broadcast to `dims`, its axes laid out in `order`."""
+    """Return the input broadcast to `dims`, its axes laid out in `order`."""
     logical = logical_view(storage, tensor)
     missing = len(dims) - logical.ndim
     widened = logical.reshape((1,) * missing + logical.shape)

@@ -48,7 +48,7 @@ class Draft:
         return 1 + max(t.uid for t in (*self.graph.tensors, *self.tensors))
 
     def virtual(self, like: Tensor, data_type: str) -> int:
-        """A tensor between two nodes, of the dims of `like`."""
+        """Return a tensor between two nodes, of the dims of `like`."""
         made = replace(
             like,
             uid=self._uid(),

@@ -52,7 +52,7 @@ class TensorView:
 
 
 def views(graph: Graph) -> Mapping[int, TensorView]:
-    """A view for each tensor of the graph, by uid. Raises `UnsupportedGraphError`."""
+    """Return a view for each tensor of the graph, by uid. Raises `UnsupportedGraphError`."""
     kinds = {node.type for node in graph.nodes}
     reads_positions = any(node.attributes.get("operation") == "gen_index" for node in graph.nodes)
     if kinds <= {POINTWISE, REDUCTION, *NORMS} and not reads_positions:
@@ -131,7 +131,7 @@ class _Matrix:
         return tuple(i + shift for i, d in enumerate(tensor.dims) if d > 1)
 
     def _own_order(self, tensor: Tensor) -> Dims | None:
-        """The tensor's axes, longest stride first; None where memory has gaps or overlaps."""
+        """Return the tensor's axes, longest stride first; None if memory has gaps or overlaps."""
         shift = len(self._dims) - len(tensor.dims)
         axes = sorted(self._axes(tensor), key=lambda axis: -tensor.strides[axis - shift])
         step = 1

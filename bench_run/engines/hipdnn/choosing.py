@@ -86,7 +86,7 @@ def settings(
 
 
 def value_of(name: str, knob: Any, text: str) -> Value:
-    """The text in the knob's type; whether the knob takes the value hipDNN knows."""
+    """Return the text in the knob's type; whether the knob takes the value hipDNN knows."""
     words, read = TYPES.get(knob.value_type.name, ("", str))
     if not words:
         raise EngineError(f"hipdnn: knob {name}: no value of type {knob.value_type.name} is known")
@@ -117,7 +117,7 @@ def _description(knob: Any) -> str:
 
 
 def _listed(constraint: Any) -> list[Any]:
-    """The only legal values, in order; they overrule bounds. None: the bounds hold."""
+    """Return the only legal values, in order; they overrule bounds. None: the bounds hold."""
     return sorted(getattr(constraint, "valid_values", None) or ())
 
 
@@ -188,7 +188,8 @@ def engine_id(name: str) -> int:
 
 
 def signed(value: int) -> int:
-    """An unsigned 64-bit number as the signed one of the same bits; signed ones as they are."""
+    """Return an unsigned 64-bit number as the signed one of the same bits; signed ones as they
+    are."""
     return value - 2**64 if value >= 2**63 else value
 
 
@@ -239,7 +240,7 @@ class Chooser:
             raise failure("Handle.get_engine_info", error, self._library.version) from error
 
     def name_of(self, engine: int) -> str:
-        """The engine's name, or its number where that is what chooses it."""
+        """Return the engine's name, or its number where that is what chooses it."""
         name = getattr(self.info(engine), "engine_name", None)
         return name if name and engine_id(name) == engine else str(engine)
 
@@ -292,7 +293,7 @@ class Chooser:
     def _declined(
         self, native: Any, choice: EngineChoice, cause: Exception | None = None
     ) -> Exception:
-        """The refusal, with the engines that would run the graph."""
+        """Return the refusal, with the engines that would run the graph."""
         assert choice.id is not None
         others = self.names(self.ranked(native)) or f"none ({self.why_none})"
         name = choice.name or self.name_of(choice.id)

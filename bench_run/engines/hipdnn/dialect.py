@@ -57,7 +57,7 @@ def refuse_unknown_types(library: Library, graph: Graph) -> None:
 
 
 def graph_text(graph: Graph) -> str:
-    """The file's text in the form that the strict reader wants."""
+    """Return the file's text in the form that the strict reader wants."""
     data: dict[str, Any] = to_json(graph)
     for key in TYPES:
         data[key] = FLOAT if data[key] == UNSET else data[key]

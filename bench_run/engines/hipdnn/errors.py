@@ -54,7 +54,7 @@ def check(step: str, error: Any) -> None:
 
 
 def meaning(step: str, error: Any) -> BenchRunError:
-    """The error of ours for a bad `Error` value."""
+    """Return the error of ours for a bad `Error` value."""
     code, text = error.get_code().name, error.get_message()
     what, kind = MEANINGS.get(code, ("unknown code", EngineError))
     declines = DECLINES.get(step, ())

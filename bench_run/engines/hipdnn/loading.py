@@ -243,7 +243,7 @@ def load(prefix: str | None) -> Library:
 
 
 def package_folder() -> Path | None:
-    """The folder of the package that an import would take; nothing of it is run."""
+    """Return the folder of the package that an import would take; nothing of it is run."""
     try:
         found = importlib.util.find_spec(MODULE)
     except (ImportError, ValueError):  # a stand-in without a spec

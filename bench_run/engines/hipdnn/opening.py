@@ -63,7 +63,7 @@ def wanted_paths(spec: EngineSpec, options: EngineOptions) -> tuple[str, ...]:
 
 
 def plugin_files(path: str) -> tuple[Path, ...]:
-    """The shared objects that a plugin path names: itself, or those in the folder."""
+    """Return the shared objects that a plugin path names: itself, or those in the folder."""
     place = Path(path)
     if place.is_file():
         return (place,)

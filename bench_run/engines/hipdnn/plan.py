@@ -188,7 +188,7 @@ class HipdnnPlan:
 
 
 def buffer_bytes(tensor: Tensor) -> int:
-    """The storage's bytes, gaps of the strides included."""
+    """Return the storage's bytes, gaps of the strides included."""
     return storage_size(tensor) * storage_type(tensor).itemsize
 
 

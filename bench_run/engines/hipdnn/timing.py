@@ -79,8 +79,8 @@ def find_events(library: Library, stream: int) -> Events | None:
 
 
 def find_gate(library: Library) -> StallGate | str:
-    """The gate, not tried yet, or why there is none: one that this driver cannot have raises in
-    its constructor, or in the function that tells."""
+    """Return the gate, not tried yet, or why there is none: one that this driver cannot have raises
+    in its constructor, or in the function that tells."""
     try:
         if not library.module.hip_can_use_stream_wait_value():
             return "the driver cannot wait for a value on a stream"

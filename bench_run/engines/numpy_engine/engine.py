@@ -102,7 +102,8 @@ FORMULAS = {**OPERATIONS, CUSTOM: _custom}
 
 
 def _saturated(result: Array, data_type: str) -> Array:
-    """The result within the range of an 8-bit float or integer type, which NumPy would not keep."""
+    """Return the result within the range of an 8-bit float or integer type, which NumPy would not
+    keep."""
     row = DTYPES[data_type]
     if row.kind == "integer":
         return rounded(settle(result, data_type), data_type)

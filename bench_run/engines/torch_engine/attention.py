@@ -61,7 +61,7 @@ class Scale:
 
 
 def per_head(value: T, heads: int, dtype: torch.dtype) -> T:
-    """A factor for all, or one for each (batch, head), to multiply [B, H, …] with."""
+    """Return a factor for all, or one for each (batch, head), to multiply [B, H, …] with."""
     value = elementwise(value, dtype)
     if value.numel() == 1:
         return value.reshape(())
@@ -132,9 +132,9 @@ WHOLE = (Block(ALL, ALL, ALL),)
 
 
 def blocks_of(dims: tuple[int, int, int, int], device: torch.device) -> tuple[Block, ...]:
-    """The blocks of scores [B, H, Sq, Skv]. Their sizes follow from these alone, so that results
-    are the same on every machine. One where the scores are few, on a device, whose kernels are
-    launched for all at once, and while `torch.compile` looks, which would unroll them."""
+    """Return the blocks of scores [B, H, Sq, Skv]. Their sizes follow from these alone, so that
+    results are the same on every machine. One where the scores are few, on a device, whose kernels
+    are launched for all at once, and while `torch.compile` looks, which would unroll them."""
     if math.prod(dims) <= BLOCK_SCORES or device.type != "cpu" or torch.compiler.is_compiling():
         return WHOLE
     steps, rest = [1, 1, 1], BLOCK_SCORES // max(1, dims[3])
@@ -231,7 +231,8 @@ class Sequences:
         return q[0][:, places.clamp_max(self.queries - 1)].transpose(0, 1)
 
     def packed_again(self, value: T, rows: T | None, empty: float) -> T:
-        """The inverse of `queries_of`; rows of q that belong to no sequence become `empty`."""
+        """Return the inverse of `queries_of`; rows of q that belong to no sequence become
+        `empty`."""
         if not self.packed or rows is None:
             return value
         ends = rows.cumsum(0)
@@ -418,7 +419,7 @@ def _masked(
     lengths: tuple[T | None, T | None],
     block: Block,
 ) -> T:
-    """The scores of a block with their bias, −∞ where a key is out of sight."""
+    """Return the scores of a block with their bias, −∞ where a key is out of sight."""
     if "attn_mask" in given:
         scores = scores + elementwise(block.of(given["attn_mask"]), scores.dtype)
     rows, columns = (None if n is None else n[block.batch] for n in lengths)

@@ -16,7 +16,7 @@ BACKWARD_EPSILON = 1e-5
 
 
 def _flat(value: T, dtype: torch.dtype) -> T:
-    """A per-channel tensor as (C,)."""
+    """Return a per-channel tensor as (C,)."""
     return elementwise(value.reshape(-1), dtype)
 
 
@@ -28,7 +28,7 @@ def _types(op: TorchOp, *data: str, result: str = "y") -> tuple[torch.dtype, tor
 
 
 def inference(op: TorchOp) -> BoundKernel:
-    """The kernel wants a variance: inv_variance⁻², with ε = 0."""
+    """Return the kernel wants a variance: inv_variance⁻², with ε = 0."""
     dtype, wide = _types(op, "x")
 
     def function(x: T, mean: T, inverse: T, scale: T, bias: T) -> T:

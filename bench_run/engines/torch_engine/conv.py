@@ -84,7 +84,7 @@ def convolve_plain(x: T, w: T, g: ConvGeometry) -> T:
 
 
 def convolve_widened(x: T, w: T, g: ConvGeometry) -> T:
-    """The same with TF32 allowed for this call, whatever the mode of the run."""
+    """Return the same with TF32 allowed for this call, whatever the mode of the run."""
     zeros, cudnn = (0,) * len(g.stride), torch.backends.cudnn
     y: T = torch.ops.aten._convolution(
         x,
@@ -159,6 +159,6 @@ def _padded(g: ConvGeometry, x: T) -> T:
 
 
 def _like(op: TorchOp, port: str, dtype: torch.dtype) -> T:
-    """A tensor of the result's dims and layout, of which only those are read."""
+    """Return a tensor of the result's dims and layout, of which only those are read."""
     tensor = op.tensor(port)
     return torch.empty_strided(tensor.dims, tensor.strides, dtype=dtype, device=op.device)

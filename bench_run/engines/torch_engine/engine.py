@@ -253,7 +253,7 @@ _INFERENCE = _Inference()
 def open_engine(
     spec: EngineSpec, options: EngineOptions, make: Callable[..., TorchEngine] = TorchEngine
 ) -> TorchEngine:
-    """The engine of a specification, of the class `make`."""
+    """Return the engine of a specification, of the class `make`."""
     if make is TorchEngine:
         refuse_unknown(spec, options=(COMPILE,))
     if options.timer not in TIMERS:

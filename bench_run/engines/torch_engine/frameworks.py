@@ -27,15 +27,15 @@ class Framework:
         self.device = device
 
     def give(self, tensor: torch.Tensor) -> Any:
-        """The tensor's memory in the framework's form."""
+        """Return the tensor's memory in the framework's form."""
         return tensor
 
     def take(self, value: Any) -> Any:
-        """A result as a tensor; as it is if it cannot be one."""
+        """Return a result as a tensor; as it is if it cannot be one."""
         return value
 
     def stream(self) -> Any:
-        """The stream of the run in the framework's form."""
+        """Return the stream of the run in the framework's form."""
         return None if self.device.type == "cpu" else torch.cuda.current_stream(self.device)
 
     def context(self) -> AbstractContextManager[Any]:
@@ -43,7 +43,7 @@ class Framework:
         return nullcontext()
 
     def finish(self, found: Any) -> Any:
-        """The results, complete as far as the stream of the run does not tell."""
+        """Return the results, complete as far as the stream of the run does not tell."""
         return found
 
 

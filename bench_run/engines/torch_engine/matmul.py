@@ -15,7 +15,7 @@ T: TypeAlias = torch.Tensor
 
 
 def matmul(op: TorchOp) -> BoundKernel:
-    """A batch dim of A or B divides C's, each of its matrices serving as many in a row."""
+    """Return a batch dim of A or B divides C's, each of its matrices serving as many in a row."""
     a, b, c = (op.dims(port) for port in ("a", "b", "c"))
     own = op.working_type("a", "b", result="a")
     dtype = op.working_type("a", "b", result="c")
@@ -43,7 +43,7 @@ def _repeats(
 
 
 def multiply_finer(a: T, b: T) -> T:
-    """The product of narrow matrices in float32, without rounding it to their type."""
+    """Return the product of narrow matrices in float32, without rounding it to their type."""
     batch = tuple(max(pair) for pair in zip(a.shape[:-2], b.shape[:-2], strict=True))
     if not batch:
         return torch.mm(a, b, out_dtype=torch.float32)

@@ -16,7 +16,7 @@ T: TypeAlias = torch.Tensor
 
 
 def _experts(offsets: T, rows: int, experts: int) -> T:
-    """The expert of each row, −1 before the first group."""
+    """Return the expert of each row, −1 before the first group."""
     bounds = offsets.reshape(-1).to(torch.int64)
     places = torch.arange(rows, device=offsets.device)
     groups = torch.searchsorted(bounds, places, right=True) - 1

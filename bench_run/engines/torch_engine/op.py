@@ -64,7 +64,7 @@ class _Memory:
 
 
 def seen_only(value: torch.Tensor) -> torch.Tensor:
-    """The same memory of a device, whose owner may now give it to others."""
+    """Return the same memory of a device, whose owner may now give it to others."""
     storage = value.untyped_storage()
     if not storage.nbytes():
         return value
@@ -78,7 +78,8 @@ def poison(flat: torch.Tensor, data_type: str) -> None:
 
 
 def rounded_to(value: torch.Tensor, data_type: str) -> torch.Tensor:
-    """The value in its tensor's type. 8-bit floats saturate, integers are cut off and clipped."""
+    """Return the value in its tensor's type. 8-bit floats saturate, integers are cut off and
+    clipped."""
     wanted = TYPES[data_type]
     if value.dtype == wanted:
         return value
@@ -164,7 +165,7 @@ class TorchOp:
         return dtype in NATIVE and torch.promote_types(dtype, kind) != kind
 
     def constant(self, port: str) -> float | None:
-        """The value of a one-element constant; None where it comes at run time."""
+        """Return the value of a one-element constant; None if it comes at run time."""
         tensor = self.tensor(port)
         if tensor.elements != 1:
             raise self.refusal(f"{port} has {tensor.elements} elements where one is expected")

@@ -22,7 +22,7 @@ T: TypeAlias = torch.Tensor
 
 
 def operator(op: TorchOp) -> BoundKernel:
-    """The formulas of the node's row, with its parameters as constants."""
+    """Return the formulas of the node's row, with its parameters as constants."""
     row, direction, params = row_of(op.node)
     if op.device.type in row.refused:
         raise op.refusal(row.refused[op.device.type])
@@ -78,7 +78,7 @@ def _gradients(op: TorchOp, row: Operator) -> str:
 
 
 def _joint(row: Operator, forward: Callable[..., Values]) -> Callable[..., Values]:
-    """The forward function and its gradients by autograd."""
+    """Return the forward function and its gradients by autograd."""
     wanted = [list(row.inputs).index(name) for name in row.gradients]
     seen: dict[tuple[int, int], torch.Tensor] = {}
 
@@ -108,7 +108,7 @@ def _joint(row: Operator, forward: Callable[..., Values]) -> Callable[..., Value
 
 
 def _shaped(function: Callable[..., Values], dims: list[tuple[int, ...]]) -> Callable[..., Values]:
-    """The function with results of these dims: hipDNN's scalars have one axis."""
+    """Return the function with results of these dims: hipDNN's scalars have one axis."""
     flat = [lengths == (1,) for lengths in dims]
     if not any(flat):
         return function

@@ -73,7 +73,7 @@ def filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
 
 
 def _gen_index(op: TorchOp) -> BoundKernel:
-    """The index along the axis; the key of the file's format says uid and means a number."""
+    """Return the index along the axis; the key of the file's format says uid and means a number."""
     dims, axis = op.dims("out_0"), axis_of(op.node)
     assert axis is not None
     shape = [-1 if i == axis else 1 for i in range(len(dims))]

@@ -135,7 +135,8 @@ def _counts(op: TorchOp, w: Windows) -> T:
 
 
 def resample_backward(op: TorchOp) -> BoundKernel:
-    """The adjoint: averages spread dy, maxima add it where the index points; −1 points nowhere."""
+    """Return the adjoint: averages spread dy, maxima add it where the index points; −1 points
+    nowhere."""
     mode = str(op.attribute("resample_mode"))
     w = Windows.of(op, "dx")
     if mode == "maxpool":

@@ -38,7 +38,7 @@ class Words:
 
 
 def find_words(line: str, bases: Sequence[str]) -> Words | None:
-    """The command in a line, None where there is none."""
+    """Return the command in a line, None if there is none."""
     tokens = line.split()
     # A comment begins at a token that begins with ``#``; the flag ``-#`` does not.
     end = next((i for i, token in enumerate(tokens) if token.startswith("#")), len(tokens))
@@ -111,7 +111,8 @@ def _value(flag: Flag, name: str, text: str, where: str) -> Any:
 
 
 def canonical(words: Words, values: Values, table: Sequence[Flag]) -> str:
-    """The command with every shape flag written out, long names, in the order of the table."""
+    """Return the command with every shape flag written out, long names, in the order of the
+    table."""
     shape = (flag.long for flag in table if not flag.control and values[flag.long] is not None)
     shown = ((name, values[name]) for name in shape)
     flags = (
@@ -153,7 +154,7 @@ def refused(reason: str) -> Answer:
 
 
 def spec(ops: str, items: Mapping[str, Any]) -> str:
-    """The op spec; items that are None are left out, tuples are joined by x."""
+    """Return the op spec; items that are None are left out, tuples are joined by x."""
     shown = (f"{key}={_ask_show(value)}" for key, value in items.items() if value is not None)
     return f"{ops}: {' '.join(shown)}"
 

@@ -116,8 +116,8 @@ class Conversion:
 
 
 def convert_line(line: str, where: str) -> Converted:
-    """The graphs of one line. Raises `GraphError` that names the flag, its value and the choices,
-    and for a line that holds no command."""
+    """Return the graphs of one line. Raises `GraphError` that names the flag, its value and the
+    choices, and for a line that holds no command."""
     words = find_words(line, _known_words())
     if words is None or not words.base:
         raise GraphError(where, f"no MIOpenDriver command in {line.strip()!r}")
@@ -125,7 +125,7 @@ def convert_line(line: str, where: str) -> Converted:
 
 
 def convert_lines(text: str, where: str) -> Conversion:
-    """The distinct commands of a text, in order of appearance, with how often each occurs.
+    """Return the distinct commands of a text, in order of appearance, with how often each occurs.
 
     Lines without a command (blank ones, comments, other log lines) are skipped; lines that are
     wrong are collected. Raises `GraphError` for a text without commands.

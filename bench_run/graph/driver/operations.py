@@ -68,7 +68,7 @@ _NO_GRADIENT = ("identity", "abs")
 
 
 def activation(ask: Ask, flag: str, alpha: float, beta: float) -> Chosen | str:
-    """The operation of an activation number, or why there is none."""
+    """Return the operation of an activation number, or why there is none."""
     number = ask.values[flag]
     if number == _POWER:
         return "a power of a sum is not a single node"

@@ -24,24 +24,24 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def error(where: str, key: str, value: Any, expected: str) -> GraphError:
-    """The error of one field: place, what is there, what was expected."""
+    """Return the error of one field: place, what is there, what was expected."""
     return GraphError(place(where, key), f"is {show(value)}, expected {expected}")
 
 
 def show_key(key: str) -> str:
-    """A key of the file as messages show it: always on one line."""
+    """Return a key of the file as messages show it: always on one line."""
     return key if key.isprintable() else repr(key)
 
 
 def place(where: str, key: str) -> str:
-    """The place of a key; `where` ends in a colon for the keys of the file itself."""
+    """Return the place of a key; `where` ends in a colon for the keys of the file itself."""
     if not key:
         return where
     return f"{where} {key}" if where.endswith(":") else f"{where}.{key}"
 
 
 def show(value: Any) -> str:
-    """A value as a message shows it: as in the file, cut where it is long."""
+    """Return a value as a message shows it: as in the file, cut where it is long."""
     words = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
     text = words or ("null" if value is None else repr(value))
     return text if len(text) <= 60 else f"{text[:57]}…"
@@ -178,7 +178,7 @@ def default_value_type(data_type: str) -> str:
 def read_constant(
     value: Any, value_type: Any, data_type: str, where: str
 ) -> tuple[Constant | None, str | None]:
-    """The constant, and its value type where that is not the default of the data type."""
+    """Return the constant, and its value type where that is not the default of the data type."""
     kind = None if value_type is None else fields.as_text(value_type, where, "value_type").lower()
     if kind in (None, "none") and value is None:
         return None, None
@@ -218,7 +218,7 @@ def _decode(value: Any, kind: str, data_type: str, where: str) -> Constant:
 
 
 def write_constant(value: Constant, value_type: str, data_type: str) -> Constant:
-    """The ``value`` as `value_type` wants it in the file."""
+    """Return the ``value`` as `value_type` wants it in the file."""
     if VALUE_TYPES[value_type] != "code":
         return value
     import numpy as np

@@ -32,7 +32,7 @@ _FORMAT = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 
 
 def write_graph(graph: Graph) -> bytes:
-    """The file: equal graphs give equal bytes."""
+    """Return the file: equal graphs give equal bytes."""
     return orjson.dumps(to_json(graph), option=_FORMAT)
 
 
@@ -243,12 +243,13 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_graph(data: bytes, where: str) -> Graph:
-    """The graph of a file, checked and in canonical form; `where` names the file in messages."""
+    """Return the graph of a file, checked and in canonical form; `where` names the file in
+    messages."""
     return read_graph_object(parse_json(data, where), where)
 
 
 def read_graph_object(value: Any, where: str) -> Graph:
-    """The same from the file's JSON value."""
+    """Return the same from the file's JSON value."""
     data = dict(fields.as_object(value, where))
     for key in ("tensors", "nodes"):
         if key not in data:
@@ -324,7 +325,7 @@ def _take_bool(data: dict[str, Any], key: str, where: str) -> bool:
 
 
 def parse_json(data: bytes, where: str) -> Any:
-    """The JSON value of a file's bytes. Numbers that JSON does not have are named."""
+    """Return the JSON value of a file's bytes. Numbers that JSON does not have are named."""
     data = data.removeprefix(_BYTE_ORDER_MARK)
     if not data.strip():
         raise GraphError(where, "is empty")

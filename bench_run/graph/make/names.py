@@ -29,7 +29,7 @@ def table() -> dict[str, dict[str, Any]]:
 
 
 def plain(name: str) -> str:
-    """The last part of a dotted name, without underscores, in small letters."""
+    """Return the last part of a dotted name, without underscores, in small letters."""
     return name.rpartition(".")[2].replace("_", "").lower()
 
 
@@ -49,7 +49,8 @@ def ours(name: str, known: Mapping[str, Any]) -> str:
 
 
 def rewritten(text: str, ops: Mapping[str, Recipe], aliases: Mapping[str, str]) -> Iterator[str]:
-    """The spec in our words: one for each operation, as some bring parameters of their own."""
+    """Yield the spec in our words: one for each operation, as some bring parameters of their
+    own."""
     head, _, rest = text.partition(":")
     if head.strip() in ("family", "all") or not head.strip():
         yield text
@@ -73,7 +74,7 @@ def rewritten(text: str, ops: Mapping[str, Recipe], aliases: Mapping[str, str]) 
 
 
 def _items(rest: str, first: Recipe) -> Iterator[str]:
-    """The items with our keys: a length for each axis becomes one item each."""
+    """Yield the items with our keys: a length for each axis becomes one item each."""
     rank = 3 if "spatial=3" in rest else 2
     for item in rest.split():
         key, equals, value = item.partition("=")

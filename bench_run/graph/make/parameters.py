@@ -39,7 +39,8 @@ class SpecParameter:
 
 
 def parse_value(parameter: SpecParameter, text: str, where: str) -> Any:
-    """The value of one item of a spec. Raises `UsageError` that names the key and the choices."""
+    """Return the value of one item of a spec. Raises `UsageError` that names the key and the
+    choices."""
     value = _PARSERS[parameter.kind](parameter, text)
     if value is None:
         what = expected(parameter)
@@ -65,7 +66,7 @@ def expected(parameter: SpecParameter) -> str:
 
 
 def show_value(value: Any, kind: Kind) -> str:
-    """A value as names and specs spell it: ``3``, ``1x2``, ``0.01``, ``half``."""
+    """Return a value as names and specs spell it: ``3``, ``1x2``, ``0.01``, ``half``."""
     if isinstance(value, tuple):
         once = kind == "ints" and len(set(value)) == 1
         return str(value[0]) if once else "x".join(str(item) for item in value)

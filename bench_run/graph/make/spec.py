@@ -85,7 +85,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 
 
 def find(name: str, where: str) -> Recipe:
-    """The recipe of a name or alias. Raises `UsageError` with the known names."""
+    """Return the recipe of a name or alias. Raises `UsageError` with the known names."""
     known = ALIASES.get(name, name)
     if known not in OPS:
         names = [each for each in (*OPS, *ALIASES) if not each.endswith("_bwd") or "bwd" in name]
@@ -112,7 +112,7 @@ _AFTER_SHAPE = ("dtype", "layout")
 
 
 def graph_name(ops: Iterable[str], parameters: Iterable[SpecParameter], params: Params) -> str:
-    """The name of a chain of operations with these completed parameters."""
+    """Return the name of a chain of operations with these completed parameters."""
     rows = list(parameters)
     shape = "".join(_segment(row, params) for row in rows if _in_shape(row))
     fixed = (_segment(row, params) for key in _AFTER_SHAPE for row in rows if row.key == key)
@@ -167,7 +167,7 @@ def check_chain(chain: tuple[Recipe, ...], where: str) -> None:
 
 
 def make_graph(chain: tuple[Recipe, ...], given: Mapping[str, Any]) -> Graph:
-    """The graph; `given` holds typed values by key, all of them known to the chain."""
+    """Return the graph; `given` holds typed values by key, all of them known to the chain."""
     head = chain[0]
     rows = chain_parameters(chain)
     params = dict(head.complete(_defaults(head, given)))
@@ -183,7 +183,7 @@ def make_graph(chain: tuple[Recipe, ...], given: Mapping[str, Any]) -> Graph:
 
 
 def _defaults(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The operation's parameters, each as given or at its default."""
+    """Return the operation's parameters, each as given or at its default."""
     return {
         row.key: given[row.key] if row.key in given else recipe.defaults.get(row.key, row.default)
         for row in recipe.parameters
@@ -255,7 +255,7 @@ def make_graphs(
 
 
 def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
-    """The spec as a value. Raises `UsageError` for a name, key or form that is not known."""
+    """Return the spec as a value. Raises `UsageError` for a name, key or form that is not known."""
     head, rest = text.strip(), ""
     match = re.fullmatch(r"\s*((?:family\s*:\s*)?[^:]*?)\s*(?::(.*))?", text, re.DOTALL)
     if match is not None:
@@ -330,7 +330,7 @@ def _chains(head: str, text: str, directions: tuple[str, ...] | None) -> tuple[C
 
 
 def _turned(chain: Chain, wanted: Container[str] | None, text: str) -> Iterator[Chain]:
-    """The chain itself, its gradients, or both."""
+    """Yield the chain itself, its gradients, or both."""
     check_chain(chain, text)
     if wanted is None:
         yield chain

@@ -60,7 +60,8 @@ def make_node(
     label: str = "",
     compute_data_type: str = "float",
 ) -> Node:
-    """A node in canonical form: `name` is our short name, defaults of parameters are filled in."""
+    """Return a node in canonical form: `name` is our short name, defaults of parameters are filled
+    in."""
     row = BY_NAME[name]
     complete = row.complete(attributes or {})
     return Node(row.type, label, compute_data_type, dict(inputs), dict(outputs), complete)

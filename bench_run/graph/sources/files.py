@@ -78,7 +78,7 @@ def kind(name: str) -> str | None:
 
 
 def sweep_partner(template: str) -> str:
-    """The case list of a template: ``graph.template.json`` has ``sweep.json`` beside it."""
+    """Return the case list of a template: ``graph.template.json`` has ``sweep.json`` beside it."""
     path = PurePosixPath(template)
     name = "sweep.json"
     if path.name != "graph.template.json":
@@ -87,7 +87,7 @@ def sweep_partner(template: str) -> str:
 
 
 def claims_of_sweep(case_list: str) -> str:
-    """The support claims of a sweep: ``support.json`` beside ``sweep.json``."""
+    """Return the support claims of a sweep: ``support.json`` beside ``sweep.json``."""
     return case_list.removesuffix("sweep.json") + "support.json"
 
 
@@ -191,7 +191,7 @@ def is_archive(path: str) -> bool:
 
 
 def read_archive(path: Path, shown: str, limits: ArchiveLimits = LIMITS) -> FileSource:
-    """The archive's graphs and their golden data as a source. Raises `GraphError`."""
+    """Return the archive's graphs and their golden data as a source. Raises `GraphError`."""
     try:
         with contextlib.closing(
             _zip_members(path) if path.name.lower().endswith(".zip") else _tar_members(path)
@@ -245,7 +245,7 @@ def _zip_members(path: Path) -> Generator[_Member, None, None]:
 def _trusted(
     members: Iterator[_Member], shown: str, packed_bytes: int, limits: ArchiveLimits
 ) -> Iterator[_Member]:
-    """The files among the members, under clean names. Raises where one cannot be trusted."""
+    """Yield the files among the members, under clean names. Raises where one cannot be trusted."""
     seen: set[str] = set()
     total = 0
     for count, member in enumerate(members, 1):

@@ -81,7 +81,7 @@ def is_template(data: bytes) -> bool:
 
 
 def read_cases(sweep: Any, where: str) -> tuple[SweepCase, ...]:
-    """The cases of a ``sweep.json``."""
+    """Return the cases of a ``sweep.json``."""
     data = fields.as_object(sweep, where)
     if data.get("version") != 1:
         raise fields.error(f"{where}:", "version", data.get("version"), "1")
@@ -127,7 +127,8 @@ def _with_uid(value: Any, where: str) -> tuple[int, dict[str, Any]]:
 
 
 def fill_in(template: Any, case: SweepCase, where: str) -> tuple[Any, tuple[str, ...]]:
-    """The JSON value of one case's graph, and the values of the case that nothing asked for."""
+    """Return the JSON value of one case's graph, and the values of the case that nothing asked
+    for."""
     lookup = _Lookup(case, where)
     filled = _resolve(template, lookup, None, "")
     for patch in case.patches:
@@ -222,7 +223,7 @@ _Loaded = LoadedGraph | LoadFailure | str
 
 
 def load(arguments: Sequence[str]) -> LoadReport:
-    """The graphs of all arguments in order, each file once. Raises `GraphError`."""
+    """Return the graphs of all arguments in order, each file once. Raises `GraphError`."""
     loaded: list[_Loaded] = []
     sources: dict[int, FileSource] = {}
     seen: set[str] = set()
@@ -302,7 +303,7 @@ def _load_graph(task: Task) -> LoadedGraph | LoadFailure:
 
 
 def _beside(task: Task, name: str) -> Any:
-    """The object in another file of the graph's folder; None without such a file."""
+    """Return the object in another file of the graph's folder; None without such a file."""
     if name not in task.tree.names:
         return None
     place = task.tree.source.show(name)
@@ -332,7 +333,7 @@ def _other_kind(value: Any) -> str | None:
 
 
 def _load_sweep(task: Task, case_list: str) -> Iterator[_Loaded]:
-    """A graph for each case; what is wrong with one costs that one."""
+    """Yield a graph for each case; what is wrong with one costs that one."""
     source = task.tree.source
     cases_path = source.show(case_list)
     try:

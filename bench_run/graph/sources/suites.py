@@ -35,8 +35,8 @@ _FOLDERS = (
 
 
 def own_graphs(argument: str) -> str:
-    """The path behind ``suite:NAME``: a suite file or a folder of graphs that comes with this tool;
-    any other argument as it is. Raises `GraphError` with the known names."""
+    """Return the path behind ``suite:NAME``: a suite file or a folder of graphs that comes with
+    this tool; any other argument as it is. Raises `GraphError` with the known names."""
     if not argument.startswith(PREFIX):
         return argument
     name = argument.removeprefix(PREFIX)
@@ -48,7 +48,7 @@ def own_graphs(argument: str) -> str:
 
 
 def suite_names() -> dict[str, Path]:
-    """The suites that come with this tool, with their files and folders."""
+    """Return the suites that come with this tool, with their files and folders."""
     root = next((folder for folder in _FOLDERS if (folder / "suites").is_dir()), None)
     if root is None:
         return {}
@@ -66,7 +66,8 @@ def is_suite(data: bytes) -> bool:
 
 
 def read_suite(path: Path) -> Pipeline:
-    """The suite or pipeline of a file. Raises `GraphError` that names the file and the entry."""
+    """Return the suite or pipeline of a file. Raises `GraphError` that names the file and the
+    entry."""
     try:
         return read_pipeline(path)
     except PipelineError as error:

@@ -93,7 +93,7 @@ class DeviceGate:
         return ", ".join(self._lock.names)
 
     def turns(self, cases: int, seed: str = "") -> list[CaseTurn]:
-        """A turn for each case of a new group, in the order in which they are measured."""
+        """Return a turn for each case of a new group, in the order in which they are measured."""
         group = Group(cases, seed)
         with self._change():
             self._groups.append(group)

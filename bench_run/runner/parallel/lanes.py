@@ -49,7 +49,7 @@ Done: TypeAlias = "queue.SimpleQueue[Result | Future[None]]"
 
 
 def turn_of(case: PlannedCase) -> str:
-    """The graph, or the graphs, whose cases are measured one directly after another."""
+    """Return the graph, or the graphs, whose cases are measured one directly after another."""
     return case.graph.turns_with or case.graph.id.path
 
 
@@ -77,7 +77,8 @@ class GroupQueue:
         return len(self._left)
 
     def take(self, had: Set[str]) -> list[CaseRun] | None:
-        """The next group for processes that had these cases; None if each group has one of them."""
+        """Return the next group for processes that had these cases; None if each group has one of
+        them."""
         with self._lock:
             for place, group in enumerate(self._left):
                 if had.isdisjoint(case_run.case.id for case_run in group):

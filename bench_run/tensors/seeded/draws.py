@@ -35,7 +35,7 @@ _MASK = (1 << 64) - 1
 
 
 def bit_stream(seed: int, uid: int) -> np.random.PCG64:
-    """The stream of a tensor; a function of seed and uid alone."""
+    """Return the stream of a tensor; a function of seed and uid alone."""
     return np.random.PCG64(np.random.SeedSequence([seed & _MASK, uid & _MASK]))
 
 
@@ -47,7 +47,8 @@ def fill(storage: Values, draw: Draw, stream: np.random.BitGenerator) -> None:
 
 
 def draw_of(init: Init, row: DataType) -> Draw:
-    """The draw of a distribution for a data type; `UsageError` where the type cannot hold it."""
+    """Return the draw of a distribution for a data type; `UsageError` where the type cannot hold
+    it."""
     low, high = init.low, init.high
     if init.kind == "constant":
         high = low
@@ -273,14 +274,15 @@ def first_rows(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
 
 
 def _slots(graph: Graph, node: Node, seed: int) -> tuple[Values, int]:
-    """A random order of the places (token, rank), and how many ranks a token has."""
+    """Return a random order of the places (token, rank), and how many ranks a token has."""
     index = _needed(graph, node, "token_index")
     ranks = max(1, node.attributes.get("top_k") or 1)
     return _permutation(index.elements, bit_stream(seed, index.uid)), ranks
 
 
 def token_rows(graph: Graph, node: Node, _tensor: Tensor, seed: int) -> Values:
-    """A gather repeats each token top_k times; a scatter gives each row a place of its own."""
+    """Return a gather repeats each token top_k times; a scatter gives each row a place of its
+    own."""
     order, ranks = _slots(graph, node, seed)
     if node.attributes.get("mode") == "gather":
         return order % _needed(graph, node, "token").dims[-2]

@@ -69,7 +69,8 @@ _NAMED = re.compile(rf"(?P<tensor>.+?)=(?P<kind>{_NAMES})(?::(?P<rest>.*))?\Z", 
 
 
 def parse_init(texts: Sequence[str]) -> InitPlan:
-    """The plan that several ``--init`` texts make together; a later one wins over an earlier."""
+    """Return the plan that several ``--init`` texts make together; a later one wins over an
+    earlier."""
     default: Init | None = None
     by_tensor: dict[str, Init] = {}
     for text in texts:

@@ -42,11 +42,11 @@ SCALE_EXPONENTS = (-3, 3)
 def make_inputs(
     graph: Graph, seed: int, init: InitPlan | None = None, wanted: frozenset[int] | None = None
 ) -> dict[int, Storage]:
-    """A storage for every graph input, by uid. Where only some are `wanted`, others are made as
-    far as these follow from them.
+    """Return a storage for every graph input, by uid. Where only some are `wanted`, others are made
+    as far as these follow from them.
 
-    Raises `UsageError` where `init` asks for what a tensor cannot hold, `UnsupportedGraphError`
-    where no meaningful data is known for a port.
+    Raises `UsageError` if `init` asks for what a tensor cannot hold, `UnsupportedGraphError` where
+    no meaningful data is known for a port.
     """
     plan = init or InitPlan()
     made: dict[int, Storage] = {}
@@ -134,8 +134,8 @@ def _from_file(tensor: Tensor, path: Path) -> Storage:
 
 
 def make_chain_inputs(chain: ChainGraph, seed: int, init: Sequence[str]) -> dict[int, Storage]:
-    """A storage for every input of the chain, by uid. A layer's own rules fill its inputs; what
-    `init` asks for comes after, so that it wins."""
+    """Return a storage for every input of the chain, by uid. A layer's own rules fill its inputs;
+    what `init` asks for comes after, so that it wins."""
     wanted = {tensor.uid for tensor in chain.inputs}
     made: dict[int, Storage] = {}
     for place in chain.places:
@@ -158,7 +158,7 @@ SHARE = 4
 
 
 def read_inputs(path: str, graph: Graph) -> dict[int, Storage] | None:
-    """The inputs in fresh memory; None where the file is missing or not of this graph."""
+    """Return the inputs in fresh memory; None if the file is missing or not of this graph."""
     try:
         with open(path, "rb") as file:
             made = {tensor.uid: empty_storage(tensor) for tensor in graph.inputs}

@@ -69,7 +69,7 @@ class Role:
 
 
 def roles(graph: Graph) -> dict[int, Role]:
-    """The role of every graph input, by uid."""
+    """Return the role of every graph input, by uid."""
     positive = _must_be_positive(graph)
     found: dict[int, Role] = {}
     inputs = {tensor.uid for tensor in graph.inputs}
@@ -86,7 +86,7 @@ def roles(graph: Graph) -> dict[int, Role]:
 
 
 def own_init(role: Role) -> Init | None:
-    """The filling that the definition of a custom operation names for its input."""
+    """Return the filling that the definition of a custom operation names for its input."""
     custom = role.node.custom
     if custom is None:
         return None

@@ -69,7 +69,7 @@ RULES: dict[str, Callable[[RoundingStep], dict[str, Estimate]]] = {
 def output_errors(
     graph: Graph, sizes: Mapping[int, Estimate] | None = None, math: str = "fp32"
 ) -> dict[int, Estimate | None]:
-    """The estimate of every output by uid; None where a node on the way has no rule.
+    """Return the estimate of every output by uid; None if a node on the way has no rule.
 
     `sizes` are the estimates of inputs by uid, measured on their data (`chain.py`); others are
     taken to have their default distributions (`tensors/seeded/roles.py`).

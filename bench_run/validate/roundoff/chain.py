@@ -54,7 +54,7 @@ class Between:
 def chain_errors(
     chain: ChainGraph, sizes: Mapping[int, Estimate], between: Mapping[int, Between], math: str
 ) -> dict[int, Estimate | None]:
-    """The estimate of every output by uid; None where something on the way has no rule.
+    """Return the estimate of every output by uid; None if something on the way has no rule.
 
     `sizes` are those of the inputs, `between` has what is known of links by the writer's uid.
     """

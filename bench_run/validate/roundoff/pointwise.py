@@ -153,7 +153,7 @@ def pointwise(step: RoundingStep) -> dict[str, Estimate]:
 
 
 def _part(absolute: float, size: Estimate) -> float:
-    """An absolute error as a part of the usual size."""
+    """Return an absolute error as a part of the usual size."""
     return absolute / size.rms if size.rms else 0.0
 
 
@@ -192,7 +192,8 @@ def _slope(function: Callable[..., Array], points: list[Array], place: int) -> A
 def _passed_on(
     operand: Estimate, slope: Array, points: Array, values: Array
 ) -> tuple[float, float]:
-    """An operand's error in the result: relative up to the result's size, absolute beyond."""
+    """Return an operand's error in the result: relative up to the result's size, absolute
+    beyond."""
     slope = slope[np.isfinite(slope)]
     if slope.size == 0 or operand.rtol == operand.atol == 0:
         return 0.0, 0.0

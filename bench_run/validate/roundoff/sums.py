@@ -213,7 +213,7 @@ def conv_forward(step: RoundingStep) -> dict[str, Estimate]:
 
 
 def conv_data_gradient(step: RoundingStep) -> dict[str, Estimate]:
-    """An element of dx meets a tap of the kernel for at most 1/stride of its positions."""
+    """Return an element of dx meets a tap of the kernel for at most 1/stride of its positions."""
     filters, channels, *kernel = step.tensors["w"].dims
     groups = max(1, step.tensors["dx"].dims[1] // channels)
     taps = math.prod(

@@ -144,7 +144,7 @@ def _group_files(pid: int, root: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _kills(file: Path) -> int | None:
-    """The value of ``oom_kill`` in lines of names and values; None where it is not there."""
+    """Return the value of ``oom_kill`` in lines of names and values; None if it is not there."""
     with suppress(OSError):
         found = re.search(r"^oom_kill (\d+)$", file.read_text(), re.MULTILINE)
         return None if found is None else int(found[1])
@@ -189,13 +189,13 @@ _THREAD = re.compile(
 
 
 def last_line(printed: str) -> str | None:
-    """The last line that a process printed before Python's fault handler spoke."""
+    """Return the last line that a process printed before Python's fault handler spoke."""
     lines = [line for line in printed.partition(_DUMP)[0].splitlines() if line.strip()]
     return shorten(lines[-1].strip(), LONGEST_QUOTE) if lines else None
 
 
 def fatal_error(printed: str) -> str | None:
-    """The interpreter's own last words, where it gave up by itself."""
+    """Return the interpreter's own last words, where it gave up by itself."""
     for line in printed.splitlines():
         if line.startswith(_DUMP) and line.removeprefix(_DUMP) not in _DUMPED_SIGNALS:
             return shorten(line, LONGEST_QUOTE)
@@ -208,7 +208,7 @@ def is_deep(printed: str) -> bool:
 
 
 def thread_failure(printed: str) -> str | None:
-    """The exception that ended a thread while the process went on."""
+    """Return the exception that ended a thread while the process went on."""
     found = _THREAD.findall(printed)
     return shorten(found[-1], LONGEST_QUOTE) if found else None
 

@@ -97,7 +97,7 @@ class WorkerPool:
         self._fresh[copy.key] = copy
 
     def _worker(self, engine: PlannedEngine) -> Worker:
-        """The engine's worker, for more than opening."""
+        """Return the engine's worker, for more than opening."""
         worker = self._workers.get(engine.key)
         if worker is None:
             worker = self._start(engine)
@@ -153,7 +153,7 @@ class WorkerPool:
         return engine.key in self._workers
 
     def ask(self, engine: PlannedEngine, request: Request[AnswerT]) -> AnswerT:
-        """The answer of the engine's worker. Raises the error that the worker met, and
+        """Return the answer of the engine's worker. Raises the error that the worker met, and
         `WorkerError` if the worker is lost: the next request starts another one."""
         worker = self._worker(engine)
         try:
@@ -164,9 +164,9 @@ class WorkerPool:
             raise
 
     def run_case(self, engine: PlannedEngine, request: RunCase, turn: Turn | None = None) -> Case:
-        """The case with this round; whatever the worker does becomes an outcome. `turn` is how it
-        comes to a device that it shares. A worker that was lost with its template costs nothing:
-        another one, started afresh, runs the case."""
+        """Return the case with this round; whatever the worker does becomes an outcome. `turn` is
+        how it comes to a device that it shares. A worker that was lost with its template costs
+        nothing: another one, started afresh, runs the case."""
         try:
             return self._run_case(engine, request, turn)
         except TemplateLostError:

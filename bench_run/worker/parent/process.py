@@ -146,8 +146,8 @@ class Worker:
         build_timeout_s: float | None = None,
         turn: Turn | None = None,
     ) -> AnswerT:
-        """The answer. Raises the error that the worker met, or a `WorkerError`: after one the
-        worker is gone. `build_timeout_s` limits each phase in which an engine builds
+        """Return the answer. Raises the error that the worker met, or a `WorkerError`: after one
+        the worker is gone. `build_timeout_s` limits each phase in which an engine builds
         (`BUILD_PHASES`). `turn` is asked for what the worker claims of its device; the time that
         this waits does not count."""
         self._memory_kills.start_again()
@@ -176,7 +176,8 @@ class Worker:
     def _reply(
         self, timeout_s: float | None, build_timeout_s: float | None, turn: Turn | None
     ) -> Reply | Refused:
-        """The answer, after the phases that the worker announces and the claims that it makes."""
+        """Return the answer, after the phases that the worker announces and the claims that it
+        makes."""
         whole = due = Deadline.after(timeout_s, "no answer within --timeout")
         while True:
             message = self._receive(due)

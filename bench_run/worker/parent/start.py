@@ -56,8 +56,8 @@ class ProcessHandle(Protocol):
 
 @cache
 def _starter(_pid: int) -> ThreadPoolExecutor:
-    """The thread that starts processes: the kernel ends them with it, and it lives as long as this
-    program. A fork of this program has one of its own."""
+    """Return the thread that starts processes: the kernel ends them with it, and it lives as long
+    as this program. A fork of this program has one of its own."""
     return ThreadPoolExecutor(1, "starter")
 
 
@@ -68,8 +68,8 @@ def start_module(
     output: int,
     python: str | None = None,
 ) -> subprocess.Popen[bytes]:
-    """A Python process in a session of its own that serves a descriptor and prints to `output`.
-    `python`: its interpreter, by default that of this process."""
+    """Return a Python process in a session of its own that serves a descriptor and prints to
+    `output`. `python`: its interpreter, by default that of this process."""
     return (
         _starter(os.getpid())
         .submit(
@@ -118,7 +118,7 @@ class Template:
             return self._fit
 
     def fork(self, pipe: int, output: int) -> ProcessHandle | None:
-        """A forked worker; None if the template is lost or unfit."""
+        """Return a forked worker; None if the template is lost or unfit."""
         with self._lock, contextlib.suppress(OSError, ValueError):  # another thread closed it
             if self.fit:
                 socket.send_fds(self._control, [FORK], [pipe, output])
@@ -130,7 +130,7 @@ class Template:
         return None
 
     def end_of(self, pid: int) -> int | None:
-        """The exit code of a worker; None while it lives."""
+        """Return the exit code of a worker; None while it lives."""
         with self._lock:
             while pid not in self._ends and self._has_message():
                 message = self._receive()
@@ -157,8 +157,8 @@ class Template:
         return bool(select.select([self._control], [], [], 0)[0])
 
     def _receive(self) -> object:
-        """The next message; None where the template is gone. One that is silent too long is ended:
-        it must not fork what has been started otherwise."""
+        """Return the next message; None if the template is gone. One that is silent too long is
+        ended: it must not fork what has been started otherwise."""
         try:
             data = self._control.recv(MESSAGE_BYTES)
         except OSError:
@@ -265,8 +265,8 @@ class Launcher:
             return template
 
     def start(self, engine: PlannedEngine, pipe: int, output: int) -> ProcessHandle:
-        """A worker that serves `pipe` and prints to `output`. The first one starts from nothing
-        while its template imports."""
+        """Return a worker that serves `pipe` and prints to `output`. The first one starts from
+        nothing while its template imports."""
         name = without_device(engine.key)
         if self.preload(engine) is None and name in self._templates:
             forked = self._templates[name].fork(pipe, output)

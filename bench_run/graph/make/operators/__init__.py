@@ -27,7 +27,7 @@ _BY_ID = {
 
 
 def row_of(node: Node) -> tuple[Operator, str, dict[str, Any]]:
-    """The row, the direction and the parameters of a node that `is_operator`."""
+    """Return the row, the direction and the parameters of a node that `is_operator`."""
     return _row_of(node.attributes["custom_op_id"], node.attributes["data"])
 
 

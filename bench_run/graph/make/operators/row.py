@@ -152,7 +152,7 @@ class Operator:
         return (*read, "dy"), made
 
     def ports(self, direction: str, params: Params) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-        """The tensors of one graph. Raises `UsageError` where the parameters do not fit."""
+        """Return the tensors of one graph. Raises `UsageError` if the parameters do not fit."""
         try:
             said = self._misfit(params)
             if said:
@@ -322,7 +322,7 @@ class Operator:
 
 
 def _value(text: str, params: Params) -> Any:
-    """The value of an expression of the table."""
+    """Return the value of an expression of the table."""
     return eval(text, {"__builtins__": {}, **_WORDS, **params})  # noqa: S307 - a text of the table
 
 
@@ -331,7 +331,8 @@ def _shown(value: Any) -> str:
 
 
 def read_table(data: bytes) -> dict[str, Operator]:
-    """The rows of the table. ``usual`` of a category holds for its rows that say nothing else."""
+    """Return the rows of the table. ``usual`` of a category holds for its rows that say nothing
+    else."""
     table = tomllib.loads(data.decode())
     shapes = table.pop("shapes")
     return {

@@ -28,7 +28,7 @@ none."""
 
 
 def joint(forward: Recipe, backward: Sequence[Recipe]) -> Recipe:
-    """The recipe of both directions."""
+    """Return the recipe of both directions."""
     return replace(
         forward,
         name=f"{forward.name.removesuffix('_fwd')}_fwd_bwd",

@@ -198,7 +198,7 @@ def _rows(builder: Builder, params: Params, chained: Value | None) -> Value:
 
 
 def _affine_dims(dims: Dims, last: int) -> Dims:
-    """The normalised axes at x's rank, 1 elsewhere."""
+    """Return the normalised axes at x's rank, 1 elsewhere."""
     return (*(1 for _ in dims[:-last]), *dims[-last:])
 
 

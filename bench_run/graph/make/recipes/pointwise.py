@@ -279,7 +279,7 @@ _DTYPES = {"arithmetic": _NUMBERS, "logic": _NUMBERS}
 
 
 def _plain(family: str) -> Iterator[Recipe]:
-    """The operations that a row of `POINTWISE_MODES` describes in full."""
+    """Yield the operations that a row of `POINTWISE_MODES` describes in full."""
     more = {"dtypes": _DTYPES[family]} if family in _DTYPES else {}
     for name, row in POINTWISE_MODES.items():
         if row.family == family:

@@ -59,7 +59,7 @@ ALL_IMAGE_LAYOUTS = tuple(name for names in IMAGE_LAYOUTS.values() for name in n
 
 
 def layout_row(key: str, words: str, code: str = "", follows: str | None = None) -> SpecParameter:
-    """A row for a layout; one that follows another is shown only where it differs."""
+    """Return a row for a layout; one that follows another is shown only where it differs."""
     return SpecParameter(
         key,
         None,
