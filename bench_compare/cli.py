@@ -34,7 +34,7 @@ LEAST_COLUMNS = 40
 
 
 def entry() -> None:
-    """The console script."""
+    """Run the console script."""
     gc.disable()  # values live to the end: 4,000 cases are compared in 1.7 s instead of 2.1 s
     code, outcome = _answered(sys.argv[1:])
     if outcome is not None:  # all is written: to take large values apart would take 0.2 s
@@ -49,7 +49,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
-    """The outcome holds all that was read and made; None where there is none."""
+    """Run the command line; return the exit code, and the outcome with all that was read and made,
+    if there is one."""
     named = bool(argv) and argv[0] in COMMANDS
     name = argv[0] if named else DEFAULT
     words = argv[1:] if named and name == DEFAULT else argv  # those that its usage describes

@@ -51,7 +51,7 @@ READERS = (
 
 
 def without_effect(arguments: Arguments) -> Iterator[str]:
-    """A sentence for each flag that nothing reads, with the first reason."""
+    """Yield a sentence for each flag that nothing reads, with the first reason."""
     told = set()
     for flags, is_there, why_not in READERS:
         if not is_there(arguments):

@@ -43,9 +43,9 @@ class Allowance:
     verdict: Verdict | None = None
 
     def names(self, names: Iterable[str], fingerprints: Iterable[str]) -> bool:
-        """True if the pattern equals or matches a name of the graph, or equals its fingerprint.
-        Fingerprints are not matched as globs, so that ``c*`` means graphs whose names begin with
-        c."""
+        """Return True if the pattern equals or matches a name of the graph, or equals its
+        fingerprint. Fingerprints are not matched as globs, so that ``c*`` means graphs whose names
+        begin with c."""
         return any(fits(name, self.pattern) for name in names) or (
             len(self.pattern) >= LEAST_DIGITS
             and any(one.startswith(self.pattern) for one in fingerprints)
@@ -117,7 +117,7 @@ class Policy:
         ]
 
     def allows(self, names: Sequence[str], fingerprints: Sequence[str], verdict: Verdict) -> bool:
-        """True if a graph with any of these names may have this bad news."""
+        """Return True if a graph with any of these names may have this bad news."""
         return any(
             rule.verdict in (None, verdict) and rule.names(names, fingerprints)
             for rule in self.allow

@@ -22,7 +22,7 @@ AGAIN_S = 0.005
 
 
 def entry() -> None:
-    """The console script."""
+    """Run the console script."""
     open_standard_descriptors()
     stop_like_an_interrupt()
     sys.exit(main(sys.argv[1:]))

@@ -54,7 +54,7 @@ class LockFile:
     has no locks, the process goes on without."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `LockHeldError`, and `OSError` where the file cannot be made."""
+        """Open and lock the file. Raises `LockHeldError`, and `OSError` if it cannot be made."""
         self._path = path
         while True:
             self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
@@ -133,8 +133,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text_file(path: str, text: str) -> None:
-    """The whole text, or the file as it was; ``.gz`` and ``.zst`` choose a packing. Raises
-    `OutputError`."""
+    """Write the whole text, or leave the file as it was; ``.gz`` and ``.zst`` choose a packing.
+    Raises `OutputError`."""
     from bench_schema.packing import write_bytes
 
     with writing(path):
@@ -143,7 +143,7 @@ def write_text_file(path: str, text: str) -> None:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """A refusal to write as one line that names the file."""
+    """Convert a refusal to write to one line that names the file."""
     try:
         yield
     except UnwritableError as error:
@@ -153,7 +153,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def refuse_foreign_graphs(flag: str, folder: Path, names: Iterable[str], *, force: bool) -> None:
-    """Raises `OutputError` where a graph would take the place of a file that holds none."""
+    """Raise `OutputError` if a graph would replace a file without one."""
     for path in (folder / name for name in names):
         is_foreign = path.is_file() and content_kind(str(path)) != "an operation graph"
         if is_foreign and path.stat().st_size and not force:

@@ -49,12 +49,12 @@ class Progress:
             self._bar.update()
 
     def more(self, cases: int) -> None:
-        """The precision rule asked for more."""
+        """Add cases that the precision rule requested."""
         if self._bar is not None:
             self._bar.total += cases
 
     def say(self, line: str) -> None:
-        """A line of conversation, above the bar."""
+        """Print a line above the bar."""
         if self._quiet:
             return
         if self._bar is not None:

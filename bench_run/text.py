@@ -64,12 +64,12 @@ def visible(text: str) -> str:
 
 
 def one_line(name: str) -> str:
-    """The same without line ends and tabs: for a cell of a table."""
+    """Return the same without line ends and tabs: for a cell of a table."""
     return name if name.isprintable() else "".join(SIGN if _is_control(s) else s for s in name)
 
 
 def _is_control(sign: str) -> bool:
-    """True for control characters of ASCII and ISO 6429, line ends, and changes of writing
+    """Return True for control characters of ASCII and ISO 6429, line ends, and changes of writing
     direction."""
     import unicodedata
 

@@ -49,8 +49,8 @@ Options:
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
-    """Raises `BenchCompareError` for unknown kinds and for documents that the format has no room
-    for."""
+    """Run the command. Raises `BenchCompareError` for unknown kinds and for documents that do not
+    fit the format."""
     if not arguments["DOC"]:
         raise UsageError("export: no document given: bench-compare export run.json --to bmf")
     if not arguments["--to"]:

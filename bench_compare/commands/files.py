@@ -64,9 +64,9 @@ def check_reports(
     documents: Iterable[tuple[str, str]],
     others: Iterable[Place] = (),
 ) -> None:
-    """Raises `UnwritableError` where a report would take the place of what the command reads, of
-    another report, or of measurements. `documents`: the words that name them, with what is given:
-    files, folders, globs; `others`: what else is read."""
+    """Raise `UnwritableError` if a report would replace an input of the command, another report, or
+    measurements. `documents`: the words that name them, with their values: files, folders, globs;
+    `others`: further inputs."""
     from bench_schema.places import Place, check_places, result_places
 
     read = (place for flag, pattern in documents for place in result_places(flag, pattern))

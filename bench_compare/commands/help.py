@@ -42,7 +42,7 @@ COMMANDS = {
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
-    """Raises `UsageError` for a word that is neither a topic nor a command."""
+    """Run the command. Raises `UsageError` for a word that is neither a topic nor a command."""
     word = arguments["WORD"]
     parts = COMPARE.split("\n\n")
     if word is None:

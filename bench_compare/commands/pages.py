@@ -145,7 +145,7 @@ def _calibration(archive: Sequence[str]) -> Calibration | None:
 
 
 def _check_folder(site: Path, archive: Sequence[str]) -> None:
-    """Raises `UsageError` where pages would lie among documents, `OutputError` for a file."""
+    """Raise `UsageError` if pages would be written among documents, `OutputError` for a file."""
     if site.exists() and not site.is_dir():
         raise OutputError(f"-o {site}: is a file, and a folder is needed")
     for path in map(Path, archive):

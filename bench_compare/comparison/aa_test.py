@@ -88,8 +88,8 @@ STEPS = (0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 
 
 
 def _least_threshold(found: Comparison) -> float:
-    """The logarithm within which nine of ten cases of a split are the same, and nearly all of their
-    ratios lie, with `DOCUMENTS` a side; infinite where no case has an interval."""
+    """Return the logarithm within which nine of ten cases of a split are the same, and nearly all
+    of their ratios lie, with `DOCUMENTS` a side; infinite where no case has an interval."""
     gates = [case.gate_metric for case in found.cases if case.gate_metric is not None]
     numbers = np.array([(one.ratio, one.ci_low, one.ci_high) for one in gates], float)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -111,7 +111,8 @@ MOST_PAIRED = 1000
 
 
 def detail(metric: str, base: Sequence[Ints], other: Sequence[Ints]) -> Detail:
-    """`base` and `other`: the rounds of the case, warm-up cut off, nanoseconds."""
+    """Return the detail of a metric. `base` and `other`: the rounds of the case without warm-up,
+    nanoseconds."""
     random = np.random.default_rng(SEED)
     medians = [_bootstrap_medians(side, random) for side in (base, other)]
     low, high = np.quantile(medians[1] / medians[0], (0.025, 0.975))
@@ -357,7 +358,8 @@ def _measured(
 
 
 def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
-    """False discoveries of each metric are controlled over the cases of all matches together."""
+    """Return the matches with verdicts. False discoveries of each metric are controlled over the
+    cases of all matches together."""
     tested: dict[tuple[int, str], Tested] = {}
     for name in {name for match in matches for name in match.judged}:
         found = [match.judged.get(name) for match in matches]

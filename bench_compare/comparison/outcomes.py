@@ -39,8 +39,8 @@ changes by less than this between runs of one build."""
 
 
 def weaker_checks(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
-    """A sentence for each way in which outputs that passed are checked less, or are less exact;
-    both are cases of one graph, one for each document."""
+    """Yield a sentence for each way in which outputs that passed are checked less, or are less
+    exact; both are cases of one graph, one for each document."""
     before, after = map(_passed, (base, other))
     if len(before) == len(after) == 1 and _as_strict(before[0], after[0]):
         return
@@ -52,7 +52,8 @@ def weaker_checks(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
 
 
 def _passed(cases: Sequence[Case]) -> list[Validation]:
-    """Validations that passed and say how; another tool's may leave out its tolerance (NaN)."""
+    """Return validations that passed, with their method; another tool's may leave out its tolerance
+    (NaN)."""
     return [
         one
         for case in cases
@@ -63,7 +64,8 @@ def _passed(cases: Sequence[Case]) -> list[Validation]:
 
 
 def _as_strict(base: Validation, other: Validation) -> bool:
-    """True if each output is certainly checked as before. A fast answer for nearly all cases."""
+    """Return True if each output is certainly checked as before. A fast answer for nearly all
+    cases."""
     return (
         len(base.outputs) == len(other.outputs)
         and base.iterations_checked <= other.iterations_checked
@@ -79,7 +81,7 @@ def _as_strict(base: Validation, other: Validation) -> bool:
 
 
 def _unchecked(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[str]:
-    """Outputs that a larger share of the documents leaves out."""
+    """Yield outputs that a larger share of the documents leaves out."""
     names = [[{output.name for output in one.outputs} for one in side] for side in (base, other)]
     for name in sorted(set().union(*names[0])):
         before, after = (sum(name not in held for held in side) for side in names)
@@ -88,8 +90,8 @@ def _unchecked(base: Sequence[Validation], other: Sequence[Validation]) -> Itera
 
 
 def _fewer(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
-    """Outputs of which elements are left out, and iterations that are not checked, in a larger
-    share of the documents."""
+    """Yield outputs of which elements are left out, and iterations that are not checked, in a
+    larger share of the documents."""
     before, after = _passed(base), _passed(other)
     most: dict[str, int] = {}
     for output in (output for one in before for output in one.outputs):
@@ -120,7 +122,8 @@ def _fewer(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
 
 
 def _checked_share(case: Case) -> float:
-    """Iterations that were checked, of those that were timed; 0 where outputs did not pass."""
+    """Return iterations that were checked, of those that were timed; 0 where outputs did not
+    pass."""
     name, found = time_series(case), case.validation
     if name is None or found is None or found.status != "passed":
         return 0.0
@@ -150,7 +153,7 @@ def _tolerances(validations: Sequence[Validation]) -> dict[str, tuple[float, flo
 
 
 def _grown(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[str]:
-    """An error that is within its tolerance and grew by `ERROR_GROWTH`."""
+    """Yield an error that is within its tolerance and grew by `ERROR_GROWTH`."""
     before, after = _errors(base), _errors(other)
     for name in (name for name in before if name in after):
         least, most = before[name], after[name]
@@ -234,7 +237,7 @@ def changes(base: CaseSide | None, other: CaseSide | None) -> tuple[Change, ...]
 
 
 def _sound(side: CaseSide) -> bool:
-    """True if no document of the side misses, breaks or fails the case: nearly all cases."""
+    """Return True if no document of the side misses, breaks or fails the case: nearly all cases."""
     return side.missing == 0 and not any(not _completed(case) or wrong(case) for case in side.cases)
 
 
@@ -252,7 +255,7 @@ ORDER = (
 
 
 def completed(side: CaseSide) -> bool:
-    """True if every document of the side with the case completed it."""
+    """Return True if every document of the side with the case completed it."""
     return all(_completed(case) for case in side.cases)
 
 
@@ -265,7 +268,7 @@ def _broken(case: Case) -> bool:
 
 
 def _stopped(case: Case) -> bool:
-    """True if the case failed, and was not refused or left out."""
+    """Return True if the case failed, and was not refused or left out."""
     return case.outcome.status not in ("completed", "unsupported", "skipped")
 
 
@@ -281,7 +284,8 @@ def ended(side: CaseSide, holds: Callable[[Case], bool] = lambda case: not _comp
 
 
 def _one_sided(base: CaseSide | None, other: CaseSide | None) -> Iterator[Change]:
-    """A case that is broken or wrong is so without a base as well."""
+    """Yield trouble of a case on one side: a broken or wrong case is news without a base as
+    well."""
     side = other if base is None else base
     assert side is not None, "a case belongs to one side at least"
     verdict, where = (
@@ -320,8 +324,8 @@ def _completion(base: CaseSide, other: CaseSide) -> Iterator[Change]:
 
 
 def wrong(case: Case) -> bool:
-    """True if outputs are wrong in any iteration, inputs were changed, or the time is one that no
-    machine of this kind reaches. A recorded mismatch counts whatever the status."""
+    """Return True if outputs are wrong in any iteration, inputs were changed, or the time is one
+    that no machine of this kind reaches. A recorded mismatch counts whatever the status."""
     if case.implausible is not None or facts(case.rounds).mismatched:
         return True
     found = case.validation
@@ -363,12 +367,12 @@ def complaint(cases: Sequence[Case]) -> str:
 
 
 def checked(case: Case) -> bool:
-    """True if the outputs were compared with a reference."""
+    """Return True if the outputs were compared with a reference."""
     return case.validation is not None and case.validation.status != "not checked"
 
 
 def may_be_checked(case: Case) -> bool:
-    """True if the outputs were compared with a reference, or another tool does not say."""
+    """Return True if the outputs were compared with a reference, or another tool does not say."""
     return checked(case) or (case.validation is None and "imported" in case.notes)
 
 
@@ -386,14 +390,14 @@ def is_on_device(case: Case) -> bool:
 
 
 def is_sampled(case: Case) -> bool:
-    """True if a time that can decide was measured."""
+    """Return True if a time that can decide was measured."""
     if not case.rounds:
         return any(name in case.summary for name in GATES)
     return not facts(case.rounds).sampled.isdisjoint(GATES)
 
 
 def is_on_fresh_outputs(case: Case) -> bool:
-    """False where checked iterations are known to have run on outputs of earlier ones."""
+    """Return False if checked iterations are known to have run on outputs of earlier ones."""
     return case.validation is None or case.validation.iterations_poisoned != 0
 
 

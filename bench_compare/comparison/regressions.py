@@ -207,7 +207,7 @@ ONE_PROCESS = (
 
 
 def _is_one_process(side: Side) -> bool:
-    """True for one file of another tool, whose cases have samples of a single process."""
+    """Return True for one file of another tool, whose cases have samples of a single process."""
     cases = [case for source in side.sources for case in source.document.cases]
     rounds = max((len(case.rounds) for case in cases), default=0)
     return len(side.sources) == 1 and side.sources[0].imported and rounds == 1

@@ -93,7 +93,8 @@ def _estimate(case: Case, series: str) -> IntervalEstimate:
 
 
 def is_of(network: Network, measured: MeasuredChain) -> bool:
-    """True if a chain is that of the pipeline: its graphs in their order, or its very file."""
+    """Return True if a chain is that of the pipeline: its graphs in their order, or its very
+    file."""
     prints = [s.fingerprint for s in network.stations for _ in range(s.layer.repeat)]
     if None not in prints and tuple(prints) == measured.case.graph.layers:
         return True

@@ -61,7 +61,8 @@ class Simulated:
 
 
 def read_blocks(text: str, where: str) -> tuple[Block, ...]:
-    """Raises `InputError` for a file without a block, and for one that is not closed."""
+    """Read blocks. Raises `InputError` for a file without a block, and for one that is not
+    closed."""
     blocks: list[Block] = []
     inside: list[tuple[str, int]] | None = None
     for number, line in enumerate(text.splitlines()):
@@ -142,7 +143,7 @@ def _fixes(given: Given, line: str, knobs: Sequence[Knob], where: str) -> Iterat
 
 
 def _configuration(given: Given, station: Station, variant: Mapping[str, str]) -> str:
-    """The row that runs as the variant says; a type that the layer has already says nothing."""
+    """Return the row that runs the variant; a type that the layer already has is left out."""
     engine = given.baseline if given.baseline in given.table.engines else given.table.engines[0]
     tensors = station.tensors
     own = {tensors.by_name[name].dtype for name in tensors.outputs} if tensors else set()

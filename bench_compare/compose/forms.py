@@ -142,8 +142,8 @@ def _layout(dims: tuple[int, ...], strides: tuple[int, ...]) -> str:
 
 
 def as_variant(form: Form, variant: Mapping[str, str]) -> Form:
-    """A tensor of data in a graph that was rewritten in this way. Of int8 only what is inside of
-    the graph changes."""
+    """Return a data tensor's form in a graph with this variant. With int8 only the inside of the
+    graph changes."""
     wanted = variant.get("dtype", form.dtype)
     dtype = wanted if form.dtype in EXCHANGED and wanted in EXCHANGED else form.dtype
     layout = form.layout

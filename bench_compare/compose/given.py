@@ -67,7 +67,7 @@ DEVICE_FACTS: Mapping[str, Callable[[Device], object]] = {
 
 
 def check_alike(sources: Sequence[Source], engines: Mapping[int, frozenset[str]]) -> None:
-    """Raises `InputError` that names the file and the first field that differs. `engines`: keys of
+    """Raise `InputError` that names the file and the first field that differs. `engines`: keys of
     those that count, by number of the document."""
     known: dict[str, tuple[object, str]] = {}
     for number, source in enumerate(sources):
@@ -85,7 +85,7 @@ def check_alike(sources: Sequence[Source], engines: Mapping[int, frozenset[str]]
 
 
 def _facts(document: Document, wanted: frozenset[str]) -> Iterator[tuple[str, str, object]]:
-    """(what must be one, its field in this document, value)."""
+    """Yield (name of a property that must agree, its field in this document, value)."""
     settings = document.run.settings
     for name in SETTINGS:
         value: object = vars(settings)[name]

@@ -116,7 +116,7 @@ def read_network(path: Path, table: LayerTable) -> Network:
 def _check_links(
     pipeline: Pipeline, path: Path, stations: Sequence[Station], numbers: Mapping[str, int]
 ) -> None:
-    """Raises `InputError` for a tensor that a graph's file does not have."""
+    """Raise `InputError` for a tensor that a graph's file does not have."""
     for station in stations:
         where = f"{path}: {station.layer.id}: tensor"
         for name, link in station.layer.links.items():

@@ -292,7 +292,7 @@ class _Program:
         return replace(best, gap=1 - max(bound, 0.0) / cost if cost > 0 else 0.0)
 
     def _choice(self, variables: Array | Mask) -> tuple[int, ...]:
-        """The option of each node whose variable is the largest."""
+        """Return the option of each node whose variable is the largest."""
         edges = zip(self._first, self._problem.sizes, strict=True)
         return tuple(int(np.argmax(variables[a : a + size])) for a, size in edges)
 

@@ -287,8 +287,8 @@ def evidence(
 def beside(
     some: PredictionRounds, whole: PredictionRounds, rows: Sequence[TableRow]
 ) -> PredictionRounds:
-    """`some` rounds, in units such that these rows take as long as in the `whole`: a configuration
-    that was not chosen has one time, whichever rounds predict."""
+    """Scale `some` rounds so that these rows take as long as in the `whole`: a configuration that
+    was not chosen has one time, whichever rounds predict."""
     ratio = time_of(whole, rows).value / time_of(some, rows).value
     if not 0 < ratio < math.inf:
         return some

@@ -164,7 +164,7 @@ class LayerTable:
 def read_table(
     sources: Sequence[Source], engines: Mapping[int, frozenset[str]], series: str | None
 ) -> LayerTable:
-    """Raises `InputError` where no case has samples of the series."""
+    """Read the table of layers. Raises `InputError` if no case has samples of the series."""
     grouped = _grouped(sources, engines)
     sides = [
         CaseSide(cases[-1].graph.name, key[1], tuple(cases), tuple(numbers))

@@ -141,7 +141,7 @@ def baseline_rows(
 
 
 def default_baseline(table: LayerTable, network: Network, cache: str) -> str:
-    """The first engine whose own choice is known for every layer, else for most."""
+    """Return the first engine with default rows for every layer, otherwise for most."""
     engines = table.engines
     held = [sum(r is not None for r in defaults(table, network, e, cache)) for e in engines]
     return engines[held.index(max(held))]

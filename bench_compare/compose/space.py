@@ -84,7 +84,8 @@ def make_space(
     limits: Mapping[str, float],
     frugal: bool,
 ) -> ChoiceSpace:
-    """`allowed`: the rows each layer may take. `frugal`: energy counts, too."""
+    """Make the space of choices. `allowed`: the rows each layer may take. `frugal`: energy counts,
+    too."""
     options = [_options(rows, prices, bool(limits), frugal) for rows in allowed]
     maker = _Maker(network, table, prices, options, cache, by_energy=frugal)
     terms = [

@@ -58,7 +58,7 @@ class Placed:
 
 
 def read_entries(path: Path) -> list[AcceptedChange]:
-    """Raises `UsageError` with the file, the event and what is wrong."""
+    """Read the entries. Raises `UsageError` with the file, the event and the mistake."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

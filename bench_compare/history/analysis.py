@@ -133,7 +133,7 @@ def _suggestions(
 
 
 def _other_unit(archive: Archive) -> Iterator[str]:
-    """A sentence where no later document is of a unit of hardware of those before."""
+    """Yield a sentence if no later document is from the hardware of those before."""
     seen: dict[str, int] = {}
     for column in archive.columns:
         seen[column.unit] = column.build

@@ -98,7 +98,7 @@ def causes(
 
 
 def _nearest(columns: Mapping[int, Sequence[int]], last: bool) -> list[int]:
-    """The documents of any series that stand next to the gap."""
+    """Return the documents of any series that stand next to the gap."""
     every = sorted({column for held in columns.values() for column in held})
     return every[-WINDOW:] if last else every[:WINDOW]
 
@@ -152,7 +152,8 @@ def _short(text: str | None) -> str:
 
 
 def build_infos(archive: Archive) -> tuple[BuildInfo, ...]:
-    """Builds for people, each with what of its environment differs from the build before."""
+    """Return the builds for people, each with the changes of its environment since the build
+    before."""
     units: dict[int, dict[str, None]] = {}
     for column in archive.columns:
         units.setdefault(column.build, {})[column.unit] = None

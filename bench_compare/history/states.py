@@ -36,7 +36,7 @@ class StateChange:
 
 
 def state_changes(archive: Archive) -> list[StateChange]:
-    """Changes that still hold in the newest documents."""
+    """Return changes that still hold in the newest documents."""
     held: dict[int, list[int]] = {}
     """Columns that hold each row, in order."""
     rows_of: list[set[int]] = [set() for _ in archive.columns]

@@ -95,7 +95,7 @@ def align(base: Side, other: Side) -> list[Pair]:
 
 
 def _case_side(side: Side, held: Sequence[tuple[int, Case]]) -> CaseSide | None:
-    """Raises `InputError` where a document holds it twice."""
+    """Return the cases of a side. Raises `InputError` if a document has one twice."""
     if not held:
         return None
     first: dict[int, Case] = {}

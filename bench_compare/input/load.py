@@ -50,7 +50,8 @@ SHARED = ("id", "graph", "engine", "outcome", "work", "stopped_by")
 
 
 def _sharing(source: Source, known: dict[object, Any]) -> Source:
-    """The document with one object for parts that are equal in several cases or documents."""
+    """Return the document with one object for parts that are equal in several cases or
+    documents."""
     cases = []
     for case in source.document.cases:
         parts = {name: getattr(case, name) for name in SHARED}
@@ -123,7 +124,7 @@ def _read_found(path: Path) -> Source | None:
 
 
 def _is_ours(tree: Any) -> bool:
-    """True for a document of bench-run, whole or not."""
+    """Return True for a document of bench-run, whole or not."""
     return isinstance(tree, dict) and "schema_version" in tree and "machine" in tree
 
 

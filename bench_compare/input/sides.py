@@ -37,9 +37,9 @@ class Grouping:
 
 
 def group(sources: Sequence[Source], grouping: Grouping) -> tuple[Side, list[Side]]:
-    """Base and the others, in the order the documents were given.
+    """Return base and the others, in the order of the documents.
 
-    Raises `UsageError` for an unknown grouping and `InputError` where one side is all there is.
+    Raises `UsageError` for an unknown grouping and `InputError` if there is only one side.
     """
     by = "label" if grouping.by is None else grouping.by
     if by.split(":")[0] not in {name.split(":")[0] for name in GROUPINGS} or by == "tag":
@@ -101,7 +101,7 @@ def refuse_twice(sources: Sequence[Source]) -> None:
 
 
 def _refuse_on_two(sides: Sequence[Side]) -> None:
-    """A run on two sides would be paired with itself, and all of it be the same."""
+    """Refuse a run on two sides, which would be paired with itself and always be the same."""
     seen: dict[str, tuple[Side, str]] = {}
     for side in sides:
         for source in side.sources:

@@ -120,7 +120,7 @@ def _beside(ratio: IntervalEstimate, name: str) -> str:
 
 
 def totals(made: Composition) -> Iterator[tuple[str, Configuration]]:
-    """Configurations that stand side by side: chosen, baseline, other engines."""
+    """Yield configurations that stand side by side: chosen, baseline, other engines."""
     if made.chosen is not None:
         yield made.chosen.name, made.chosen
     if made.baseline is not None:

@@ -116,7 +116,7 @@ def bmf(cases: Sequence[Exported]) -> str:
 
 
 def _shortened(name: str) -> str:
-    """A name that Bencher takes; a long one ends with a part of its hash."""
+    """Return a name that Bencher takes; a long one ends with a part of its hash."""
     if len(name) <= NAME_CHARACTERS:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:DIGEST_CHARACTERS]

@@ -88,7 +88,7 @@ def _command(reason: str, line: str) -> str:
 
 
 def code(text: str, *, cell: bool = False) -> str:
-    """A code span that holds any text; `cell`: inside a table, where a bar must be escaped."""
+    """Format any text as a code span; `cell`: inside a table, where a bar must be escaped."""
     shown = safe(text).replace("|", "\\|") if cell else safe(text)
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)
@@ -97,7 +97,7 @@ def code(text: str, *, cell: bool = False) -> str:
 
 
 def prose(text: str) -> str:
-    """A sentence in which no sign means anything to Markdown, HTML or the host."""
+    """Escape a sentence so that no sign has a meaning to Markdown, HTML or the host."""
     plain = safe(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     marked = re.sub(r"^-|:(?=\w+:)|[\\`*_\[\]#!|~$]", r"\\\g<0>", plain)
     return re.sub(r"@(?=\w)", "@&#8203;", marked)

@@ -402,7 +402,8 @@ def records_of(run: ShownRun, view: View) -> Records:
 
 
 def suite_of(run: ShownRun) -> TestSuite:
-    """A case that failed is an error, wrong outputs are a failure; what was not run is skipped."""
+    """Return the test suite of a run: a failed case is an error, wrong outputs are a failure, a
+    case that was not run is skipped."""
     return TestSuite(f"bench-compare {run.side.label}", _tests(run), dict(run.facts), run.notes)
 
 
@@ -428,7 +429,7 @@ def _tests(run: ShownRun) -> Iterator[Test]:
 
 
 def page_of(run: ShownRun, view: View) -> Page:
-    """The details are those of a comparison of which only the base is there."""
+    """Return the page of a run, whose details are those of a comparison with only a base."""
     from bench_compare.report.html.candidates import candidate_groups
     from bench_compare.report.html.front import WORDS, coded, floats
     from bench_compare.report.html.panel import CHUNK, blocks

@@ -198,7 +198,8 @@ def _rest(table: Table, count: int) -> str:
 
 
 def _entry(row: ReportRow, view: View) -> Iterator[str]:
-    """The first line is the title; those below it begin with their indent."""
+    """Yield the lines of an entry: the first is the title; those below it begin with their
+    indent."""
     title, *lines = row.entry
     color = None if row.state is None else COLORS.get(row.state.tone)
     mark = "" if row.state is None else f"{row.state.mark} "

@@ -68,7 +68,7 @@ def _joined(values: Iterable[str]) -> str:
 
 
 def _traced(cases: Sequence[Case]) -> dict[str, Kernel]:
-    """The kernels of the last document that was traced, by name."""
+    """Return the kernels of the last document that was traced, by name."""
     for case in reversed(cases):
         if case.kernels:
             return {one.name: one for one in case.kernels}

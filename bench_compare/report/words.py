@@ -60,7 +60,7 @@ def _distinct(values: Iterable[str | None]) -> str:
 
 
 def _rounds(document: Document) -> str:
-    """Rounds that the cases of a document have, beside those that were asked for."""
+    """Return rounds that the cases of a document have, besides the requested number."""
     asked = document.run.settings.rounds
     ran = sorted({count for case in document.cases if (count := len(case.rounds))}) or [asked]
     some = f"{ran[0]}" if len(ran) == 1 else f"{ran[0]} to {ran[-1]}"
@@ -69,7 +69,7 @@ def _rounds(document: Document) -> str:
 
 
 def _in_blocks(document: Document) -> bool:
-    """True if engines of a graph took turns in blocks."""
+    """Return True if engines of a graph took turns in blocks."""
     first = next((case.rounds for case in document.cases if len(case.rounds)), ())
     return any(one.blocks for one in first[:1])
 
@@ -287,7 +287,7 @@ def case_name(case: CaseComparison) -> str:
 
 
 def provisional(case: CaseComparison) -> bool:
-    """True if the headline is that of a metric with fewer rounds than it needs."""
+    """Return True if the headline is that of a metric with fewer rounds than it needs."""
     gate = case.gate_metric
     return gate is not None and gate.verdict is case.verdict and gate.provisional
 
@@ -331,7 +331,7 @@ def provisional_text(shown: Iterable[CaseComparison]) -> str:
 
 
 def values(case: CaseComparison) -> tuple[str, str, MetricComparison | None]:
-    """Base and other of the gate metric as text."""
+    """Return base and other of the gate metric as text."""
     metric = case.gate_metric
     if metric is None:
         return "-", "-", None

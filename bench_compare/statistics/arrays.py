@@ -15,7 +15,7 @@ Records: TypeAlias = Any
 
 
 def blank(kind: np.dtype[np.void], size: int) -> Records:
-    """Records whose numbers are NaN, counts 0 and marks False."""
+    """Return records whose numbers are NaN, counts 0 and marks False."""
     made = np.zeros(size, kind).view(np.recarray)
     for name in kind.names or ():
         if kind[name].kind == "f":
@@ -24,7 +24,7 @@ def blank(kind: np.dtype[np.void], size: int) -> Records:
 
 
 def filled(kind: np.dtype[np.void], **columns: npt.ArrayLike) -> Records:
-    """Records from a column for each field."""
+    """Return records from a column for each field."""
     made = blank(kind, len(np.asarray(next(iter(columns.values())))))
     for name, values in columns.items():
         made[name] = values

@@ -69,7 +69,7 @@ def _documents(columns: Columns) -> tuple[Columns, list[Ints]]:
 
 @lru_cache(maxsize=16)
 def paired_columns(base: Columns, other: Columns) -> tuple[Ints, Ints]:
-    """The columns of visits that both sides have on one unit of hardware."""
+    """Return the columns of visits that both sides have on one unit of hardware."""
     visits = np.concatenate(
         [np.stack([side.document, side.block, side.round]) for side in (base, other)], axis=1
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def false_discovery(p: Array) -> Array:
-    """Adjusted p (q) after Benjamini and Hochberg, over all known entries of any shape."""
+    """Return adjusted p (q) after Benjamini and Hochberg, over all known entries of any shape."""
     flat = p.ravel()
     known = np.flatnonzero(np.isfinite(flat))
     order = known[np.argsort(flat[known], kind="stable")]

@@ -133,10 +133,11 @@ def _rank(side: Ints, block: Ints) -> int:
 
 
 def _residuals(values: Array, side: Ints, block: Ints) -> tuple[Ints, Array]:
-    """The observations that are not fitted exactly, and what block and side do not explain of them.
+    """Return the observations that are not fitted exactly, and their residuals from block and side.
 
-    Of many observations by block means, and the regression on what they leave of the side (Frisch
-    and Waugh 1933): that is linear in their number, a matrix for all of them is cubic.
+    Many observations are reduced by block means and a regression on the remainder of the side
+    (Frisch and Waugh 1933): that is linear in their number, while a matrix for all of them is
+    cubic.
     """
     _, place, count = np.unique(block, return_inverse=True, return_counts=True)
     place = place.ravel()
@@ -162,7 +163,7 @@ def _residuals(values: Array, side: Ints, block: Ints) -> tuple[Ints, Array]:
 
 @lru_cache(maxsize=64)
 def _remainder(sides: tuple[int, ...], blocks: tuple[int, ...]) -> Array:
-    """The matrix that leaves of observations what block and side do not explain."""
+    """Return the matrix that maps observations to their residuals from block and side."""
     side, block = np.array(sides), np.array(blocks)
     model = (block[:, None] == np.unique(block)).astype(float)
     if side.min() != side.max():

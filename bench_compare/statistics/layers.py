@@ -333,7 +333,7 @@ def _documents(
 
 
 def _differs(between: Fit, inside: float, dof: float) -> bool:
-    """True if documents move all cases by more than their rounds do."""
+    """Return True if documents move all cases by more than their rounds do."""
     if inside <= 0:
         return True
     ratio, degrees = between.common_variance / inside, between.common_dof

@@ -49,14 +49,14 @@ class SampleTable:
         )
 
     def part(self, places: Ints, cut: Ints | int = 0) -> SampleTable:
-        """Some rounds, without the first `cut` samples of each."""
+        """Return some rounds, without the first `cut` samples of each."""
         return SampleTable(self.values, self.first[places] + cut, self.sizes[places] - cut)
 
     def __len__(self) -> int:
         return self.sizes.size
 
     def take(self, places: slice | Ints) -> list[Ints]:
-        """Some of them, each as an array."""
+        """Return some of them, each as an array."""
         columns = self.first[places].tolist(), self.sizes[places].tolist()
         return [self.values[first : first + size] for first, size in zip(*columns, strict=True)]
 
@@ -83,8 +83,8 @@ OUTLIER_MADS = 10.0
 
 
 def rectangles(series: Sequence[Ints] | SampleTable) -> Iterator[tuple[Ints, Ints]]:
-    """(indices, rows) of series of one length, at most `BLOCK_SAMPLES` at a time; empty ones are
-    left out."""
+    """Yield (indices, rows) of series of one length, at most `BLOCK_SAMPLES` at a time; empty ones
+    are left out."""
     samples = SampleTable.of(series)
     lengths = samples.sizes
     order = np.argsort(lengths, kind="stable")
@@ -134,7 +134,7 @@ def round_statistics(
 
 
 def _by_place(samples: SampleTable, moved: Mapping[int, Ints]) -> tuple[Ints, Array]:
-    """The rounds whose buffers were moved, and the mean of their medians at each place."""
+    """Return the rounds whose buffers were moved, and the mean of their medians at each place."""
     places = np.fromiter(moved, np.int64, len(moved))
     first, size, part_of = [], [], []
     for number, place in enumerate(places.tolist()):

@@ -79,8 +79,8 @@ def normal_quantile(probability: float) -> float:
 
 
 def t_quantile(probability: float, dof: Array) -> Array:
-    """The value that Student's t stays below with a probability of 0.5 or more; NaN where dof is
-    not known."""
+    """Return the value that Student's t stays below with a probability of 0.5 or more; NaN where
+    dof is not known."""
     degrees, place = np.unique(dof, return_inverse=True)
     if degrees.size > FEW_QUANTILES:
         from scipy import special
@@ -116,7 +116,7 @@ def _above(ratio: float, above: float, below: float) -> float:
 
 
 def normal_scores(chance: Array) -> Array:
-    """The normal quantiles that are exceeded with these probabilities."""
+    """Return the normal quantiles that are exceeded with these probabilities."""
     from scipy import special
 
     return np.asarray(-special.ndtri(np.clip(chance, 1e-12, 1 - 1e-12)))

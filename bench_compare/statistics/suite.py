@@ -32,7 +32,7 @@ class Shift:
 
 
 def _shift(value: float, variance: float, dof: float, looks: Ints) -> Shift:
-    """The interval holds over all looks together."""
+    """Return the shift; its interval holds over all looks together."""
     if not (math.isfinite(variance) and dof > 0):
         return Shift(value, None, None, None)
     if variance < EXACT:  # every unit repeated every other

@@ -54,7 +54,7 @@ def pooled_variance(base: Array, other: Array) -> tuple[Array, Array]:
 
 
 def decade_strata(level: Array) -> Ints:
-    """Number of the stratum of each case: decades of time, joined upwards until each holds
+    """Return the stratum of each case: decades of time, joined upwards until each has
     `POOLING_CASES`; a short last one joins the one below."""
     decade = np.floor(level / math.log(10)).astype(np.int64)
     stratum = np.zeros(len(level), np.int64)

@@ -48,7 +48,7 @@ Other options:
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Raises `BenchRunError` where an engine that was named is not available."""
+    """Run the command. Raises `BenchRunError` if a named engine is not available."""
     from bench_run.options import read_options
 
     return CommandOutput(coverage(read_options(arguments), arguments.get("--claims")))
@@ -74,8 +74,8 @@ def coverage(options: Options, claims: str | None = None) -> str:
 
 
 def chip_of_claims(rows: Sequence[Row], devices: Mapping[str, str]) -> str:
-    """The chip that claims are for; `devices`: of each engine. Raises `UsageError` before anything
-    is run, where there would be nothing to write or two files of one name."""
+    """Return the chip of the claims; `devices`: by engine. Raises `UsageError` before anything is
+    run, if there would be nothing to write or two files with one name."""
     from bench_run.errors import UsageError
     from bench_run.runner.bundles import ENGINE, chip_of
 
@@ -165,7 +165,7 @@ def rows_of_operations() -> Iterator[Row]:
 
 
 def rows_of_graphs(options: Options) -> Iterator[Row]:
-    """A row for each graph that was named."""
+    """Yield a row for each graph that was named."""
     from pathlib import PurePath
 
     from bench_run.plan.load import gather

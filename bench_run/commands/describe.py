@@ -45,7 +45,7 @@ WHY = (
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Raises `BenchRunError` where a graph or an engine cannot be used."""
+    """Run the command. Raises `BenchRunError` if a graph or an engine cannot be used."""
     from bench_run.options import read_options
 
     options = read_options(arguments)

@@ -297,7 +297,7 @@ def _outcomes(document: Document) -> str:
 
 
 def _steps(case: Case) -> Iterator[str]:
-    """A line for each step that was done; the one that failed with its reason."""
+    """Yield a line for each completed step; the failed one with its reason."""
     from bench_schema.document import INIT_PHASES
 
     from bench_run.text import time_text

@@ -34,7 +34,7 @@ WIDTH = 80
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Raises `BenchRunError` where a graph or an engine cannot be used."""
+    """Run the command. Raises `BenchRunError` if a graph or an engine cannot be used."""
     from bench_run.options import read_options
 
     return CommandOutput(engine_list(read_options(arguments)))

@@ -88,7 +88,7 @@ def page(command: str) -> str:
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Raises `UsageError` for a word that is neither a topic nor a command."""
+    """Run the command. Raises `UsageError` for a word that is neither a topic nor a command."""
 
     word = arguments["WORD"]
     if word is None:
@@ -110,7 +110,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def bad_words(command: str, words: Sequence[str], usage: str) -> str:
-    """A sentence about words that this usage does not fit, on a flag where one is wrong."""
+    """Return a sentence about words that do not fit this usage, on a flag if one is wrong."""
     general = f"invalid arguments: {' '.join(words) or '(none)'}; see bench-run {command} --help"
     unknown = partial(_unknown, command)
     if command == "import" and not any(word.startswith(("-o", "--out")) for word in words):

@@ -101,7 +101,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def _kept(pipeline: Pipeline) -> str:
-    """The share of the model's work that the layers do."""
+    """Return the share of the model's work that the layers do."""
     shares = [row.share for row in pipeline.left_out]
     if None in shares:
         return "share of the model's work: not known, because of the first operations left out"

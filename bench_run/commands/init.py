@@ -56,8 +56,8 @@ bench-run help kernels explains kernels; bench-compare help ci the gate.
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Raises `UsageError` for an unknown framework or a path outside of the repository, and
-    `OutputError` for a file that is there."""
+    """Run the command. Raises `UsageError` for an unknown framework or a path outside of the
+    repository, and `OutputError` for an existing file."""
     if arguments["ci"]:
         from bench_run.commands.workflows import workflows
 

@@ -90,7 +90,7 @@ TOOL: dict[str, object] = {
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Raises `UsageError` where nothing can be judged."""
+    """Run the command. Raises `UsageError` if nothing can be judged."""
     import json
 
     if arguments["--tool"]:
@@ -213,7 +213,7 @@ def _default_base() -> str:
 
 
 def _check_base(document: Document, base: str) -> None:
-    """Raises `UsageError` if the base completed no case: then nothing has a speed."""
+    """Raise `UsageError` if the base completed no case: then nothing has a speed."""
     from bench_run.errors import UsageError
 
     cases = [case for case in document.cases if case.engine == document.engines[0].key]

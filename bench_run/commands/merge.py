@@ -39,7 +39,7 @@ case failed, or parts are unlike; 2 outputs differ from the reference.
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Raises `BenchRunError` and `DocumentError` where nothing is written."""
+    """Run the command. Raises `BenchRunError` and `DocumentError` if nothing is written."""
     from collections import Counter
 
     from bench_schema.places import Place, check_places, refuse_replacing

@@ -66,7 +66,7 @@ TABLES = {
 
 
 def mistaken_words(arguments: Mapping[str, Any]) -> str | None:
-    """A sentence about the first argument that cannot be what it stands for; None if there is none.
+    """Return a sentence about the first argument of a wrong kind; None if there is none.
     `arguments`: docopt's."""
     output = arguments.get("--output")
     suffix = os.path.splitext(output or "")[1]

@@ -22,7 +22,7 @@ USAGE = f"""Usage:
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Raises `BenchRunError` where nothing can be run."""
+    """Run the command. Raises `BenchRunError` if nothing can be run."""
     from bench_run.errors import IncompleteRunError
     from bench_run.options import read_options
 
@@ -157,7 +157,7 @@ def exit_code(document: Document) -> int:
 
 
 def breaks_claim(case: Case) -> bool:
-    """True if an engine declines what a graph's support claims say of it."""
+    """Return True if an engine declines a graph that its support claims include."""
     from bench_run.graph.sources.bundle import CLAIMED
 
     outcome = case.outcome
@@ -165,8 +165,8 @@ def breaks_claim(case: Case) -> bool:
 
 
 def not_validated(document: Document) -> str | None:
-    """A line where cases could not be compared with the reference that was named, with the first
-    of them; ``auto`` names none."""
+    """Return a line if cases could not be compared with the named reference, with the first of
+    them; ``auto`` names none."""
     named = document.run.settings.reference
     if named in ("auto", "none"):
         return None

@@ -77,7 +77,8 @@ class SupportingEngines:
 def supporting_engines(
     options: Options, usual: Sequence[str] | None = None
 ) -> Iterator[SupportingEngines]:
-    """The engines named, else those of `usual` that can run here, else all of ours that can."""
+    """Yield the named engines, otherwise those of `usual` that can run here, otherwise all of ours
+    that can."""
     names = usual or tuple(name for name in ENGINES if name != KERNEL)
     texts = (
         options.engine

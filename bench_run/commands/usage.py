@@ -73,7 +73,7 @@ SHARED = entries(FLAGS[flag] for flag in ("--timeout", "--build-timeout", "--con
 
 
 def repeatable(rows: Iterable[Setting]) -> str:
-    """The part of a usage that tells docopt which flags may be given again."""
+    """Return the part of a usage that declares the repeatable flags to docopt."""
     lines = [""]
     for row in rows:
         word = f"[{row.flag}={'KV' if '=' in row.metavar else row.metavar}]..."

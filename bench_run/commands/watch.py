@@ -50,7 +50,7 @@ NAME_WIDTH = 30
 
 
 def say(text: str) -> None:
-    """A line of the answer, at once."""
+    """Print a line of the answer at once."""
     write_text(sys.stdout, visible(text) + "\n")
     sys.stdout.flush()
 
@@ -221,7 +221,7 @@ class Runs:
         self._references: KeptReferences | None = None
 
     def run(self) -> Document:
-        """Raises `BenchRunError` if the files cannot be used."""
+        """Run and watch. Raises `BenchRunError` if the files cannot be used."""
         outline = self._read()
         pool = WorkerPool(self._options.timeout_s, self._launcher)
         try:
@@ -265,7 +265,7 @@ def stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:
 
 
 def wait_for_change(paths: set[Path], seen: Mapping[Path, object]) -> None:
-    """Returns once a file differs from what was seen, and all are there and at rest."""
+    """Return once a file differs from its last state, and all files exist and are at rest."""
     while True:
         now = stamps(paths)
         if now != seen and None not in now.values():

@@ -75,8 +75,8 @@ def known_names() -> tuple[str, ...]:
 
 
 def is_known(name: str) -> bool:
-    """True if an engine has this name. Installed packages are searched only if it is not built
-    in."""
+    """Return True if an engine has this name. Installed packages are searched only if it is not
+    built in."""
     return name in ENGINES or name in _third_parties()
 
 
@@ -106,7 +106,7 @@ def list_engines() -> tuple[EngineRow, ...]:
 
 
 def choose_auto() -> tuple[str, str]:
-    """The spec that `auto` stands for here, and a sentence that says why."""
+    """Return the spec that `auto` stands for here, and a sentence that says why."""
     passed: list[str] = []
     for text in AUTO:
         answer = availability(text)

@@ -97,7 +97,7 @@ class RotatingPlan:
 
     @contextmanager
     def uncaptured(self) -> Iterator[Callable[[], None]]:
-        """The copies in turn."""
+        """Yield the executions of the copies in turn."""
         with ExitStack() as stack:
             able = [plan.abilities.uncaptured for plan in self._plans]
             turns = cycle([stack.enter_context(each()) for each in able if each is not None])

@@ -88,8 +88,7 @@ def plan(engine: Engine, built: object) -> Plan:
 
 
 def plan_around(engine: Engine, graph: ChainGraph, given: Mapping[int, Plan]) -> ChainPlan:
-    """A chain in whose places `given` plans are that exist already, which stay their owner's to
-    close; not yet linked."""
+    """Make a chain, not yet linked, from existing plans, which their owner closes."""
     places = [place for index, place in enumerate(graph.places) if index not in given]
     made = iter(_plans(places, _build(engine, graph, places, {}).parts, engine))
     every = [given[i] if i in given else next(made) for i in range(len(graph.places))]
@@ -224,15 +223,15 @@ class ChainPlan:
         return share_memory(plan, homes)
 
     def _home(self, alias: Alias, outer: Mapping[int, Home]) -> Home:
-        """An input that lies in another chain is read there: the plan that holds it here may come
-        later, and would give its own memory back."""
+        """Return the home of an input. One in another chain is read there: the plan that has it
+        here may come later, and would return its own memory."""
         index, own = self._graph.where[alias.uid]
         borrowed = alias.uid in outer and alias.uid in self._given
         holder = _twin(outer[alias.uid], index, own).plan if borrowed else self.parts[index]
         return Home(holder, own, alias.offset)
 
     def upload(self, inputs: Storages) -> None:
-        """Inputs of the chain; where links are copies, also what they stand for."""
+        """Upload the inputs of the chain; if links are copies, also their sources."""
         linked = self.linked
         copied = {a.uid for uid, a in self._graph.aliases.items() if uid not in linked}
         left: dict[int, Storage] = dict(inputs) if copied else {}
@@ -262,7 +261,7 @@ class ChainPlan:
             plan.run()
 
     def runs_of_parts(self) -> tuple[Callable[[], None], ...]:
-        """The whole where it was captured."""
+        """Return the whole if it was captured, otherwise the parts."""
         return (self.run,) if self.captured is not None else tuple(p.run for p in self.parts)
 
     def download(self) -> dict[int, Storage]:

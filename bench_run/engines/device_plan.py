@@ -54,7 +54,7 @@ class DeviceProblem(Protocol):
         """Return True if the buffer holds the input broadcast or in another order."""
 
     def spread_out(self, tensor: Tensor, storage: Storage) -> Storage:
-        """The input as its buffer holds it."""
+        """Return the input in the form of its buffer."""
 
     def facts(self) -> Mapping[str, str]: ...
     def call(self, pack: dict[int, int], workspace: Workspace) -> Callable[[], None]:
@@ -266,7 +266,7 @@ class DevicePlan:
 
 
 def _scalar(tensor: Tensor) -> Storage:
-    """The host's copy of a tensor that is handed over by value."""
+    """Return the host's copy of a tensor that is passed by value."""
     data = np.zeros(1, array_type(tensor.data_type))
     if tensor.value is not None:
         data[0] = tensor.value

@@ -60,7 +60,7 @@ class HostPlan:
         self.facts = PlanFacts(buffer_bytes=sum(self.homes[t.uid].nbytes for t in ends))
 
     def _view(self) -> None:
-        """The elements of the storages, with the tensors' dims."""
+        """Set the views of the storages' elements, with the tensors' dims."""
         by_uid = self._graph.by_uid
         self._views = {uid: logical_view(home, by_uid[uid]) for uid, home in self.homes.items()}
 

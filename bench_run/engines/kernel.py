@@ -37,7 +37,7 @@ def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
 
 
 def preload(spec: EngineSpec) -> bool:
-    """Imports the framework, not the file."""
+    """Import the framework, not the file."""
     on_gpu = CPU not in spec.options and availability("torch:cuda").ok
     if not on_gpu and FORKED not in os.environ:
         return False

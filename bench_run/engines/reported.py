@@ -179,7 +179,7 @@ class Reports:
         return row.otherwise
 
     def engine_facts(self, ask: Callable[[], object]) -> EngineFacts:
-        """Raises `EngineError` without those that are needed."""
+        """Return the engine's facts. Raises `EngineError` if required ones are missing."""
         found = self.read("facts", ask)
         return EngineFacts(**self._fields(EngineFacts, "facts", found))
 
@@ -197,7 +197,7 @@ class ReportedEngine:
     """An engine as it is behind the border. Its plans are its own, as they know each other."""
 
     def __init__(self, engine: Engine, reports: Reports) -> None:
-        """Raises `EngineError` where it lacks what every case needs."""
+        """Wrap an engine. Raises `EngineError` if it lacks methods that every case needs."""
         self._engine, self._reports = engine, reports
         self.facts = reports.engine_facts(lambda: engine.facts)
         self.stream = engine.stream

@@ -128,8 +128,8 @@ def on_device(spec: EngineSpec, index: int) -> EngineSpec:
 
 
 def refuse_unknown(spec: EngineSpec, *, options: tuple[str, ...], plugin: bool = False) -> None:
-    """Raises `UsageError` for options that are not among `options`, and for a path that the engine
-    has no use for."""
+    """Raise `UsageError` for options that are not among `options`, and for a path that the engine
+    does not use."""
     for option in spec.options:
         if option not in options:
             known = (*options, f"{THREADS}N", f"{DEVICE}N", f"{INTERPRETER}FILE")

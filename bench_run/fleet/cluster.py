@@ -169,7 +169,7 @@ class RayPlace:
     companions: tuple[str, ...] = ()
 
     def is_usable(self) -> bool:
-        """True if the node is there."""
+        """Return True if the node exists."""
         return any(n["NodeID"] == self.node and n["Alive"] for n in self.ray.nodes())
 
     def start(self, job: Job, part: Path, hear: Callable[[str], object]) -> Shard:
@@ -207,7 +207,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def connect(address: str) -> Iterator[Any]:
-    """The module `ray`, connected with a cluster. Raises `UsageError` if there is none."""
+    """Connect with a cluster; yield the module `ray`. Raises `UsageError` if there is none."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -233,7 +233,7 @@ def connect(address: str) -> Iterator[Any]:
 
 
 def check_reachable(address: str) -> None:
-    """Raises `UsageError` if nothing listens at an address; Ray would try for minutes."""
+    """Raise `UsageError` if nothing listens at an address; Ray would try for minutes."""
     host, colon, port = address.rpartition(":")
     if address not in NAMES and (not (colon and port.isdecimal()) or "/" in host):
         raise UsageError(

@@ -295,13 +295,13 @@ def run_order(files: Sequence[PartFile]) -> list[tuple[int, int]]:
 
 
 def _is_below(path: str, word: str) -> bool:
-    """True if a word of the command names the graph, its folder or its archive."""
+    """Return True if a word of the command names the graph, its folder or its archive."""
     plain = word.rstrip("/")
     return path == word or (bool(plain) and path.startswith((f"{plain}/", f"{plain}!")))
 
 
 def _refuse_twice(files: Sequence[PartFile]) -> None:
-    """Raises `UsageError` with the names of runs and cases that two files hold."""
+    """Raise `UsageError` with the names of runs and cases that are in two files."""
     runs: dict[str, str] = {}
     for file in files:
         for part in file.parts:
@@ -432,7 +432,7 @@ def _first_of_each(found: Iterable[tuple[object, T]]) -> tuple[T, ...]:
 
 
 def _common(values: Sequence[T | None]) -> T | None:
-    """The value that all have."""
+    """Return the value if all are equal."""
     return values[0] if values and all(value == values[0] for value in values) else None
 
 

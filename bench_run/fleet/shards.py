@@ -77,7 +77,7 @@ class Place(Protocol):
         """Other devices of its host that measure at the same time, by uuid or index."""
 
     def is_usable(self) -> bool:
-        """True if it can be reached."""
+        """Return True if it can be reached."""
 
     def start(self, job: Job, part: Path, hear: Callable[[str], object]) -> Shard:
         """Start a shard that writes its document to `part`, and continues what is there."""
@@ -100,7 +100,7 @@ class LocalPlace:
 
 
 def local_places(options: Options) -> list[LocalPlace]:
-    """The GPUs that this process may use, each with its share of the processors. Raises
+    """Return the GPUs that this process may use, each with its share of the processors. Raises
     `UsageError` and `EngineUnavailableError`."""
     known = {str(d.index): d.uuid or str(d.index) for d in devices()}
     listed = next((os.environ[name] for name in VISIBLE if name in os.environ), ",".join(known))
@@ -126,7 +126,7 @@ def local_places(options: Options) -> list[LocalPlace]:
 
 
 def check_shards(options: Options, flag: str) -> None:
-    """Raises `UsageError` for what a run in shards cannot do."""
+    """Raise `UsageError` for options that a run in shards does not support."""
     refused = {"--trace": options.trace is not None, "--watch": options.watch}
     refused["--shard"] = options.shard is not None
     for name, given in refused.items():
@@ -177,14 +177,14 @@ def run_shards(options: Options, command: Sequence[str], places: Sequence[Place]
 
 
 def parts_path(output: str) -> Path:
-    """The folder of the shards' documents until they are merged."""
+    """Return the folder of the shards' documents until they are merged."""
     return Path(f"{output}.parts")
 
 
 @contextmanager
 def _parts_folder(options: Options, count: int) -> Iterator[Path | None]:
-    """The folder for the documents of `count` shards; None if ``--resume`` finds a finished run.
-    Raises `UsageError` if an unfinished run is in the way."""
+    """Yield the folder for the documents of `count` shards; None if ``--resume`` finds a finished
+    run. Raises `UsageError` if an unfinished run is in the way."""
     if options.output is None or options.output == STDOUT:
         with ExitStack() as undo:
             scratch = Scratch()
@@ -249,7 +249,7 @@ def left_by(part: Path) -> Path | None:
 
 
 def is_finished(part: Path) -> bool:
-    """True if the file is the document of a shard that measured everything."""
+    """Return True if the file is the document of a shard that measured everything."""
     return part.exists() and read(part).run.complete
 
 

@@ -194,7 +194,7 @@ def _name(tensor: Tensor) -> str:
 
 
 def distinct_elements(tensor: Tensor) -> bool:
-    """True if the strides give every element a separate address.
+    """Return True if the strides give every element a separate address.
 
     Nested strides always do. Interleaved ones are enumerated if that is cheap and otherwise counted
     as overlapping.
@@ -213,7 +213,7 @@ def distinct_elements(tensor: Tensor) -> bool:
 
 
 def _topological(graph: Graph, where: str) -> list[int]:
-    """Indices of the nodes, producers first, else in file order."""
+    """Return the indices of the nodes, producers first, otherwise in file order."""
     producer = {uid: i for i, node in enumerate(graph.nodes) for uid in node.outputs.values()}
     waiting: dict[int, set[int]] = {}
     followers: dict[int, list[int]] = {}

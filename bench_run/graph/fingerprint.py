@@ -151,7 +151,7 @@ def _by_rounds(graph: Graph, edges: tuple[_Edge, ...]) -> str:
 
 
 def _by_colours(graph: Graph, edges: tuple[_Edge, ...]) -> str:
-    """The stable colours and how they are joined."""
+    """Return the stable colours and the edges between them."""
     descriptions = [repr(_describe_node(node)) for node in graph.nodes]
     places = {tensor.uid: len(descriptions) + i for i, tensor in enumerate(graph.tensors)}
     descriptions += [repr(_describe_tensor(tensor)) for tensor in graph.tensors]

@@ -25,7 +25,7 @@ DROPOUT = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
 
 
 def refuse(graph: Graph) -> None:
-    """Raises `UnsupportedGraphError` that names the first node without a certain meaning."""
+    """Raise `UnsupportedGraphError` that names the first node without a certain meaning."""
     for node in graph.nodes:
         tensors = {p: graph.by_uid[uid] for p, uid in (*node.inputs.items(), *node.outputs.items())}
         for port, tensor in tensors.items():

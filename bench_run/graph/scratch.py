@@ -160,5 +160,5 @@ def formula_bytes(graph: Graph, node: Node, width: int) -> float:
 
 
 def is_in_order(tensor: Tensor) -> bool:
-    """True if memory has its elements in the order of its dims."""
+    """Return True if memory has its elements in the order of its dims."""
     return list(tensor.strides) == sorted(tensor.strides, reverse=True)

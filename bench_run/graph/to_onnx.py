@@ -246,7 +246,7 @@ class Call:
         return self.writer.constant(list(axes), "int64", (len(axes),))
 
     def widest(self) -> str:
-        """The type that holds every float operand and result."""
+        """Return the type that holds every float operand and result."""
         uids = (*self.node.inputs.values(), *self.node.outputs.values())
         kinds = {self._by_uid[uid].data_type for uid in uids}
         floats = [kind for kind in kinds if DTYPES[kind].kind == "float"]

@@ -54,7 +54,7 @@ def _ask(name: str, *arguments: Any) -> Any:
 
 
 def _number(value: Any, *names: str) -> float | None:
-    """The first of the fields that is a number; amdsmi writes ``N/A`` for what it cannot tell."""
+    """Return the first of the fields that is a number; amdsmi writes ``N/A`` for unknown values."""
     fields = value if isinstance(value, dict) else {}
     candidates = [fields.get(name) for name in names] if names else [value]
     for candidate in candidates:
@@ -83,8 +83,8 @@ def _uuid(handle: Any) -> str | None:
 
 
 def device_number(index: int) -> str:
-    """Number on this machine, or uuid, of the device that HIP calls `index`: HIP counts within what
-    `VISIBLE` names, and that within what the runtime below shows (`BELOW`)."""
+    """Return the number on this machine, or the uuid, of the device `index` of HIP: HIP counts
+    within `VISIBLE`, and that within the devices of the runtime below (`BELOW`)."""
     visible, below = listed_devices(), _listed(BELOW)
     chosen = visible[index] if index < len(visible) else str(index)
     return below[int(chosen)] if chosen.isdecimal() and int(chosen) < len(below) else chosen
@@ -153,7 +153,7 @@ def pci_address(device: str) -> str | None:
 
 
 def process_ids(device: str) -> set[int] | None:
-    """Processes that compute on the device; None where amdsmi does not say."""
+    """Return the processes that compute on the device; None if amdsmi does not report them."""
     handle = _handle(device)
     found = None if handle is None else _ask("amdsmi_get_gpu_process_list", handle)
     if not isinstance(found, list):

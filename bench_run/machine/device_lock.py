@@ -55,7 +55,7 @@ class Held:
         return bool(self._files)
 
     def __iadd__(self, other: Held) -> Held:
-        """Holds what the other one held."""
+        """Add the locks of the other one."""
         self._files += other._files
         other._files = []
         return self
@@ -87,7 +87,8 @@ class DeviceLock:
             self.problem = f"no lock in {self._folder}: {error.strerror}"
 
     def acquire(self, *, alone: bool, stopped: Callable[[], bool] = lambda: False) -> Held:
-        """Waits until the devices are free for this; holds nothing once `stopped` says so."""
+        """Wait until the devices are free for this use; hold nothing once `stopped` returns
+        True."""
         files: list[int] = []
         if self.problem is not None:
             return Held()

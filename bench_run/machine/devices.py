@@ -98,8 +98,8 @@ def users_of(devices: Iterable[str], ask: Callable[[str], set[int] | None] = pro
 
 
 def refuse_busy(used: Iterable[str], before: Mapping[str, set[int] | None]) -> None:
-    """Raises `DeviceBusyError` for a device on which others computed before the run began, and for
-    one whose driver does not say."""
+    """Raise `DeviceBusyError` for a device on which other processes computed before the run began,
+    and for one whose driver does not report them."""
     for device in used:
         users = before.get(device)
         if users is None:

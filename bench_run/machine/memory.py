@@ -108,8 +108,8 @@ def become_victim() -> None:
 
 
 def limit_own_memory() -> None:
-    """This process's data may grow by what is free now, and by what threads only reserve. A limit
-    of the user's that is lower stays."""
+    """Limit the growth of this process's data to the free memory, plus that which threads only
+    reserve. A lower limit of the user stays."""
     has = _kilobytes(PROC / "self/status", "VmData")
     if has is None:
         return

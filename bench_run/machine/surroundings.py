@@ -190,7 +190,8 @@ def _tree(root: int, proc: Path) -> dict[int, ProcessTimes]:
 
 
 def _children_by_parent(root: int, proc: Path) -> Callable[[int], list[int]]:
-    """The kernel's own lists where it keeps them, else a search of all processes."""
+    """Return a function for the children of a process: the kernel's own lists if it keeps them,
+    otherwise a search of all processes."""
     if (proc / str(root) / "task" / str(root) / "children").exists():
         return lambda pid: list(_listed_children(pid, proc))
     found: dict[int, list[int]] = defaultdict(list)

@@ -122,8 +122,8 @@ def pci_address(device: str) -> str | None:
 
 
 def process_ids(device: str) -> set[int] | None:
-    """Processes that compute on the device, as the driver counts them; None where it does not
-    say."""
+    """Return the processes that compute on the device, in the driver's numbering; None if it does
+    not report them."""
     handle, library = _handle(device), nvml()
     if handle is None:
         return None if device == "cpu" else telemetry_amd.process_ids(device)
@@ -135,8 +135,8 @@ def process_ids(device: str) -> set[int] | None:
 
 @lru_cache(maxsize=8)
 def highest_clock_mhz(device: str) -> float | None:
-    """The SM clock that the device may run at most; None where that is unknown. Asked once: NVML
-    takes 1.5 ms to answer."""
+    """Return the device's highest SM clock; None if it is unknown. Cached: NVML takes 1.5 ms to
+    answer."""
     handle, library = _handle(device), nvml()
     if handle is None:
         return None

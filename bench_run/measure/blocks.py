@@ -91,7 +91,7 @@ class BlockLoop:
         records: KernelTimes | None = None,
         placements: Placements | None = None,
     ) -> None:
-        """`records` times short kernels by the device's own records."""
+        """Set up blocks. `records` times short kernels by the device's own records."""
         self._plan, self._stream, self._budget = plan, stream, budget
         self._check, self._clock, self._canaries = check, clock, canaries
         self._records, self._placements = records, placements or OnePlace()
@@ -172,7 +172,8 @@ class BlockLoop:
 
 
 def block_shape(execution_ns: int) -> tuple[int, int]:
-    """Executions of a block that do not count, and those that do, if one takes so long."""
+    """Return the executions of a block that do not count, and those that do, for this execution
+    time."""
     each_ns = max(1, execution_ns)
     if each_ns >= BLOCK_NS:
         return 1, 1

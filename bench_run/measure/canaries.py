@@ -65,25 +65,25 @@ class Canaries(Protocol):
         """Return the share of the gate's queue that is left for samples."""
 
     def choose(self, estimate_ns: int) -> None:
-        """An iteration takes about so long, from end to end."""
+        """Choose the samples on canaries for iterations of this duration, end to end."""
 
     def before(self) -> None:
-        """A sample comes next, and the caches are brought into their state before it."""
+        """Prepare for a sample, before the caches are brought into their state."""
 
     def touch(self) -> None:
-        """The next thing is the sample."""
+        """Write canaries right before the sample."""
 
     def after(self) -> None:
-        """A sample was taken."""
+        """Note that a sample was taken."""
 
     def restore(self) -> None:
-        """The inputs are as they were."""
+        """Restore the inputs."""
 
     def moved(self, locate: LocateInputs | None) -> None:
-        """The buffers lie elsewhere now; `locate` tells where the inputs do."""
+        """Note that the buffers moved; `locate` gives the places of the inputs."""
 
     def drain(self) -> None:
-        """The device is idle: take over what it saw."""
+        """Read the findings of the device, which is idle."""
 
     def close(self) -> None:
         """Give memory back."""
@@ -104,7 +104,7 @@ class NoCanaries:
         return None
 
     def moved(self, locate: LocateInputs | None) -> None:
-        """The buffers lie elsewhere now; `locate` tells where the inputs do."""
+        """Note that the buffers moved; `locate` gives the places of the inputs."""
 
     touch = after = restore = drain = close = before
 

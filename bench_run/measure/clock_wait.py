@@ -38,12 +38,12 @@ def wait_for_clock(device: str, stream: Stream, rest_s: float) -> None:
 
 
 def clock_is_back(device: str, stream: Stream, rest_s: float) -> bool:
-    """True if `wait_for_clock` would return at once."""
+    """Return True if `wait_for_clock` would return at once."""
     return _low_clock_mhz(device, stream, rest_s) is None
 
 
 def _low_clock_mhz(device: str, stream: Stream, rest_s: float) -> float | None:
-    """The clock where it is to be waited for."""
+    """Return the clock if it has to be waited for."""
     highest = _reachable_mhz.get(device) or highest_clock_mhz(device)
     probe_clock_mhz = stream.abilities.probe_clock_mhz
     if rest_s <= 0 or highest is None or probe_clock_mhz is None:

@@ -109,7 +109,7 @@ def _steps(plan: Plan, stream: Stream, counter: Counter, clock: Clock) -> Iterat
 
 
 def _batch(size: int, took_s: float) -> int:
-    """Iterations that take about as long as `BATCH_S`."""
+    """Return the number of iterations that take about `BATCH_S`."""
     if took_s <= 0:
         return MOST_IN_BATCH
     return max(1, min(MOST_IN_BATCH, 4 * size, round(size * BATCH_S / took_s)))

@@ -120,7 +120,7 @@ def added_ns(plan: Plan, stream: Stream, estimate_ns: float) -> float | None:
 
 
 def _count(estimate_ns: float, most: int) -> int:
-    """Executions in the shorter of two queues."""
+    """Return the executions in the shorter of two queues."""
     wanted = round(QUEUED_NS / max(1.0, estimate_ns))
     return min(max(FEWEST, min(MOST, wanted)), most) // 2
 
@@ -291,7 +291,7 @@ def count_launches(plan: Plan, stream: Stream) -> None:
 
 
 def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:
-    """True if the timer takes durations of this size from the kernels' own records."""
+    """Return True if the timer takes durations of this size from the kernels' own records."""
     timer = stream.abilities.kernel_timer
     if device_ns and timer == "auto":
         return statistics.median(device_ns) < SHORT_NS and cupti.available()

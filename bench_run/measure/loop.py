@@ -46,10 +46,10 @@ class Check(Protocol):
         """After the last one, number `index`."""
 
     def before_block(self) -> None:
-        """A block of samples by the device's clock comes next."""
+        """Prepare for a block of samples by the device's clock."""
 
     def after_block(self) -> None:
-        """It is done."""
+        """End the block."""
 
 
 MOST_SAMPLES = rows_of(RecordedSettings)["iterations"].most
@@ -189,7 +189,7 @@ class PartCheck:
 def warm_up(
     plan: Plan, stream: Stream, budget: SamplingBudget, clock: Clock, canaries: Canaries
 ) -> list[int]:
-    """Samples that do not count; they take at most half as long as a pass may."""
+    """Take samples that do not count, for at most half the time limit of a pass."""
     limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
     few = SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions)
     warmup = end_to_end(plan, stream, few, None, clock, canaries)[0]
@@ -205,7 +205,8 @@ def end_to_end(
     clock: Clock,
     canaries: Canaries = NONE,
 ) -> tuple[list[int], str]:
-    """Samples of call, execution and wait, one after another."""
+    """Take samples of call, execution and wait, one after another; return them and the rule that
+    ended them."""
     samples: list[int] = []
     if budget.iterations == 0:
         return samples, "iterations"
@@ -229,7 +230,7 @@ def end_to_end(
 
 
 def _why_over(budget: SamplingBudget, count: int, lasted_ns: int) -> str | None:
-    """The rule that ends a pass after so many samples; None: another one follows."""
+    """Return the rule that ends a pass after this many samples; None if another one follows."""
     if count >= budget.iterations and lasted_ns >= budget.min_time_ns:
         return "iterations" if count == budget.iterations else "min time"
     if lasted_ns >= _limit_ns(budget):
@@ -289,7 +290,7 @@ def on_device(
     clock: Clock = read_clock,
     check: Check | None = None,
 ) -> list[int]:
-    """Samples by the device's own clock, in blocks enqueued behind a closed gate.
+    """Take samples by the device's own clock, in blocks enqueued behind a closed gate.
 
     Behind the gate the device never waits for the host, so launch costs stay out of the samples.
     What the marks themselves cost is subtracted (`Stream.correction_ns`). A gate that opened by
@@ -336,7 +337,7 @@ def on_device(
 
 
 def _correction_ns(stream: Stream) -> float:
-    """Raises `EngineError` for what no two marks measure too much."""
+    """Return the excess of two marks. Raises `EngineError` for an impossible one."""
     correction_ns = stream.correction_ns()
     if not 0 <= correction_ns <= MOST_CORRECTION_NS:
         raise EngineError(
@@ -376,7 +377,7 @@ def _gated_block(
 
 
 def flushes_caches(stream: Stream) -> bool:
-    """True if the caches are brought into their state before each iteration."""
+    """Return True if the caches are brought into their state before each iteration."""
     flushes = stream.abilities.flushes
     return flushes is not None and flushes()
 
@@ -394,7 +395,8 @@ def why_ungated(stream: Stream) -> str | None:
 
 
 def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int, share: float) -> int:
-    """Iterations behind one gate: never more than the queue holds, in cool duty no long blocks.
+    """Return the iterations behind one gate: never more than the queue holds, in cool duty no long
+    blocks.
 
     `share` of the queue is for samples, the rest for what `Canaries` enqueue between them.
     """

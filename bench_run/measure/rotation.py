@@ -86,8 +86,8 @@ class DeviceSets:
         sets: Sequence[Storages],
         varied: list[int],
     ) -> None:
-        """Raises `EngineError` where the device has no room for them. The plan has the usual inputs
-        afterwards."""
+        """Make the sets. Raises `EngineError` if the device does not have room for them. The plan
+        has the usual inputs afterwards."""
         self.count, self.find, self._memory = len(sets), locate, memory
         sizes = {uid: sets[0][uid].nbytes for uid in varied}
         aligned = (-(-size // ALIGNMENT) * ALIGNMENT for size in sizes.values())

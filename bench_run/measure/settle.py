@@ -79,7 +79,8 @@ class Settler:
                 now = self.look()
 
     def is_steady(self) -> bool:
-        """True if the clock stayed within `STEADY_RATIO` for `STEADY_S`, or is unknown so long."""
+        """Return True if the clock stayed within `STEADY_RATIO` for `STEADY_S`, or was unknown for
+        as long."""
         if self.looks[-1].at_s - self.looks[0].at_s < STEADY_S:
             return False
         clocks = [one.clock_mhz for one in self.looks if one.clock_mhz]

@@ -60,7 +60,7 @@ class TimeBreakdown:
             self.turn(before)
 
     def phase(self, name: str, checked_ns: int = 0) -> None:
-        """A worker announced a phase; so much of the one before went into checks."""
+        """Begin a worker's phase; `checked_ns` of the one before went into checks."""
         before = self._activity
         self.turn(OF_PHASE.get(name, before))
         if checked_ns:

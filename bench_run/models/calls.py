@@ -55,7 +55,7 @@ class Arguments:
         return self.shape(self.x)
 
     def axis(self, value: int, rank: int | None = None) -> int:
-        """Counted from the first; a number without axes has one of length one."""
+        """Return the axis counted from the first; a number without axes has one of length one."""
         rank = max(1, len(self.dims) if rank is None else rank)
         return value % rank if -rank <= value < rank else refuse()
 
@@ -111,7 +111,7 @@ def _padding(a: Arguments, window: Dims, stride: Dims, dilation: Dims) -> tuple[
 
 
 def conv(a: Arguments, *, transposed: bool = False) -> Made:
-    """A transposed one is the gradient of a convolution for its data."""
+    """Make a convolution; a transposed one is the gradient of a convolution for its data."""
     w = a.get(1, "weight")
     window = a.shape(w)[2:]
     transposed = transposed or a.get("transposed", default=False)

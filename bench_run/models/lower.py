@@ -134,7 +134,8 @@ class ModelLowering:
             self._lower_or_refuse(call)
 
     def _lower_or_refuse(self, call: ModelCall) -> None:
-        """A joined call that no graph expresses is lowered part by part: some of them may be."""
+        """Lower a call. A joined call that no graph expresses is lowered part by part: some of them
+        may be."""
         try:
             lowering = self.table.get(call.kind)
             if lowering is None:
@@ -163,7 +164,7 @@ class ModelLowering:
         self.views[name] = self.inputs[name] = placed(name, None, dims, strides)
 
     def add_input(self, name: str, dims: Dims, data_type: str) -> LinkedView:
-        """An input of the pipeline that the model does not have."""
+        """Add an input of the pipeline that the model does not have."""
         self.model.types[name] = data_type
         self.inputs[name] = placed(name, None, dims, contiguous(dims))
         return self.inputs[name]
@@ -198,9 +199,9 @@ class ModelLowering:
         gradients: tuple[str, ...] = (),
         data_type: str | None = None,
     ) -> LinkedView:
-        """Adds a layer; operands by name of the graph's tensor. The result lies as `like` does,
-        where that is given. `data_type`: of what is read, where it is not that of the result.
-        Returns where the result is."""
+        """Add a layer; operands by name of the graph's tensor. The result is laid out like `like`,
+        if given. `data_type`: of the operands, if it differs from that of the result. Returns the
+        place of the result."""
         graph = make_graphs(f"{spec} dtype={data_type or self.data_type(call)}")[0]
         return self.add(call, graph, operands, like=like, gradients=gradients)
 
@@ -303,7 +304,7 @@ class ModelLowering:
         return found
 
     def leave(self, call: ModelCall, view: LinkedView) -> None:
-        """The call's result, in the dims that the model says."""
+        """Set the call's result, in the dims of the model."""
         name = call.outputs[0]
         self.views[name] = self.reshape(call, view, self.model.dims[name])
 
@@ -330,7 +331,7 @@ def _plain_dims(dims: Dims) -> Dims:
 
 
 def _is_dense(view: LinkedView) -> bool:
-    """True if its elements are contiguous."""
+    """Return True if its elements are contiguous."""
     atoms = [part for axis in view.axes for part in axis]
     return sum((d - 1) * s for d, s in atoms) + 1 == math.prod(view.dims)
 
@@ -417,9 +418,9 @@ TAKES_ACTIVATION = ("conv", "linear", "matmul", "add")
 
 
 def fuse(model: Model) -> Model:
-    """The model with norms and activations that are spelled out as one call, batch norms folded
-    into the convolutions before them, and activations joined to the calls that they follow, if no
-    other call reads the value between. A joined call knows its parts."""
+    """Replace spelled-out norms and activations by one call, fold batch norms into the convolutions
+    before them, and join activations to the calls that they follow, if no other call reads the
+    value between. A joined call keeps its parts."""
     model = join(model)
     calls, weights = list(model.calls), dict(model.weights)
     read = [name for call in model.calls for name in call.inputs if isinstance(name, str)]

@@ -185,7 +185,7 @@ class _OnnxReader:
         return self._evaluated(node, names, read)
 
     def _is_small(self, node: Any, names: Sequence[str], read: Sequence[str]) -> bool:
-        """True if the results are known to fit, or are read from little."""
+        """Return True if the results are known to fit, or are computed from little."""
         if not all(name in self.dims for name in names):
             size = sum(self.weights[name].nbytes for name in read)
             return size <= SMALL_BYTES and node.op_type not in GROWING

@@ -160,7 +160,7 @@ def binary(to: ModelLowering, call: ModelCall) -> None:
 
 
 def power(to: ModelLowering, call: ModelCall) -> None:
-    """A whole power as products, by squaring."""
+    """Lower a whole power as products, by squaring."""
     (x,), y = call.inputs, call.outputs[0]
     bits = f"{call.attributes['exponent']:b}"[1:]
     steps = [each for bit in bits for each in ("square", *(["times"] if bit == "1" else []))]
@@ -175,7 +175,7 @@ def power(to: ModelLowering, call: ModelCall) -> None:
 
 
 def _at_least_one(view: LinkedView) -> LinkedView:
-    """A number without axes has one."""
+    """Give a number without axes one axis."""
     return view if view.dims else reshaped(view, (1,)) or view
 
 
@@ -312,7 +312,8 @@ def layernorm(to: ModelLowering, call: ModelCall) -> None:
 
 
 def group_norm(to: ModelLowering, call: ModelCall) -> None:
-    """A layer norm of each group without scale and bias, which differ by channel and follow."""
+    """Lower a layer norm of each group without scale and bias, which differ by channel and
+    follow."""
     x, a = to.view(call.inputs[0]), call.attributes
     n, c, *lengths = x.dims
     groups = (n * a["groups"], c // a["groups"] * math.prod(lengths))
@@ -363,8 +364,9 @@ def _heads_once(view: LinkedView) -> LinkedView:
 
 
 def _added(to: ModelLowering, name: str | float | None, dims: Dims) -> LinkedView:
-    """The numbers that are added to the scores; a length is 1 if they are the same along an axis.
-    Truth values hide what they are false for; unknown ones become an input of the pipeline."""
+    """Return the numbers that are added to the scores; a length is 1 if they are equal along an
+    axis. Truth values hide the keys for which they are false; unknown ones become an input of the
+    pipeline."""
     mask = to.view(name)
     if mask.array is not None:
         added = mask.array
@@ -387,7 +389,7 @@ def _added(to: ModelLowering, name: str | float | None, dims: Dims) -> LinkedVie
 
 
 def _folded(array: Array) -> Array:
-    """The array with length 1 for axes that it is the same along."""
+    """Return the array with length 1 for axes along which it is constant."""
     for axis, length in enumerate(array.shape):
         first = array.take([0], axis)
         if length > 1 and (array.strides[axis] == 0 or np.all(first == array)):
@@ -415,7 +417,7 @@ def _band(added: Array) -> str | None:
 
 
 def _with_mask(graph: Graph, dims: Dims) -> Graph:
-    """The graph of an attention whose mask has these lengths."""
+    """Return the graph of an attention whose mask has these lengths."""
     tensors = tuple(
         replace(each, dims=dims, strides=contiguous(dims)) if each.name == "attn_mask" else each
         for each in graph.tensors

@@ -53,7 +53,7 @@ class _Reader:
         return float(value) if isinstance(value, (int, float)) else _absent()
 
     def with_number(self, value: Operand, kind: str) -> tuple[Operand, float]:
-        """The other operand and the number of a call that reads one."""
+        """Return the other operand and the number of a call that reads one."""
         return self.either(value, kind, lambda a, b: (a, self.number(b)))
 
     def product(self, value: Operand, depth: int) -> tuple[float, list[Operand]]:

@@ -120,8 +120,8 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
 
 
 def _without_writes(exported: Any) -> Any:
-    """Calls that write into what they read as calls with results: what they change may be read
-    under another name, as a view or later."""
+    """Replace calls that write into their inputs with calls that have results: the changed memory
+    may be read under another name, as a view or later."""
     import torch
 
     targets = (node.target for node in exported.graph.nodes)
@@ -134,7 +134,8 @@ def _without_writes(exported: Any) -> Any:
 
 
 def _is_operation(node: Any) -> bool:
-    """Calls that compute something; others check shapes and types, or take a norm's result."""
+    """Return True for calls that compute; others check shapes and types, or take a norm's
+    result."""
     if node.op != "call_function" or str(node.target).startswith("aten._assert"):
         return False
     return not ("getitem" in str(node.target) and NORM in str(node.args[0].target))
@@ -206,7 +207,7 @@ class _ExportReader:
                 self.weights[part_name] = _held_once(part, self.arrays)
 
     def _fold(self, node: Any) -> bool:
-        """True if the node reads only known values and is computed now."""
+        """Return True if the node reads only known values and is computed now."""
         import torch
 
         name = str(node.target).removesuffix(".default").removeprefix("aten.")
@@ -260,7 +261,7 @@ class _ExportReader:
         return ModelCall(kind, name, read, outputs, attributes, target)
 
     def _taken_apart(self, node: Any, name: str) -> tuple[ModelCall, ...]:
-        """The calls that PyTorch makes of one, if graphs may express all of them."""
+        """Return the calls that PyTorch makes of one, if graphs may express all of them."""
         traced = _traced(node)
         if traced is None:
             return ()
@@ -329,7 +330,8 @@ def _examples(node: Any) -> tuple[Any, Any]:
 
 
 def _traced(node: Any) -> Any:
-    """The graph that PyTorch makes of one operation; None if that is the operation itself."""
+    """Return the graph that PyTorch makes of one operation; None if that is the operation
+    itself."""
     import torch
     from torch._decomp import decomposition_table
     from torch.fx.experimental.proxy_tensor import make_fx

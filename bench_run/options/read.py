@@ -189,7 +189,7 @@ def read_value(row: Setting, where: str, text: str) -> Any:
 
 
 def read_values(row: Setting, where: str, texts: list[str]) -> Any:
-    """The value of a setting that may be given again."""
+    """Return the value of a setting that may be given again."""
     values = (read_value(row, where, text) for text in texts)
     return dict(values) if isinstance(row.default, dict) else tuple(values)
 

@@ -77,7 +77,7 @@ def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
 
 
 def number_namesakes(graphs: Iterable[PlannedGraph]) -> tuple[PlannedGraph, ...]:
-    """Number graphs of one name by their positions in the whole run."""
+    """Assign numbers to graphs of one name by their positions in the whole run."""
     seen: Counter[str] = Counter()
     numbered = []
     for graph in graphs:

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 def check_data(
     init: Sequence[str], golden: str | None, graphs: Sequence[LoadedGraph]
 ) -> tuple[str, ...]:
-    """A note for each graph that has no part in what was asked for.
+    """Return a note for each graph to which the request does not apply.
 
-    Raises `UsageError` for a tensor that no graph has, `GraphError` where no graph has golden
-    tensors.
+    Raises `UsageError` for a tensor that no graph has, `GraphError` if no graph has golden tensors.
     """
     plan = parse_init(init)
     unused = [set(unused_names(plan, loaded.graph)) for loaded in graphs]
@@ -38,7 +37,7 @@ def check_data(
 
 
 def _without_choice(graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
-    """Notes on graphs none of whose inputs an ``--init`` without a tensor's name holds for."""
+    """Return notes on graphs in which an ``--init`` without a tensor's name applies to no input."""
     fixed = []
     for loaded in graphs:
         by_uid = roles(loaded.graph)
@@ -73,8 +72,8 @@ def partly_taken(
     devices: Mapping[str, int | None],
     clocks: Mapping[str, str],
 ) -> Iterator[str]:
-    """Notes. `devices`: how many each engine can choose from, None for no choice; `clocks` by which
-    each is timed. An option that no engine takes was refused before."""
+    """Yield notes. `devices`: how many each engine can choose from, None for no choice; `clocks` by
+    which each is timed. An option that no engine takes was refused before."""
     if options.knobs:
         without = [e for e in engines if not takes_knobs(e.spec)]
         yield from _note("--knob", without, "without knobs")

@@ -38,7 +38,7 @@ class Readers:
     graphs: Sequence[LoadedGraph]
 
     def has(self, wanted: Callable[[PlannedEngine, str], bool]) -> bool:
-        """True if an engine and its device satisfy the condition."""
+        """Return True if an engine and its device satisfy the condition."""
         return any(wanted(engine, self.devices[engine.key]) for engine in self.engines)
 
     def may_have(self, wanted: Callable[[PlannedEngine, str], bool]) -> bool:
@@ -136,7 +136,8 @@ READERS: Mapping[str, Reader] = {
 
 
 def without_effect(run: Readers) -> Iterator[str]:
-    """A sentence for each setting that is not as usual, and that nothing of the run reads."""
+    """Yield a sentence for each setting that differs from its default, and that nothing in the run
+    reads."""
     defaults = Options()
     for name, row in rows_of(Options).items():
         reader = READERS[row.read_by]

@@ -42,7 +42,7 @@ class PlannedEngine:
     """Seconds that each build phase of a case may take; None: as long as the case."""
 
     def is_copy_of(self, other: PlannedEngine) -> bool:
-        """True if it is the other one, with the device of its spec."""
+        """Return True if it is the other one, with the device of its spec."""
         named = without_device(self.spec.text) == other.spec.text != self.spec.text
         return named and self.options == other.options
 
@@ -127,13 +127,13 @@ def of_spec(options: EngineOptions, spec: EngineSpec) -> EngineOptions:
 
 
 def computes_on_host(text: str) -> bool:
-    """True for an engine that always runs on the processor."""
+    """Return True for an engine that always runs on the processor."""
     spec = parse_spec(text)
     return spec.name == "numpy" or spec.id == "cpu"
 
 
 def asks_several(devices: Sequence[int] | None) -> bool:
-    """True if ``--device`` has several values: an engine then is one engine for each."""
+    """Return True if ``--device`` has several values: an engine then is one engine for each."""
     return devices is not None and len(devices) > 1
 
 

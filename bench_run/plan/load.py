@@ -125,7 +125,7 @@ def failed_case(failure: LoadFailure, engine: PlannedEngine) -> Case:
 
 
 def gather(options: Options) -> Gathered:
-    """Raises `UsageError` and `GraphError`; at least one graph comes back."""
+    """Load the graphs. Raises `UsageError` and `GraphError`; returns at least one graph."""
     if not (options.graphs or options.op or options.miopen_driver):
         raise UsageError("no GRAPH, --op or --miopen-driver was given; see bench-run --help")
     if options.chain or options.seams:
@@ -198,7 +198,7 @@ def _from_files(arguments: Sequence[str]) -> Gathered:
 
 
 def _refuse_golden(options: Options, graphs: Iterable[LoadedGraph]) -> None:
-    """Raises `UsageError`: an operator of a file has its reference there."""
+    """Raise `UsageError`: an operator of a file has its reference there."""
     own = next((each.path for each in graphs if is_case(each.path)), None)
     for flag, value in (("--golden", options.golden), ("--write-golden", options.write_golden)):
         if own is not None and value is not None:

@@ -39,7 +39,7 @@ class PipelinePass:
 
 
 def read_pass(arguments: Sequence[str]) -> PipelinePass:
-    """Raises `UsageError` where the arguments are not one pipeline."""
+    """Read a pass. Raises `UsageError` if the arguments are not one pipeline."""
     paths = [Path(own_graphs(argument)) for argument in arguments]
     if len(paths) != 1:
         raise UsageError("--cache pass: one pipeline, whose size says what a pass leaves in caches")
@@ -94,7 +94,8 @@ def _own(loaded: LoadedGraph, first: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _is_at(around: PassContext, graph: Graph) -> bool:
-    """True if its tensors are those of its places; a graph with an equal meaning is not enough."""
+    """Return True if its tensors are those of its places; a graph with an equal meaning is not
+    enough."""
     places = [around.chain.places[index].graph for index in around.own]
     if isinstance(graph, ChainGraph):
         return [place.graph.tensors for place in graph.places] == [p.tensors for p in places]

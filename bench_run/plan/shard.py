@@ -54,7 +54,7 @@ def estimate_us(work: Work, *, on_processor: bool) -> int:
 
 
 def needs_processor(engine: PlannedEngine) -> bool:
-    """True if a processor computes the engine's graphs or their expected outputs."""
+    """Return True if a processor computes the engine's graphs or their expected outputs."""
     spec = engine.spec
     return engine.reference != "none" or (spec.name in PROCESSOR_ENGINES and not spec.id)
 

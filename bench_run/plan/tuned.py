@@ -54,7 +54,7 @@ GRAPH_AXES: Mapping[str, Callable[[Graph, str], Graph | None]] = {
 
 
 def is_approximate(variant: Mapping[str, str]) -> bool:
-    """True if the graph of the variant computes something else than the graph as it is given."""
+    """Return True if the variant's graph computes something else than the original graph."""
     return variant.get("approx", NONE) != NONE or variant.get("dtype") == INT8
 
 
@@ -129,8 +129,8 @@ class Here:
 
 
 def read_record(path: str) -> TunedRecord:
-    """Raises `UsageError` with the reason why it cannot be used. A file that is still the same is
-    read once: a run asks for it several times."""
+    """Read a record. Raises `UsageError` with the reason why it cannot be used. An unchanged file
+    is read once: a run needs it several times."""
     try:
         state = os.stat(path)
         return _read(path, state.st_mtime_ns, state.st_size)
@@ -247,7 +247,7 @@ def find_entry(record: TunedRecord, case: PlannedCase) -> TunedEntry | None:
 
 
 def contradictions(record: TunedRecord) -> list[str]:
-    """A sentence for each graph of which entries have winners that differ."""
+    """Return a sentence for each graph with entries whose winners differ."""
     winners: dict[str, dict[tuple[object, ...], str]] = {}
     for entry in record.entries:
         winner = entry.candidates[entry.winner]
@@ -303,7 +303,7 @@ def _winner(
     engines: Mapping[str, PlannedEngine],
     here: Here,
 ) -> PlannedCase | str:
-    """The case as its entry has it, or why it stays as it is."""
+    """Return the case with its entry's winner, or the reason why it stays unchanged."""
     if entry is None:
         return "the record has no entry for this graph"
     winner = entry.candidates[entry.winner]

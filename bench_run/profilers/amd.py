@@ -181,7 +181,7 @@ def rocprof_command(
 
 
 def read_trace(folder: Path) -> list[KernelDispatch]:
-    """Launches of all processes below the folder."""
+    """Return launches of all processes below the folder."""
     return [
         KernelDispatch(int(row["Dispatch_Id"]), row["Kernel_Name"], *_times(row))
         for row in _rows(folder, "kernel_trace.csv", _TRACE_COLUMNS)
@@ -189,7 +189,7 @@ def read_trace(folder: Path) -> list[KernelDispatch]:
 
 
 def read_counters(folder: Path) -> list[KernelDispatch]:
-    """Launches with their counters. A counter that has a line for each unit is their sum."""
+    """Return the launches with their counters. A counter with a line for each unit is their sum."""
     found: dict[tuple[str, int], KernelDispatch] = {}
     for row in _rows(folder, "counter_collection.csv", _COUNTER_COLUMNS):
         key = row.get("Process_Id", ""), int(row["Dispatch_Id"])
@@ -274,8 +274,8 @@ def _record(
     environment: Mapping[str, str],
     timeout_s: float,
 ) -> list[list[KernelDispatch]]:
-    """Launches by iteration, as one pass of the profiler saw them. By the host's clock, so that no
-    gate is ever closed: kernels that the profiler runs one at a time would wait behind it."""
+    """Return launches by iteration, from one pass of the profiler. The host's clock is used, so
+    that no gate is closed: kernels that the profiler runs one at a time would wait behind it."""
     case = replace(case, options=replace(case.options, timer="host"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

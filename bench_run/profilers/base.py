@@ -70,7 +70,7 @@ class Profiler:
 
 
 def save(case: Profiled, folder: Path) -> Path:
-    """The file that the profiled process reads."""
+    """Write the file that the profiled process reads; return its path."""
     path = folder / "case.pickle"
     path.write_bytes(pickle.dumps(case))
     return path
@@ -78,7 +78,7 @@ def save(case: Profiled, folder: Path) -> Path:
 
 @contextmanager
 def prepare(path: str) -> Iterator[tuple[Plan, Stream]]:
-    """The case of the file as a plan with its inputs, on its stream."""
+    """Yield the case of the file as a plan with its inputs, on its stream."""
     from bench_run.engines import chain, engine_module
 
     case = pickle.loads(Path(path).read_bytes())  # noqa: S301 - written by our own parent
@@ -98,8 +98,8 @@ def prepare(path: str) -> Iterator[tuple[Plan, Stream]]:
 def run(
     command: Sequence[str], environment: Mapping[str, str], timeout_s: float, tool: str
 ) -> subprocess.CompletedProcess[str]:
-    """Raises `EngineError` where it does not start or does not end; its exit code is the
-    caller's."""
+    """Run the profiler. Raises `EngineError` if it does not start or does not end; its exit code is
+    the caller's."""
     try:
         return subprocess.run(  # noqa: S603 - fixed words and our own files, no shell
             command,

@@ -63,7 +63,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def refuse(graph: Graph) -> None:
-    """Raises `UnsupportedGraphError` that names the first node without a certain meaning or a
+    """Raise `UnsupportedGraphError` that names the first node without a certain meaning or a
     formula."""
     for node in graph.nodes:
         if node.type not in OPERATIONS:

@@ -130,7 +130,7 @@ class Mask:
         return cls(mask.left, mask.right, mask.bottom_right)
 
     def keys(self, rows: slice, queries: int, keys: int) -> slice:
-        """The range of keys that any of these rows may see."""
+        """Return the range of keys that any of these rows may see."""
         off = keys - queries if self.bottom_right else 0
         low = 0 if self.left is None else rows.start + off - self.left
         high = keys if self.right is None else rows.stop + off + self.right
@@ -138,7 +138,8 @@ class Mask:
         return slice(low, max(low, high))
 
     def hidden(self, rows: slice, seen: slice, queries: int, keys: int) -> Array | None:
-        """True where a row of `rows` must not see a key of `seen`; None where all is seen."""
+        """Return True for each key of `seen` that a row of `rows` must not see; None if all are
+        seen."""
         if self.left is None and self.right is None:
             return None
         off = keys - queries if self.bottom_right else 0
@@ -272,7 +273,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     top, total = np.full(rows, -np.inf, kind), np.zeros(rows, kind)
 
     def compute(block: ScoreBlock) -> float:
-        """Fills in what the block's queries give; returns the largest probability."""
+        """Fill in the results of the block's queries; return the largest probability."""
         where, sequence = block.queries, block.sequence
         weights = table.of(block)
         maximum = weights.max(axis=1, initial=-np.inf)
@@ -374,7 +375,7 @@ def _apart(sequence: Sequence, heads: int) -> Iterator[range]:
 
 
 def _add(table: Scores, block: ScoreBlock, gradient: Array, results: dict[str, Array]) -> None:
-    """Adds the gradient of a block's scores to those of q, k and the bias."""
+    """Add the gradient of a block's scores to those of q, k and the bias."""
     sequence = block.sequence
     batch, head, rows = block.queries
     shared = head_of(head, table.q.shape[1], len(sequence.k))

@@ -35,7 +35,7 @@ def scalar(node: Node, inputs: Arrays, port: str) -> float:
 
 
 def broadcasts(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
-    """True if an array of `shape` broadcasts to exactly `dims`, right-aligned."""
+    """Return True if an array of `shape` broadcasts to exactly `dims`, right-aligned."""
     tail = dims[len(dims) - len(shape) :]
     return len(shape) <= len(dims) and all(
         have in (1, want) for have, want in zip(shape, tail, strict=True)
@@ -43,7 +43,7 @@ def broadcasts(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
 
 
 def sum_to(array: Array, dims: tuple[int, ...]) -> Array:
-    """Sums the axes along which `dims`, right-aligned, is 1 or missing: undoes a broadcast."""
+    """Sum the axes along which `dims`, right-aligned, is 1 or missing: undoes a broadcast."""
     padded = (1,) * (array.ndim - len(dims)) + dims
     pairs = enumerate(zip(array.shape, padded, strict=True))
     axes = tuple(i for i, (have, want) in pairs if have != want)
@@ -65,7 +65,7 @@ def mean(x: Array, axes: Axes) -> Array:
 
 
 def floating(x: Array) -> Array:
-    """The array itself if its type is a float type, otherwise in float64."""
+    """Return the array itself if its type is a float type, otherwise in float64."""
     return x if x.dtype.kind == "f" else x.astype(np.float64)
 
 

@@ -44,7 +44,7 @@ def matmul(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def product(left: Array, right: Array) -> Array:
-    """Computes `numpy.matmul` of two arrays of two or more dims."""
+    """Compute `numpy.matmul` of two arrays of two or more dims."""
     if not in_parts():
         return np.asarray(np.matmul(left, right))
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])

@@ -82,7 +82,7 @@ def _spread(dy: Array, windows: WindowGeometry, dims: tuple[int, ...]) -> Array:
 
 
 def _divisor(x: Array, windows: WindowGeometry, mode: str) -> Array | float:
-    """Number of elements that each window's sum is divided by."""
+    """Return the number of elements that each window's sum is divided by."""
     if mode == "avgpool_include_padding":
         return float(windows.taps)
     return np.maximum(_total(np.ones((1, 1, *x.shape[2:]), x.dtype), windows), 1.0)
@@ -112,7 +112,7 @@ def _maximum(x: Array, windows: WindowGeometry) -> tuple[Array, Array]:
 
 
 def _scatter(node: Node, dy: Array, index: Array, dims: tuple[int, ...]) -> Array:
-    """Adds dy to the elements that index names; −1 names none."""
+    """Add dy to the elements in index; −1 is none."""
     size = prod(dims[2:])
     if index.shape != dy.shape or index.min(initial=NOWHERE) < NOWHERE or index.max() >= size:
         raise refusal(node, f"index must have dy's dims and lie within the {size} cells of dx")

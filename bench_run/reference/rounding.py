@@ -36,9 +36,8 @@ def settle(value: Array, data_type: str) -> Array:
 
 
 def expected(value: Array, data_type: str) -> Array:
-    """A settled result as outputs are compared with it: whole numbers within the range of their
-    type, others not rounded, since how far an engine's rounding may be off is a tolerance's
-    business."""
+    """Return a result in the form of expected outputs: whole numbers within the range of their
+    type, others not rounded, since an engine's rounding belongs to the tolerance."""
     return rounded(value, data_type) if DTYPES[data_type].kind == "integer" else value
 
 

@@ -77,8 +77,9 @@ def cut(dims: tuple[int, ...], most: int) -> Iterator[Part]:
 
 
 def in_parts() -> bool:
-    """True in a process that computes references: operations that need no parts for their own sake
-    are cut too. The parts do not depend on the number of threads. Elsewhere BLAS has threads."""
+    """Return True in a process that computes references: it also cuts operations that do not need
+    parts themselves. The parts do not depend on the number of threads. In other processes BLAS has
+    threads."""
     return _is_reference
 
 

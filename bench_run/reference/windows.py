@@ -74,7 +74,8 @@ class WindowGeometry:
             )
 
     def columns(self, image: Array, groups: int, rows: slice) -> Array:
-        """Padded [n, C, i…] → (groups, C/G·taps, n·o): a column for each window of `rows`."""
+        """Convert padded [n, C, i…] to (groups, C/G·taps, n·o): a column for each window of
+        `rows`."""
         batch, channels = image.shape[:2]
         axes = image.strides[2:]
         out = (rows.stop - rows.start, *self.out[1:])
@@ -92,7 +93,7 @@ class WindowGeometry:
         return np.ascontiguousarray(view).reshape(groups, channels // groups * self.taps, -1)
 
     def add_columns(self, image: Array, columns: Array, rows: slice) -> None:
-        """The adjoint of `columns`: adds every column onto its window of the padded image."""
+        """Add every column onto its window of the padded image: the adjoint of `columns`."""
         batch, channels = image.shape[:2]
         out = (rows.stop - rows.start, *self.out[1:])
         shaped = columns.reshape(channels, self.taps, batch, *out)

@@ -123,9 +123,9 @@ def _threads(document: Document) -> str:
 
 
 def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
-    """The table with headers no wider than they are: 80 columns are few.
+    """Return the table with columns not wider than their headers need: 80 columns are few.
 
-    tabulate knows that width only as a setting of the module, so it is put back.
+    tabulate has that width only as a setting of the module, so it is put back.
     """
     padding, tables.MIN_PADDING = tables.MIN_PADDING, 0
     try:
@@ -151,7 +151,7 @@ def validation_text(validation: Validation | None, implausible: str | None = Non
 
 
 def _endings(cases: Sequence[Case]) -> list[str]:
-    """A line for each case that is not believed, did not complete or is wrong, with the reason."""
+    """Return a line for each case that is implausible, incomplete or wrong, with the reason."""
     lines = implausible_lines(cases)
     for case in cases:
         if case.outcome.status != "completed":

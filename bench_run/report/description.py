@@ -148,7 +148,7 @@ def role(graph: Graph, tensor: Tensor) -> str:
 
 
 def layout_text(graph: Graph, tensor: Tensor) -> str:
-    """The name of the layout that the strides are, else the strides."""
+    """Return the name of the layout with these strides, otherwise the strides."""
     packed = is_packed(tensor.dims, tensor.strides)
     if packed and sum(length > 1 for length in tensor.dims) <= 1:
         return "scalar" if tensor.elements == 1 else "vector"

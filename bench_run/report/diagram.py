@@ -233,7 +233,7 @@ def diagram(graph: Graph) -> str:
 
 
 def page(graph: Graph) -> str:
-    """The drawing and the description as one HTML page that needs nothing else."""
+    """Return the drawing and the description as one self-contained HTML page."""
     words = escape(describe(graph).rstrip())
     return _PAGE.format(title=_text(graph.name), drawing=diagram(graph), words=words)
 

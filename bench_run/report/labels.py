@@ -70,7 +70,8 @@ UNLIKE_MEANS = "one side was measured behind a gate and the other without: not t
 
 
 def is_ungated(case: Case) -> bool:
-    """True if the case's device times include the host's launch delays: events without a gate."""
+    """Return True if the case's device times include the host's launch delays: events without a
+    gate."""
     device = main_series(case.summary) == "device_ns"
     return device and device_timing(case) == "events"
 
@@ -81,7 +82,7 @@ def device_timing(case: Case) -> str:
 
 
 def are_unlike(a: Case, b: Case) -> bool:
-    """True if the device times of two cases do not mean the same thing."""
+    """Return True if the device times of two cases do not mean the same thing."""
     return is_ungated(a) != is_ungated(b)
 
 

@@ -202,7 +202,7 @@ class OpenedEngines:
 def describe_engines(
     engines: Sequence[PlannedEngine], options: Options, pool: WorkerPool
 ) -> OpenedEngines:
-    """Opens those that are not open yet. Raises `EngineUnavailableError`."""
+    """Open the engines that are not open yet. Raises `EngineUnavailableError`."""
     facts = {engine.key: pool.facts(engine) for engine in engines}
     clocks = {opened.clock for opened in pool.opened.values()} - {"host"}
     # The accelerators, those that engines run on with their ceilings; none for the processor.
@@ -234,8 +234,8 @@ def _ceilings(engine: PlannedEngine, pool: WorkerPool) -> Ceilings | None:
 def make_header(
     options: Options, planned: Planned, opened: OpenedEngines, command: Sequence[str]
 ) -> Document:
-    """The document of a run that has measured nothing yet. Its settings are those of the options,
-    without what belongs to a rule that is not used, and what was found out since."""
+    """Return the document of a run before any measurement. Its settings are those of the options,
+    without those of unused rules, and facts found since."""
     given: dict[str, Any] = {name: vars(options)[name] for name in rows_of(RecordedSettings)}
     given["timer"] = opened.timer
     if not options.adds_rounds:

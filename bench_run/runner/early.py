@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def early_launcher(options: Options) -> Iterator[Launcher]:
-    """A launcher whose templates import already, for the engines that the options name; closed with
+    """Yield a launcher whose templates already import, for the engines in the options; closed with
     the context."""
     launcher = Launcher(options.worker_start, options.timeout_s)
     try:

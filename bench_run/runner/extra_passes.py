@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def extra_passes(
     output: Output, rounds: Rounds, save: Callable[[Case], None], progress: Progress
 ) -> tuple[str, ...]:
-    """The passes that were asked for, over the cases that completed. What cannot be had costs a
-    line, never the run; gives what could not be written."""
+    """Run the requested passes over the completed cases. A failure costs a line, never the run;
+    returns the lines on files that could not be written."""
     unwritten: list[str] = []
     if output.trace is not None:
         try:

@@ -75,7 +75,7 @@ def case_need(
 
 
 def _buffers(graph: Graph, cache: str, *, on_host: bool) -> int:
-    """Inputs and outputs, in all the copies that take turns (`engines/arrange.py`)."""
+    """Return the bytes of inputs and outputs, in all rotating copies (`engines/arrange.py`)."""
     once = _bytes(graph.inputs) + _bytes(graph.outputs)
     if cache == ROTATE:
         return once * (copies(once, last_level_cache_bytes()) if on_host else DEVICE_COPIES)

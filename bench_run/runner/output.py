@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def check_destinations(options: Options) -> None:
-    """Raises `OutputError`, which names the flag, the path and what is in the way."""
+    """Raise `OutputError`, which names the flag, the path and the obstacle."""
     for name, row in rows_of(Options).items():
         path = vars(options)[name]
         if path is None:
@@ -107,7 +107,7 @@ Difference = tuple[str, Any, Any]
 
 
 def refuse_other_work(earlier: Document, header: Document, cases: Sequence[PlannedCase]) -> None:
-    """Raises `UsageError`, which names the first difference."""
+    """Raise `UsageError`, which names the first difference."""
     for name, before, now in differences(earlier, header, cases):
         raise UsageError(
             f"--resume: the unfinished run has {name} {_text(before)}, this one {_text(now)}: "
@@ -318,7 +318,7 @@ class Record:
 
 
 def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Document:
-    """The document of a run that has no journal: partial cases merged by id."""
+    """Return the document of a run without a journal: partial cases merged by id."""
     by_id: dict[str, list[Case]] = {}
     for part in parts:
         by_id.setdefault(part.id, []).append(part)

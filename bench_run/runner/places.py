@@ -64,8 +64,8 @@ FOLDERS = {
 
 
 def check_run_places(options: Options, others: Iterable[Place] = ()) -> None:
-    """Raises `OutputError`, which names both flags, where inputs and outputs meet; and where the
-    result document would replace what is there. `others`: more files that the command reads."""
+    """Raise `OutputError`, which names both flags, if inputs and outputs meet; and if the result
+    document would replace a file. `others`: further inputs of the command."""
     with writing(options.output or ""):
         check_places((*inputs_of(options), *others), outputs_of(options))
         if options.output is not None:
@@ -142,7 +142,7 @@ def graph_places(argument: str) -> Iterator[Place]:
 
 
 def record_places(path: str) -> Iterator[Place]:
-    """A tuning record that is read, and the graphs that it was made from."""
+    """Yield a tuning record that is read, and its graphs."""
     yield Place("the record", path)
     with suppress(UsageError):  # as is said where it is read
         for file in dict.fromkeys(entry.path for entry in read_record(path).entries):

@@ -139,8 +139,7 @@ def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Varia
 
 
 def plan_closed(options: Options) -> Planned:
-    """A run as far as it is known without asking for variants; engines are opened only to count
-    devices."""
+    """Plan a run without its variants; engines are opened only to count devices."""
     outline = outline_run(options)
     if not asks_several(outline.devices):
         return plan_run(outline, outline.engines, {})
@@ -152,8 +151,8 @@ def plan_closed(options: Options) -> Planned:
 
 
 def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned:
-    """A run whose engines are open: each engine once before anything is measured, so that one which
-    is not there ends the run. Raises `EngineUnavailableError`."""
+    """Plan a run and open each engine once before anything is measured, so that a missing one ends
+    the run. Raises `EngineUnavailableError`."""
     engines = open_engines(outline, pool)
     timer = options.timer
     if timer in ("events", "cupti"):  # they need an engine with a device
@@ -243,7 +242,7 @@ def _open(engine: PlannedEngine, pool: WorkerPool) -> None:
 
 
 def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: WorkerPool) -> Variants:
-    """The variants of engines of which every one is asked for (``cudnn:all``)."""
+    """Return the variants of engines with a request for every one (``cudnn:all``)."""
     variants: dict[tuple[str, str], Sequence[Mapping[str, str]]] = {}
     for engine in engines:
         for graph in outline.graphs if lists_variants(engine.spec) else ():
@@ -260,8 +259,8 @@ def list_variants(outline: Outline, engines: Sequence[PlannedEngine], pool: Work
 def _claimed(
     outline: Outline, engines: Sequence[PlannedEngine], variants: Variants, pool: WorkerPool
 ) -> Variants:
-    """The variants with those that a graph's support claims name and its engine does not offer:
-    running them says so."""
+    """Return the variants with those in a graph's support claims that its engine does not offer:
+    running them reports it."""
     found: dict[tuple[str, str], Sequence[Mapping[str, str]]] = {}
     claiming = [graph for graph in outline.graphs if graph.loaded.bundle.claims]
     for engine in engines if claiming else ():

@@ -73,7 +73,7 @@ def cache_folder(chosen: str | None) -> str | None:
 
 
 def check_cache(chosen: str | None) -> None:
-    """Raises `UsageError` for a folder that was chosen and cannot be made."""
+    """Raise `UsageError` for a chosen folder that cannot be made."""
     if chosen is None or chosen == OFF:
         return
     try:
@@ -139,7 +139,7 @@ def reference_engine(reference: str, engines: Mapping[str, PlannedEngine]) -> Pl
 
 
 def check_references(engines: Sequence[PlannedEngine], timeout_s: float) -> None:
-    """Raises `UsageError` for a reference that is not an engine, or that cannot run here."""
+    """Raise `UsageError` for a reference that is not an engine, or that cannot run here."""
     known = {engine.key: engine for engine in engines}
     for reference in dict.fromkeys(engine.reference for engine in engines):
         if reference in ("auto", "none", *OWN) or reference in known:
@@ -452,7 +452,7 @@ class ReferenceStore:
         return None
 
     def _is_missing(self, key: tuple[str, str]) -> bool:
-        """True if it is not computed yet, or was removed to make room."""
+        """Return True if it is not computed yet, or was removed to make room."""
         if key not in self._known:
             return True
         folder = self._known[key].folder
@@ -463,8 +463,8 @@ class ReferenceStore:
         return str(self._left / f"{next(self._numbers)}.safetensors")
 
     def judge(self, case: Case, request: RunCase, settings: ValidationSettings) -> Case:
-        """The case of a round with what its outputs are: compared now, by a process that has not
-        loaded its engine."""
+        """Return a round's case with the judgement of its outputs: compared now, by a process that
+        has not loaded its engine."""
         assert request.outputs_file is not None
         if not case.rounds:
             Path(request.outputs_file).unlink(missing_ok=True)

@@ -52,7 +52,8 @@ def request_of(
     budget: SamplingBudget,
     place: tuple[int, int] = (0, 0),
 ) -> RunCase:
-    """`references` say where inputs come from; `place`: the round, and the position in it."""
+    """Return the request of a case. `references` give the source of inputs; `place`: the round, and
+    the position in it."""
     graph = case.graph
     return RunCase(
         case_id=case.id,
@@ -190,7 +191,7 @@ class Rounds:
             self._batch(rounds)
 
     def _batch(self, rounds: Sequence[Sequence[CaseRun]]) -> None:
-        """Rounds that run at the same time."""
+        """Run rounds at the same time."""
         self._free = {}
         for case_runs in rounds:
             index = case_runs[0].index

@@ -65,8 +65,8 @@ class Decisions:
 
 
 def check_until_decided(against: str | None, engines: int) -> None:
-    """Raises `UsageError` or `DocumentError` where nothing could be decided. `against`: documents
-    of an earlier run; None: the engines of this run against each other."""
+    """Raise `UsageError` or `DocumentError` if nothing could be decided. `against`: documents of an
+    earlier run; None: the engines of this run against each other."""
     if against is None:
         if engines < 2:
             raise UsageError(
@@ -95,7 +95,7 @@ class Referee:
         return "pairs" if self._against is None else f"cases against {self._against}"
 
     def look(self) -> Decisions:
-        """Raises `UsageError` where nothing can be compared."""
+        """Look at the results. Raises `UsageError` if nothing can be compared."""
         with tempfile.TemporaryDirectory(prefix="bench-run-") as folder:
             path = str(self._save(Path(folder)))
             sides = (
@@ -167,7 +167,7 @@ class Sampling(Protocol):
         """Yield the cases that nothing ended."""
 
     def measure(self, count: int, cases: Sequence[PlannedCase]) -> None:
-        """The first `count` rounds of these cases, as far as they are not measured yet."""
+        """Measure the missing ones of the first `count` rounds of these cases."""
 
     def note_end(self, states: Sequence[CaseState], rule: str) -> None:
         """Put on record which rule ended the sampling of these cases."""
@@ -185,7 +185,7 @@ def until_precise(rounds: Sampling, target_ratio: float, fewest: int, most: int)
 def _note_precise(
     rounds: Sampling, due: Sequence[CaseState], target_ratio: float
 ) -> list[CaseState]:
-    """The cases that are not precise yet; what ended the others is put on record."""
+    """Return the cases that are not precise yet; record the reason that ended the others."""
     split: dict[bool, list[CaseState]] = {True: [], False: []}
     for state in due:
         split[state.is_precise(target_ratio)].append(state)
@@ -302,7 +302,7 @@ class CaseState:
             self.is_wrong = True
 
     def forget(self, rounds: Collection[int]) -> None:
-        """These are void, and will be measured again."""
+        """Discard these rounds, which are void and will be measured again."""
         for index in rounds:
             self.measured.pop(index, None)
 

@@ -37,7 +37,7 @@ class DeviceMemory(Protocol):
         """Allocate `size` bytes, to be released with `free`."""
 
     def free(self, address: int) -> None:
-        """Waits for what uses them."""
+        """Wait for users of the memory, then free it."""
 
     def copy(self, to: int, address: int, size: int) -> None:
         """Enqueue: within the device."""

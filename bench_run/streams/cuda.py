@@ -229,11 +229,11 @@ class PersistingLines:
         return int(size)
 
     def may_be(self) -> bool:
-        """True if a program has set any of the cache aside since."""
+        """Return True if a program has set any of the cache aside since."""
         return self._size() != self._usual
 
     def let_go(self) -> None:
-        """The device must be idle; from here on they are lines like others."""
+        """Release the lines; the device must be idle."""
         self._driver.call("cuCtxResetPersistingL2Cache")
 
 
@@ -314,8 +314,8 @@ class GatedStream(ABC):
     def memory(self) -> DeviceMemory | None: ...
 
     def expect(self, launches: int) -> None:
-        """Prepares for a plan of so many launches in an iteration: how many iterations fit behind
-        the gate, and the gate is used again, unless not even one does."""
+        """Prepare for a plan with this many launches in an iteration: set the iterations behind the
+        gate, and use the gate again, unless not even one fits."""
         around = 2 + (0 if self._flush is None else self.FLUSH_LAUNCHES)
         self._gated, self.no_gate_because = self._gate is not None, None
         fits = QUEUE_LAUNCHES // (launches + around)
@@ -517,7 +517,7 @@ class CapturedGraph:
 def open_stream(
     index: int, cache: str = "hot", timer: str = "auto", pass_bytes: int | None = None
 ) -> CudaStream:
-    """Takes the device and makes a stream on it. Raises `EngineUnavailableError` without one."""
+    """Take the device and make a stream on it. Raises `EngineUnavailableError` without one."""
     cuda = driver()
     count = cuda.number("cuDeviceGetCount")
     if index >= count:

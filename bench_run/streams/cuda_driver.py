@@ -264,7 +264,7 @@ class Driver:
         return found.value
 
     def take(self, index: int) -> DeviceFacts:
-        """Makes the device's primary context the current one of this thread."""
+        """Make the device's primary context the current one of this thread."""
         device = self.number("cuDeviceGet", index)
         self.call("cuCtxSetCurrent", self.pointer("cuDevicePrimaryCtxRetain", device))
         return self.facts(index)

@@ -84,7 +84,7 @@ class Recorder:
     """Records what the device does inside the block; synchronise before it ends."""
 
     def __init__(self, *, calls: bool = False) -> None:
-        """`calls`: record calls of the host's API too."""
+        """Start recording. `calls`: record calls of the host's API too."""
         self._cupti = load()
         kinds = self._cupti.ActivityKind
         self._kinds = [kinds.CONCURRENT_KERNEL, kinds.MEMSET, kinds.MEMCPY]
@@ -114,7 +114,7 @@ class Recorder:
         self.records.sort(key=lambda record: record.start_ns)
 
     def _completed(self, activities: Any) -> None:
-        """Copies the fields: the objects die with the buffer."""
+        """Copy the fields: the objects die with the buffer."""
         kernel = self._cupti.ActivityKind.CONCURRENT_KERNEL
         for activity in activities:
             if activity.kind == kernel:

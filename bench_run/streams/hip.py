@@ -34,7 +34,7 @@ class StallGate(Protocol):
     def release(self) -> None: ...
 
     def timed_out(self) -> bool:
-        """True if the watchdog opened it after the last `arm`."""
+        """Return True if the watchdog opened it after the last `arm`."""
 
 
 GATE_DEPTH = 64
@@ -124,7 +124,7 @@ class HipStream:
         self.gate_depth = 0 if self._gate is None else GATE_DEPTH
 
     def detach(self) -> None:
-        """A plan that is closed cannot be tried any more."""
+        """Forget a plan that is closed."""
         self._untried = None
 
     def leave_gate_open(self, why: str) -> None:
@@ -175,7 +175,7 @@ class HipStream:
                 raise self._failure("HipStallGate.release", error) from error
 
     def close(self) -> None:
-        """The later gates keep a thread of their own until they are closed."""
+        """Close the gates; later ones keep a thread of their own until then."""
         close = getattr(self._made_gate, "close", None)
         self._gate = self._made_gate = None
         if close is not None:

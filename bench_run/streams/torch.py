@@ -73,8 +73,8 @@ class TorchStream(GatedStream):
         self._prepare()
 
     def _reader(self, size: int) -> Callable[[], None]:
-        """Reads so many bytes: reading leaves clean lines, whose eviction costs the next kernel
-        nothing. On CUDA by a kernel of ours, which records leave out."""
+        """Return a function that reads `size` bytes: reading leaves clean lines, whose eviction
+        costs the next kernel nothing. On CUDA by a kernel of ours, which records leave out."""
         device = self._device
         buffer = torch.ones(size // 4, dtype=torch.float32, device=device)
         if self._driver is None:
@@ -156,7 +156,7 @@ def _driver() -> Driver | None:
 def open_stream(
     device: torch.device, cache: str = "hot", timer: str = "auto", pass_bytes: int | None = None
 ) -> TorchStream:
-    """Takes the device: makes its context, and the stream the current one of this thread."""
+    """Take the device: make its context, and the stream the current one of this thread."""
     cuda.set_device(device)
     cuda.init()
     return TorchStream(device, cache, timer, pass_bytes)

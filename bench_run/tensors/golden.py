@@ -258,7 +258,8 @@ class Golden:
 
 
 def find_golden(path: str | Path, override: str | Path | None = None) -> Bundle | None:
-    """The golden tensors of the graph at ``path`` (a member or case may follow ``!`` or ``#``).
+    """Return the golden tensors of the graph at ``path`` (a member or case may follow ``!`` or
+    ``#``).
 
     With ``override`` only that folder is searched: itself, and the graph's name in it.
     """

@@ -38,8 +38,8 @@ def _scratch() -> Bytes:
 
 
 def holds_same_bytes(given: Storage, read: Callable[[Bytes, int], None]) -> bool:
-    """True if the bytes that `read` copies from each offset equal those of `given`: piece by piece,
-    in memory that is reused."""
+    """Return True if the bytes that `read` copies from each offset equal those of `given`: piece by
+    piece, in memory that is reused."""
     raw, scratch = np.ascontiguousarray(given).reshape(-1).view(np.uint8), _scratch()
     for begin in range(0, raw.size, scratch.size):
         piece = raw[begin : begin + scratch.size]

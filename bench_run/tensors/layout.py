@@ -86,10 +86,10 @@ def empty_storage(tensor: Tensor) -> Storage:
 
 
 def to_storage(array: npt.ArrayLike, tensor: Tensor) -> Storage:
-    """A new storage that holds a logical array; gaps of the strides hold zeros.
+    """Return a new storage of a logical array, with zeros in gaps of the strides.
 
-    Rounds to nearest, ties to even. 8-bit floats saturate at their largest value, as the
-    converting instructions of accelerators do; NaN stays NaN.
+    Rounds to nearest, ties to even. 8-bit floats saturate at their largest value, as the converting
+    instructions of accelerators do; NaN stays NaN.
     """
     values = np.asarray(array)
     if values.shape != tensor.dims:
@@ -109,7 +109,7 @@ def memory_order(strides: Sequence[int]) -> tuple[int, ...]:
 
 
 def same_bytes(one: Array, other: Array) -> bool:
-    """True if two arrays contain the same bytes, NaN included."""
+    """Return True if two arrays contain the same bytes, NaN included."""
     if one.nbytes != other.nbytes:
         return False
     first, second = _raw(one), _raw(other)
@@ -145,5 +145,5 @@ def poison_byte(data_type: str) -> int:
 
 
 def fill_with_poison(storage: Storage, data_type: str) -> None:
-    """A storage in the host's memory."""
+    """Fill a storage in the host's memory."""
     storage.view(np.uint8).fill(poison_byte(data_type))

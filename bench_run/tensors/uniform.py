@@ -29,7 +29,7 @@ def equal_share(storage: Storage) -> tuple[float, object]:
 
 
 def uniform_notes(graph: Graph, inputs: Storages, outputs: Storages) -> tuple[str, ...]:
-    """A note for each large input or output of which `SHARE` is one value."""
+    """Return a note for each large input or output of which `SHARE` is one value."""
     found = []
     for kind, tensors, storages in (
         ("input", graph.inputs, inputs),

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 def fates_of(
     options: Sequence[Option], session: Session, limits: Limits, is_over: Callable[[], bool]
 ) -> list[Fate]:
-    """The default is the first option: it is measured whatever limits it breaks, as what the others
-    are held against, and since nothing else is sure to run."""
+    """Return the fates. The default is the first option: it is measured whatever limits it breaks,
+    as the reference of the others, and since nothing else is sure to run."""
     fates: list[Fate] = []
     seen: dict[tuple[str, str, str, str], str] = {}
     for index, option in enumerate(options):
@@ -262,8 +262,7 @@ class Session:
         return SamplingBudget(WARMUP, samples, 0, longest_ns, 1, rest_s)
 
     def repeat(self, index: int) -> Case:
-        """The case of an option that was built, after one more run; as it was where that does not
-        come about."""
+        """Return the case of a built option after one more run; unchanged if that fails."""
         before, key = self._built[index], f"{self._options[index].key} again"
         known = self._journal.recall_case(self._name, key)
         if known is not None:
@@ -331,7 +330,7 @@ class Session:
         return BlockSample(log, answer.deviation, answer.cost)
 
     def _lost(self, index: int) -> None:
-        """The engine's worker is gone, and with it all that it kept."""
+        """Note that the engine's worker is gone, with everything that it kept."""
         key = self._options[index].case.engine.key
         for other in [i for i in self._sizes if self._options[i].case.engine.key == key]:
             del self._sizes[other]

@@ -42,7 +42,7 @@ def tuned_engines(options: Options, space: Space, specs: Sequence[str]) -> list[
 
 
 def every_plan(engine: PlannedEngine) -> PlannedEngine:
-    """The engine as it lists its plans and takes each by name (``cudnn:all``)."""
+    """Return the engine in the form that lists its plans and takes each by name (``cudnn:all``)."""
     spec = engine.spec
     if spec.id == EVERY:
         return engine

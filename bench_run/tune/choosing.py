@@ -389,7 +389,7 @@ def original_of(each: Raced, key: str) -> int | None:
 
 
 def global_finalists(raced: Sequence[Raced], most: int) -> list[Raced]:
-    """The combinations that are confirmed, the same for every graph: those of the smallest totals,
+    """Return the combinations to confirm, the same for every graph: those of the smallest totals,
     and the default."""
     ranked = sorted(
         (c for c in combinations(raced) if c.total_ns is not None), key=lambda c: c.total_ns or 0.0

@@ -106,15 +106,15 @@ def screen(logs: Logs) -> Mask:
 
 
 def block_noise(logs: Logs) -> float:
-    """Standard deviation of one value, from two blocks of many candidates; robust, since a few of
-    them may have been disturbed."""
+    """Return the standard deviation of one value, from two blocks of many candidates; robust, since
+    a few of them may have been disturbed."""
     moved = logs[:, 1] - logs[:, 0]
     moved = np.abs(moved - np.median(moved))
     return float(1.4826 * np.median(moved) / math.sqrt(2))
 
 
 def block_samples(within: float, between: float, block_cost: float) -> int:
-    """Samples of a candidate in one block, so that time is spent where the variance is.
+    """Return the samples of a candidate in one block, so that time is spent on the larger variance.
 
     `within` and `between` are standard deviations of single samples and of whole blocks,
     `block_cost` what one block of a candidate costs beside its samples, in samples.
@@ -125,8 +125,8 @@ def block_samples(within: float, between: float, block_cost: float) -> int:
 
 
 def between_blocks(logs: Logs, within: float, samples: int) -> float:
-    """Standard deviation of what differs from block to block beyond the samples' own noise, from
-    blocks of so many samples."""
+    """Return the standard deviation between blocks beyond the samples' own noise, from blocks of
+    `samples` samples."""
     residual = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
     degrees = max(1, (logs.shape[0] - 1) * (logs.shape[1] - 1))
     own = MIDMEAN_VARIANCE * within**2 / samples
@@ -181,7 +181,7 @@ def preferred(behind: Logs, ranks: Ranks, margin: float) -> tuple[int, float]:
 
 
 def is_clear(logs: Logs, settings: RaceSettings) -> bool:
-    """True if the candidates that may tie with the leader are known precisely enough."""
+    """Return True if the candidates that may tie with the leader are known precisely enough."""
     if len(logs) < 2:
         return True
     if logs.shape[1] < settings.first_blocks:
@@ -274,8 +274,8 @@ def run_race(
     is_over: Callable[[], bool] = lambda: False,
     watch: Watch = lambda _: None,
 ) -> RaceState:
-    """The candidate `always` stays in the race however slow it is, unless it fails. `is_over` ends
-    the race early."""
+    """Run a race. The candidate `always` stays in the race however slow it is, unless it fails.
+    `is_over` ends the race early."""
     state = RaceState(np.empty((count, 0)), list(range(count)), ["screen"] * count)
 
     def block(samples: int) -> None:

@@ -89,7 +89,8 @@ def _axes_of(text: str) -> tuple[str, ...]:
 
 
 def parse_space(texts: Sequence[str], engines: Sequence[str]) -> Space:
-    """Raises `UsageError` that names the axis. `engines` are those of ``--engine``."""
+    """Parse the space. Raises `UsageError` that names the axis. `engines` are those of
+    ``--engine``."""
     axes: dict[str, tuple[str, ...]] = {}
     for text in (axis for given in texts for axis in _axes_of(given)):
         axis, values = _axis(text)
@@ -167,7 +168,7 @@ class Tuning:
 
 
 def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
-    """Raises `UsageError` that names the flag."""
+    """Read the tuning's options. Raises `UsageError` that names the flag."""
     others = {
         "--a/--b": options.a,
         "--oracle": options.oracle,

@@ -74,7 +74,7 @@ def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> TuneR
 
 
 def _check_places(options: Options, tuning: Tuning) -> None:
-    """Raises `OutputError` where inputs and outputs meet, or a record or document would be lost."""
+    """Raise `OutputError` if inputs and outputs meet, or a record or document would be lost."""
     record, document = tuning.record, tuning.document
     races = race_path(record)
     force, resume = options.force, options.resume

@@ -256,7 +256,7 @@ def _filling(text: str | None, shape: Mapping[str, Any]) -> str | None:
 def _inferred(
     source: Source, inputs: Rows, shape: Mapping[str, Any], dtype: str
 ) -> dict[str, dict[str, Any]]:
-    """The outputs as the reference makes them of ones."""
+    """Return the outputs that the reference makes of ones."""
     import numpy as np
 
     ones = {n: np.ones(row["dims"], _wide(row["dtype"])) for n, row in inputs.items()}

@@ -172,7 +172,8 @@ def _own_flags(path: Path) -> list[str]:
 
 @cache
 def _version(command: str) -> str:
-    """The last word of ``nvcc --version`` that is a version; of others the first."""
+    """Return the last word of ``nvcc --version`` that is a version; for other compilers the
+    first."""
     done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)  # noqa: S603 - a compiler
     found = re.findall(r"\d+\.\d+(?:\.\d+)?", done.stdout)
     return "unknown" if not found else str(found[-1] if "nvcc" in command else found[0])
@@ -188,7 +189,7 @@ def _headers(path: Path, folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def first_error(said: str) -> str:
-    """The line of a compiler's output that says what is wrong."""
+    """Return the line of a compiler's output with the mistake."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     wrong = next((line for line in lines if re.search(r"error\b.*:", line)), None)
     chosen = wrong or (lines[-1] if lines else "the compiler said nothing")
@@ -263,7 +264,7 @@ WHOLE = "__bench_run_whole__"
 
 
 def module_of(path: Path, built: Built, name: str) -> ModuleType:
-    """A module with a function for each that the library has. Raises `EngineError`."""
+    """Return a module with the library's functions. Raises `EngineError`."""
     module = ModuleType(name)
     module.FRAMEWORK = framework_of(path)  # type: ignore[attr-defined]
     try:

@@ -174,7 +174,7 @@ class Kernel:
         return found
 
     def fits(self, graph: Graph, knobs: Mapping[str, str]) -> None:
-        """Raises `UnsupportedGraphError` with the reason for which it does not run the graph."""
+        """Raise `UnsupportedGraphError` with the reason if it does not run the graph."""
         marks = self.marks or Marks()
         if marks.pattern is not None and not matches(marks.pattern, graph):
             raise _OtherGraphError(f"{self.name} is for {marks.pattern}")
@@ -244,7 +244,7 @@ class Kernel:
 
 
 def _typed(text: str, values: Sequence[Any]) -> Any:
-    """The value that a text means: one of `values` if it reads like one, else a literal."""
+    """Return the value of a text: one of `values` if it reads like one, otherwise a literal."""
     for value in values:
         if str(value) == text:
             return value
@@ -465,7 +465,7 @@ class Call:
         return EngineError(f"{self.kernel.place}: {self.kernel.name} {what}; expected {names}")
 
     def check(self, name: str, have: tuple[Any, Any], want: tuple[Any, Any]) -> None:
-        """Raises `EngineError` if shape and data type of a result differ from the graph's."""
+        """Raise `EngineError` if shape and data type of a result differ from the graph's."""
         if have != want:
             shape, kind = (f"{list(dims)} {of}" for dims, of in (have, want))
             raise EngineError(

@@ -59,7 +59,7 @@ class Remembered:
         return cls(path, found.tolerances, found.results, len(found.results))
 
     def save(self) -> None:
-        """Does nothing where nothing is new; what cannot be written is found out again."""
+        """Save new results; if that fails they are computed again later."""
         if len(self.results) == self.saved or self.tolerances is None:
             return
         with suppress(OSError), replacing(self.path) as part:
@@ -148,6 +148,6 @@ def _approximation(folder: str) -> Mapping[int, float]:
 
 
 def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:
-    """Expected outputs by uid, mapped from disk rather than read."""
+    """Return expected outputs by uid, mapped from disk rather than read."""
     paths = Path(folder).glob("*.npy")
     return {int(path.stem): np.load(path, mmap_mode="r") for path in paths}

@@ -195,7 +195,8 @@ class OutputChecker:
         return self._wanted[tensor.uid]
 
     def _with_approximation(self, row: OutputValidation) -> OutputValidation:
-        """The row with the error against the graph that is approximated, if that is larger."""
+        """Return the row with the error against the graph that is approximated, if that is
+        larger."""
         known = self._approximation.get(row.uid, 0.0)
         larger = known > unspell(row.relative_l2)
         return replace(row, relative_l2=spell(known)) if larger else row

@@ -82,7 +82,7 @@ def table_number(graph: Graph, data_type: str) -> float:
 
 
 def producer(graph: Graph, uid: int) -> tuple[Node, str]:
-    """The node and port that a tensor comes from."""
+    """Return the node and port that a tensor comes from."""
     return next(
         (node, port)
         for node in graph.nodes
@@ -357,8 +357,8 @@ SHARED_FACTOR = 3.0
 
 
 def _by_noise(tensor: Tensor, noise: Noise) -> Tolerance:
-    """An element may err by a multiple of the largest error; all together by a few times the mean
-    error, so that an error that all elements share is seen."""
+    """Return a tolerance in which an element may err by a multiple of the largest error, and all
+    together by a few times the mean error, so that a common error of all elements is found."""
     if _is_exact(tensor):
         return _exact("default")
     row = DTYPES[tensor.data_type]

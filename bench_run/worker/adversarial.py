@@ -36,7 +36,7 @@ OFFSET_BYTES = 16
 
 
 def attack(engine: Engine, request: Attack) -> Attacked:
-    """Raises what the engine raises before anything is compared."""
+    """Attack the engine. Raises its errors before anything is compared."""
     graph, end = request.graph, time.perf_counter() + BUDGET_S
     usual = inputs_of(graph, request.data)
     found = Attacked()

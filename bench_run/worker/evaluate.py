@@ -176,8 +176,8 @@ def _store(graph: Graph, expected: Arrays, folder: Path) -> None:
 
 
 def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None:
-    """The graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the asked folder; after
-    ``hipdnn:`` as ``STEM.tensor<uid>.bin``, hipDNN's own way."""
+    """Write the graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the requested
+    folder; after ``hipdnn:`` as ``STEM.tensor<uid>.bin``, hipDNN's own way."""
     from bench_run.graph.format.hipdnn_json import write_graph
     from bench_run.tensors.golden import write_golden, write_hipdnn_golden
 

@@ -49,7 +49,7 @@ def write_outputs(path: str, left: LeftOutputs) -> None:
 
 
 def read_outputs(path: str, case_id: str, graph: Graph) -> LeftOutputs:
-    """Raises `GraphError` for a file that is none."""
+    """Read the outputs. Raises `GraphError` for a file without them."""
     groups: dict[str, dict[int, Array]] = {}
     figures = np.zeros(3, np.int64)
     changed: tuple[int, ...] | None = None
@@ -78,7 +78,7 @@ def read_outputs(path: str, case_id: str, graph: Graph) -> LeftOutputs:
 
 
 def judge(request: Judge) -> Judged:
-    """Compares what the file holds with what is expected; the file goes."""
+    """Compare the file's outputs with the expected ones; remove the file."""
     path = Path(request.outputs_file)
     try:
         left = read_outputs(str(path), request.case_id, request.graph)

@@ -103,7 +103,7 @@ class EngineServer:
         return self._engine is not None and self._engine.facts.device == "cpu"
 
     def is_worn(self) -> bool:
-        """True if the gate that a new process has is gone in this one."""
+        """Return True if the gate that a new process has is gone in this one."""
         is_gone = None if self._engine is None else self._engine.stream.abilities.gate_is_gone
         return is_gone is not None and is_gone()
 
@@ -111,7 +111,7 @@ class EngineServer:
         self._pipe.send(encode(PhaseStarted(phase, checked_ns)))
 
     def claim(self, use: DeviceUse) -> None:
-        """Waits until the device may be used so."""
+        """Wait until the device may be used so."""
         self._pipe.send(encode(Claim(use)))
         if use != "free" and not isinstance(_incoming(self._pipe), Granted):
             raise EOFError  # the run is ending
@@ -125,7 +125,7 @@ class EngineServer:
         return reply.place
 
     def expected(self) -> ValidationSettings:
-        """Waits for what outputs are compared with."""
+        """Wait for the expected outputs."""
         from bench_run.validate.settings import ValidationSettings
 
         self._pipe.send(encode(AskExpected()))
@@ -305,7 +305,7 @@ def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refus
 
 
 def _incoming(pipe: Pipe) -> object:
-    """Waits for what the run says next."""
+    """Wait for the next message of the run."""
     data = pipe.receive()
     assert data is not None, "without a limit"
     return decode_request(data)[1]

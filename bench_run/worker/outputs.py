@@ -90,7 +90,7 @@ class OutputReader:
         return {uid: in_place(span, kind) for uid, (span, kind) in self._sizes.items()}
 
     def read(self) -> Storages:
-        """Waits for the whole device; what the last run left."""
+        """Wait for the whole device; return the outputs of the last run."""
         begin = time.perf_counter_ns()
         self._wait()
         outputs = self._read_in_place()
@@ -119,8 +119,8 @@ class OutputReader:
             self._wait_for_device()
 
     def arrive(self) -> int:
-        """Waits for the whole device. Outputs in the host's memory, and those that only the plan
-        reaches, are read, to see how long that takes. Gives the bytes that were read."""
+        """Wait for the whole device. Outputs in the host's memory, and those that only the plan
+        reaches, are read, to time it. Returns the number of bytes read."""
         self._wait()
         if self._addresses() is not None:
             return 0
@@ -175,7 +175,7 @@ class OutputReader:
         return True
 
     def fetch(self) -> list[Storages]:
-        """Waits for the device; the copies that it holds, in order. All room is given back."""
+        """Wait for the device; return its copies, in order, and free all room."""
         copies = [self._read(each) for each in self._held]
         self._give_back()
         return copies
@@ -451,7 +451,7 @@ def _nothing() -> None:
 
 
 def _are_same(places: Mapping[int, Storage | int], others: Mapping[int, Storage | int]) -> bool:
-    """True if both are the same memory: addresses of a device, or arrays of the host."""
+    """Return True if both are the same memory: addresses of a device, or arrays of the host."""
     pairs = ((place, others[uid]) for uid, place in places.items())
     return all(a is b or (isinstance(a, int) and a == b) for a, b in pairs)
 
@@ -474,8 +474,8 @@ class OutputValidator:
         data: Data,
         inputs: Callable[[], Storages],
     ) -> None:
-        """`data`: where inputs come from; `inputs` are asked for where the tolerances are not known
-        from an earlier round."""
+        """Prepare the judgement. `data`: source of the inputs; `inputs` are requested if the
+        tolerances are not known from an earlier round."""
         self._left, self._settings, self._graph = left, settings, left.graph
         self._results: list[tuple[int, int, CheckResult]] = []
         """Iteration, set and result."""

@@ -170,7 +170,7 @@ class ReferenceCache:
             shutil.rmtree(part, ignore_errors=True)
 
     def _new_part(self) -> Path:
-        """A new name for what is not an entry yet, or no longer."""
+        """Return a new name for what is not an entry yet, or no longer."""
         name = f"{os.getpid()}-{next(_numbers)}-{time.monotonic_ns()}"
         return self.folder / PARTS / name
 
@@ -218,7 +218,7 @@ class ReferenceCache:
 
 
 def _note_use(index: sqlite3.Connection, key: str, size: int) -> None:
-    """The entry is the one that was used last; it may be unknown to the index."""
+    """Mark the entry as the last used; the index may not have it."""
     _forget(index, key)
     index.execute(
         "INSERT INTO entries SELECT ?, ?, coalesce(max(used), 0) + 1 FROM entries", (key, size)

@@ -141,8 +141,8 @@ class Timeline:
 
 
 def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) -> Case:
-    """The case with the round that was measured, or with the reason why there is none. On a device
-    that is shared only what needs it is done while it is claimed, and only measuring alone."""
+    """Run the case; return it with its round, or with the reason why there is none. A shared device
+    is claimed only for steps that need it, and alone only for measuring."""
     phases = {"load_ns": request.load_ns, "import_ns": import_ns}
     timeline = Timeline(run, phases)
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
@@ -315,7 +315,7 @@ def _measure(
     places: Placements,
     next_block: NextBlock | None,
 ) -> tuple[Measured, Blocks]:
-    """Samples, and their blocks if other sides alternate with this one."""
+    """Return samples, and their blocks if other sides alternate with this one."""
     if next_block is None:
         found = measure(plan, stream, budget, keeper, canaries=keeper.canaries, placements=places)
         return found, Blocks()
@@ -334,8 +334,8 @@ def _places(request: RunCase, plan: Plan, stream: Stream, canaries: Canaries) ->
 
 
 def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorded:
-    """The samples as they were taken in blocks; what the pass after them adds stays. Where the two
-    used different clocks, the device's samples are those of the pass, and in no blocks."""
+    """Return the samples taken in blocks; results of the pass after them stay. If the two used
+    different clocks, the device's samples are those of the pass, and in no blocks."""
     if "device_ns" not in blocks.begins:
         return recorded
     if recorded.replaces_events != blocks.by_records:
@@ -374,7 +374,7 @@ _settlers: dict[tuple[str, str], Settler] = {}
 
 
 def _settle(engine: Engine, plan: Plan, request: RunCase, timeline: Timeline) -> tuple[str, ...]:
-    """Waits as ``--settle`` asks for; a note if that was in vain."""
+    """Wait as ``--settle`` requires; return a note if that was in vain."""
     device = engine.facts.device
     if request.settle is None or device == "cpu":
         return ()
@@ -393,8 +393,8 @@ def _settle(engine: Engine, plan: Plan, request: RunCase, timeline: Timeline) ->
 def _take_device(
     engine: Engine, plan: Plan, request: RunCase, timeline: Timeline
 ) -> tuple[str, ...]:
-    """The device is ours alone, its gate works, and its clock is where it should be. Returns notes
-    on what was waited for in vain."""
+    """Wait until the device is ours alone, its gate works, and its clock is right. Return notes on
+    waits in vain."""
     if engine.facts.device != "cpu":
         highest_clock_mhz(engine.facts.device)  # loads NVML, which takes 0.1 s
     timeline.claim("alone")

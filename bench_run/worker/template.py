@@ -119,7 +119,7 @@ def run(descriptor: int) -> None:
 
 
 def is_left(control: socket.socket) -> bool:
-    """True if the run is gone."""
+    """Return True if the run is gone."""
     poll = select.poll()
     poll.register(control, 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))

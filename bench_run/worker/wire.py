@@ -70,7 +70,7 @@ class Pipe:
         self._poll.register(end, select.POLLIN)
 
     def send(self, data: bytes, limit_s: float | None = None) -> None:
-        """Raises `OSError`, of which `TimeoutError` after so many seconds."""
+        """Send data. Raises `OSError`, which is `TimeoutError` after `limit_s`."""
         self._leave_if_forked()
         self._end.settimeout(limit_s)
         self._end.sendall(HEADER.pack(len(data)) + data)
@@ -104,7 +104,7 @@ class Pipe:
         return data
 
     def _leave_if_forked(self) -> None:
-        """A fork of the engine that comes back to here would speak for the worker."""
+        """End a fork of the engine that returns here, which would speak for the worker."""
         if os.getpid() != self._owner:
             os._exit(1)
 
@@ -113,7 +113,7 @@ class Pipe:
 
 
 def pipe_of(descriptor: int) -> Pipe:
-    """The end that this process was given."""
+    """Return the end that this process inherited."""
     end = socket.socket(fileno=descriptor)
     end.set_inheritable(False)
     return Pipe(end)

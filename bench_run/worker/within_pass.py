@@ -51,7 +51,8 @@ class Within:
 
 @contextmanager
 def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) -> Iterator[Within]:
-    """Changes nothing where nothing of the like was asked for. `inputs`: what the plan has."""
+    """Run a case within its pass; change nothing if that was not requested. `inputs`: those of the
+    plan."""
     context, stream = request.surroundings, engine.stream
     run_before = stream.abilities.run_before
     if request.is_pass:
@@ -83,7 +84,7 @@ def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) 
 
 @contextmanager
 def _as_it_leaves_them(stream: Stream) -> Iterator[str]:
-    """The caches of a whole pass; what the document says of them."""
+    """Leave the caches of a whole pass; yield the document's text on them."""
     without_flush = stream.abilities.without_flush
     if without_flush is None:
         yield "as many bytes are read as a pass touches, though it is the whole pass"
@@ -183,7 +184,7 @@ class _Pass:
                 yield _Restore(locate, uid, alias.offset, value.copy())
 
     def _own_inputs(self, inputs: Storages) -> Iterator[tuple[Place, Tensor, Storage]]:
-        """Inputs of the case where it is in the chain; links within a pair are none."""
+        """Yield the inputs of the case in the chain; links within a pair are not inputs."""
         places = [self._context.chain.places[index] for index in self._context.own]
         graph = self._graph
         if not isinstance(graph, ChainGraph):

@@ -405,7 +405,7 @@ SPELLINGS: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infin
 
 
 def spell(value: float) -> Real:
-    """A number as a document holds it: NaN and the infinities by name."""
+    """Return a number in the form of documents: NaN and the infinities by name."""
     value = float(value)
     if math.isfinite(value):
         return value
@@ -413,5 +413,5 @@ def spell(value: float) -> Real:
 
 
 def unspell(value: Real) -> float:
-    """The number that a document holds."""
+    """Return the number from the form of documents."""
     return SPELLINGS[value] if isinstance(value, str) else value

@@ -101,7 +101,7 @@ def _guarded(value: float) -> float:
 
 @lru_cache(maxsize=4096)
 def quantile(probability: float, dof: float, start: float) -> float:
-    """The value that T stays below with a probability of 0.5 or more: Newton's method on the
+    """Return the value that T stays below with a probability of 0.5 or more: Newton's method on the
     two-sided tail, which is convex, so that from the left it never oversteps. `start` is the normal
     quantile; the first terms in 1/dof are added (Abramowitz and Stegun 26.7.5)."""
     z, wanted = start, 2 * (1 - probability)
@@ -182,7 +182,8 @@ def warmup_cut(samples: Samples) -> WarmupCut:
 
 
 def _differs(samples: Samples, cut: int) -> bool:
-    """True if the medians before and after the cut differ by more than `EVIDENCE` deviations."""
+    """Return True if the medians before and after the cut differ by more than `EVIDENCE`
+    deviations."""
     before, after = np.log(samples[:cut]), np.log(samples[cut:])
     middle = float(np.median(after))
     deviation = 1.4826 * float(np.median(np.abs(after - middle)))
@@ -264,7 +265,7 @@ def paired_log(base: BlockLevels, other: BlockLevels) -> float:
 
 
 def round_logs(case: Case, series: str) -> Mapping[int, float]:
-    """The location of each round of a case that has samples which count, by its number."""
+    """Return the location of each round of a case that has samples which count, by its number."""
     rounds = sorted(case.rounds, key=lambda one: one.index)
     found = [(one, counting(one, series)) for one in rounds]
     return {
@@ -313,7 +314,7 @@ class Time:
 
 
 def time_series(case: Case) -> str | None:
-    """The series that is the case's time, of those that it has."""
+    """Return the series that is the case's time, of those that it has."""
     return main_series(case.summary or {name for one in case.rounds for name in one.series})
 
 
@@ -409,7 +410,7 @@ _Unit: TypeAlias = "tuple[str | None, str | None]"
 
 
 def _located_rounds(case: Case, series: str) -> dict[tuple[int, _Unit], float]:
-    """The location of each round by its number and where it was measured."""
+    """Return the location of each round by its number and where it was measured."""
     logs = round_logs(case, series)
     where = {one.index: (one.host, one.device_uuid) for one in case.rounds}
     return {(index, where[index]): log for index, log in logs.items()}

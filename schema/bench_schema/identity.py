@@ -116,7 +116,7 @@ def variant_key(variant: Mapping[str, str]) -> Variant:
 
 
 def is_tuned(case: Case) -> bool:
-    """True if a tuning chose the case's variant."""
+    """Return True if a tuning chose the case's variant."""
     return any(note.startswith(TUNED_NOTE) for note in case.notes)
 
 
@@ -206,7 +206,8 @@ def _split(
 
 
 def _is_crowded(cases: Sequence[PlacedCase]) -> bool:
-    """True if a document has several cases, or a side several that are not repeats of one."""
+    """Return True if a document has several cases, or a side several that are not repeats of
+    one."""
     if len(cases) == 1 or (len(cases) == 2 and cases[0].side != cases[1].side):
         return False
     if len({(one.side, one.document) for one in cases}) < len(cases):

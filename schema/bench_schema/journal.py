@@ -152,7 +152,7 @@ def _split(data: bytes) -> Iterator[bytes]:
 
 
 def _checked(text: bytes, place: str) -> Line | None:
-    """A line whose checksum is right."""
+    """Return a line whose checksum is right."""
     begin, ending = text[:-ENDING_LENGTH], ENDING.fullmatch(text[-ENDING_LENGTH:])
     opening = OPENING.match(begin)
     if ending is None or opening is None or zlib.crc32(begin) != int(ending[1], 16):
@@ -161,7 +161,7 @@ def _checked(text: bytes, place: str) -> Line | None:
 
 
 def is_whole(text: bytes) -> bool:
-    """True if a line, without its newline, is complete and unchanged."""
+    """Return True if a line, without its newline, is complete and unchanged."""
     return _checked(text, "") is not None
 
 
@@ -312,12 +312,13 @@ def _line(field: str, value: Case | EngineRecord | Machine | Document, where: st
 
 
 def read_journal(path: PathLike) -> Document:
-    """The document that a journal holds so far; a torn last line is left out."""
+    """Return the document that a journal holds so far; a torn last line is left out."""
     return document_of(read_bytes(path), str(path))
 
 
 def document_of(data: bytes, where: str) -> Document:
-    """The document that the text of a journal holds so far; its run notes what was left out."""
+    """Return the document that the text of a journal holds so far; its run notes what was left
+    out."""
     damage: list[str] = []
     header, parts, lost = _collect(data, where, damage)
     by_id: dict[str, list[Case]] = {}
@@ -363,7 +364,7 @@ def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list
 
 
 def _without_repeated(lines: Iterable[Line], damage: list[str]) -> Iterator[Line]:
-    """Records of cases once, however often they were written."""
+    """Yield records of cases once, however often they were written."""
     seen: set[bytes] = set()
     repeated = 0
     for each in lines:

@@ -24,7 +24,7 @@ LIBRARIES: Mapping[str, str] = {
 
 
 def library_of(name: str) -> str | None:
-    """The library that a kernel of this name comes from; None where the name does not tell."""
+    """Return the library that a kernel of this name comes from; None if the name does not tell."""
     return next((known for known, held in LIBRARIES.items() if re.search(held, name)), None)
 
 

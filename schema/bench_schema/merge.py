@@ -90,8 +90,8 @@ def merge_kernels(parts: Sequence[tuple[Kernel, ...]]) -> tuple[Kernel, ...]:
 
 
 def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
-    """The parts without rounds that are void: if a case could only be measured without a gate,
-    rounds behind a gate do not count, because unlike samples share no series."""
+    """Return the parts without rounds that are void: if a case could only be measured without a
+    gate, rounds behind a gate do not count, because unlike samples share no series."""
     rounds = [round_ for part in parts for round_ in part.rounds]
     if {"gated events", "events"} <= {round_.device_timing for round_ in rounds}:
         return [
@@ -195,7 +195,8 @@ def merge_validations(
 
 
 def merge_deterministic(parts: Sequence[bool | None], rounds: Sequence[Round]) -> bool | None:
-    """True if all checked iterations of all rounds gave the same bytes, as inputs are the same."""
+    """Return True if all checked iterations of all rounds gave the same bytes, as inputs are the
+    same."""
     sums = [total for round_ in rounds if round_.checks for total in round_.checks.checksum]
     if False in parts:
         return False

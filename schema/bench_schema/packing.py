@@ -113,7 +113,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 @contextlib.contextmanager
 def writing_bytes(path: str | os.PathLike[str]) -> Iterator[Callable[[bytes], object]]:
-    """The same piece by piece: the file takes its place when the block has ended well."""
+    """Write piece by piece: the file replaces its target when the block has ended well."""
     target = Path(path)
     try:
         with _replacing(target) as file, _packed(file, target.suffix) as stream:
@@ -145,7 +145,7 @@ def remove_unfinished(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `target`."""
+    """Yield a file to write to, which replaces `target`."""
     if target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
         with target.open("wb") as file:
             yield file

@@ -74,7 +74,7 @@ class Place:
         return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
     def holds(self, name: str) -> bool:
-        """True if a file, by its name relative to the folder, is one of its files."""
+        """Return True if a file, by its name relative to the folder, is one of its files."""
         return name.startswith(self.start) and name.endswith(self.endings)
 
 
@@ -87,7 +87,7 @@ def journaled(flag: str, path: str) -> Iterator[Place]:
 
 
 def result_places(flag: str, pattern: str) -> Iterator[Place]:
-    """Result documents that are read: a file, those of a folder, or what a glob matches."""
+    """Yield result documents that are read: a file, those of a folder, or what a glob matches."""
     matches = [] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
     for path in matches or [pattern]:
         yield Place(flag, path, RESULTS if os.path.isdir(path) else ())
@@ -148,7 +148,7 @@ def _overwritten(output: Place, source: Place) -> str:
 
 
 def _meet(a: Place, b: Place) -> bool:
-    """True if some file belongs to both."""
+    """Return True if some file belongs to both."""
     if not a.endings and not b.endings:
         return a.key == b.key
     if not a.endings or not b.endings:
@@ -242,9 +242,9 @@ def content_kind(path: str) -> Kept | None:
 def refuse_replacing(
     path: str, *, force: bool, resume: bool = False, flag: str = "-o", journal: str | None = None
 ) -> None:
-    """Raises `UnwritableError` where a result document or a record may not take the place of what
-    the file holds: never that of a graph, and of anything else only with ``--force``. `journal`:
-    of an unfinished run, where it does not lie beside the file as that of a document does."""
+    """Raise `UnwritableError` if a result document or a record may not replace the content of the
+    file: never that of a graph, and of anything else only with ``--force``. `journal`: of an
+    unfinished run, where it does not lie beside the file as that of a document does."""
     place = Place(flag, path)
     if place.is_stream:
         return

@@ -46,7 +46,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def showable(text: str, encoding: str | None) -> str:
-    """The text in characters that an encoding has: others are spelled, as +- for ±, or ``?``."""
+    """Return the text in characters of an encoding: others are spelled, as +- for ±, or ``?``."""
     encoding = encoding or "ascii"
     if _fits(text, encoding):
         return text

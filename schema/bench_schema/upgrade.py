@@ -16,7 +16,7 @@ Step: TypeAlias = Callable[[Tree], Tree]
 
 
 def add_unknown(value: Tree, fields: Sequence[str]) -> Tree:
-    """An object with fields that an older version did not have, or not always, not known."""
+    """Add fields that an older version did not have, or not always, as unknown."""
     return {**value, **{name: None for name in fields if name not in value}}
 
 

@@ -49,8 +49,9 @@ def unknown_flag(name: str, known: Collection[str], see: str) -> str:
 def bad_flag(
     words: Sequence[str], usage: str, see: str, unknown: Callable[[str, Collection[str]], str]
 ) -> str | None:
-    """A sentence about the first flag that is unknown, ambiguous, repeated or lacks its value; None
-    where the flags are fine. `unknown` makes the sentence on a name that is none of the flags."""
+    """Return a sentence about the first flag that is unknown, ambiguous, repeated or lacks its
+    value; None if the flags are right. `unknown` makes the sentence on a name that is none of the
+    flags."""
     given: set[str] = set()
     shapes = dict(flags_of(usage))
     for position, word in enumerate(words):

@@ -88,7 +88,7 @@ def disturbed_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Not
 
 
 def _rounds(indices: Sequence[int], total: int) -> str:
-    """``rounds 2 and 4 of 5``, counted from 1 as a run tells its progress."""
+    """Return ``rounds 2 and 4 of 5``, counted from 1 as in the progress of a run."""
     if len(indices) == total:
         return "all rounds"
     numbers = [str(index + 1) for index in sorted(indices)]
@@ -98,7 +98,7 @@ def _rounds(indices: Sequence[int], total: int) -> str:
 
 
 def disturbed_warnings(sides: Iterable[Side]) -> list[str]:
-    """A sentence for each document that has rounds in which most cases were disturbed."""
+    """Return a sentence for each document that has rounds in which most cases were disturbed."""
     found = []
     for source in dict.fromkeys(source for side in sides for source in side.sources):
         cases = source.document.cases
@@ -143,7 +143,7 @@ that stand apart more than 4."""
 
 
 def sample_notes(rounds: SeriesRounds, height: int, side: SideName) -> dict[int, list[Note]]:
-    """Notes by case (row), for cases that have any."""
+    """Return notes by case (row), for cases that have any."""
     found: dict[int, list[Note]] = defaultdict(list)
     for finder in (cold_rounds, drift_inside_rounds, drift_between_rounds, outliers, modes):
         for row, kind, text in finder(rounds, height):
@@ -201,7 +201,7 @@ def outliers(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]
 
 
 def modes(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
-    """Looked for in at most `MODE_SAMPLES` samples of each case, from all of its rounds."""
+    """Find two modes in at most `MODE_SAMPLES` samples of each case, from all of its rounds."""
     case = rounds.case
     for first in range(0, height, MODE_CASES):
         here = np.flatnonzero((case >= first) & (case < first + MODE_CASES))
@@ -274,7 +274,7 @@ def two_modes(logs: Array) -> tuple[Array, Array]:
 
 
 def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
-    """Notes that need no samples: where the case came from and what was said of it."""
+    """Yield notes that need no samples: where the case came from and what was said of it."""
     if any(owner.sources[number].imported for number in side.sources):
         yield Note("imported", name, "read from another tool's file")
     validations = [case.validation for case in side.cases if case.validation is not None]

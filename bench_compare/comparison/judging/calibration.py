@@ -158,7 +158,7 @@ def to_tree(calibration: Calibration) -> dict[str, Any]:
 
 
 def from_tree(tree: Any, where: str) -> Calibration:
-    """Raises `InputError` with the file and what is wrong."""
+    """Read a calibration. Raises `InputError` with the file and the mistake."""
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise InputError(
             f"{where}: no calibration; bench-compare --aa --save-calibration writes one"

@@ -55,7 +55,7 @@ def _shift(measured: MeasuredMetric) -> Array:
 
 
 def _taken(measured: MeasuredMetric, found: MeasuredMetric, rows: Ints, why: str) -> MeasuredMetric:
-    """These rows of `found`, all else of `measured`."""
+    """Return `measured` with these rows of `found`."""
     mine = np.zeros(len(measured.base_level), bool)
     mine[rows] = True
 
@@ -182,8 +182,8 @@ def _path(inputs: ComparisonInputs, run: int, unit: int) -> str:
 def _of_summaries(
     measured: MeasuredMetric, inputs: ComparisonInputs
 ) -> Iterator[tuple[MeasuredMetric, Mask, str]]:
-    """The worst document of other that has but a summary of a case, held against the slowest of
-    base."""
+    """Yield the comparison of other's worst document with only a summary of a case with base's
+    slowest."""
     reading = measured.metric.reading
     if not isinstance(reading, Sampled):
         return

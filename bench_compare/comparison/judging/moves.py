@@ -66,8 +66,8 @@ def _least(found: Estimates, limit: Array, resolution: Array | None) -> Array:
 
 
 def raw_moves(shift: Array, limit: Array) -> npt.NDArray[np.int64]:
-    """A `Move` for each ratio (logarithm) that has no samples on some side: the threshold alone
-    decides, as there is nothing that says how the numbers scatter."""
+    """Return a `Move` for each ratio (logarithm) without samples on some side: the threshold alone
+    decides, as the scatter is unknown."""
     beyond = np.abs(shift) > limit * (1 + ROUNDING)
     return np.asarray(np.where(beyond, np.where(shift > 0, Move.UP, Move.DOWN), Move.SAME))
 

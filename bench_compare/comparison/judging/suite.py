@@ -113,7 +113,7 @@ def _number(
 def between_document_warnings(
     measured: Mapping[str, MeasuredMetric | ExactMeasured], gate: str | None
 ) -> list[str]:
-    """A sentence where single documents of a machine that does not keep still are compared; of the
+    """Return a sentence if single documents of a machine with known drift are compared; for the
     metric that decides."""
     one = measured.get(gate) if gate is not None else None
     if not isinstance(one, MeasuredMetric):
@@ -135,8 +135,8 @@ def between_document_warnings(
 def uncalibrated_warnings(
     other: Side, measured: Mapping[str, MeasuredMetric | ExactMeasured], gate: str | None
 ) -> list[str]:
-    """A sentence where a calibration was given that knows nothing of single documents compared;
-    of the metric that decides."""
+    """Return a sentence if a calibration does not include single documents that are compared; for
+    the metric that decides."""
     one = measured.get(gate) if gate is not None else None
     if not isinstance(one, MeasuredMetric) or one.between is None or not one.apart:
         return []

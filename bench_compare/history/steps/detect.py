@@ -203,7 +203,7 @@ def _large(steps: Sequence[LevelStep], least: float) -> list[LevelStep]:
 
 
 def _again(track: Track, steps: Sequence[LevelStep]) -> list[LevelStep]:
-    """Steps between the levels that are left when small ones are gone."""
+    """Return steps between the levels that are left when small ones are gone."""
     bounds = [0, *(step.split for step in steps), len(track)]
     calm = settled(track, bounds[1:-1])
     return [

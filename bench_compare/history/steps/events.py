@@ -144,7 +144,7 @@ def _around(waiting: Sequence[_Placed], build: int) -> list[_Placed]:
 
 
 def interval(support: Mapping[int, float]) -> tuple[int, int]:
-    """Ends of the smallest set of builds that has `PLACE_LEVEL` of the probability."""
+    """Return ends of the smallest set of builds that has `PLACE_LEVEL` of the probability."""
     most = max(support.values())
     mass = {build: math.exp(value - most) for build, value in support.items()}
     wanted, held, kept = PLACE_LEVEL * sum(mass.values()), 0.0, []

@@ -47,8 +47,8 @@ class Hidden:
 def hidden(
     tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], newest: int, least: float
 ) -> list[Hidden]:
-    """The series that may hide a step of `least`, or of `EXCLUDED` if that is more, in the build of
-    the number `newest`; of each the units of hardware that this build ran on."""
+    """Return the series that may hide a step of `least`, or of `EXCLUDED` if that is more, in the
+    build of the number `newest`; of each the units of hardware that this build ran on."""
     limit, found = max(least, EXCLUDED), []
     for row, track in enumerate(tracks):
         sizes = list(_sizes(track, [step.split for step in steps[row]], newest))

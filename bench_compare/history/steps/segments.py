@@ -178,10 +178,10 @@ def _kinds(count: int, newest: bool) -> Ints:
 
 
 def supported(track: Track, first: int, split: int, end: int) -> float:
-    """Normal score of a step when odd values count as odd, 0 where too few documents agree.
+    """Return the normal score of a step with limited outliers, 0 if too few documents agree.
 
-    The shorter side is held against the levels of the longer one, unit by unit; a document tells
-    at most `Track.reach` squared (bounded loss, Fearnhead and Rigaill 2019).
+    The shorter side is compared with the levels of the longer one, unit by unit; a document
+    contributes at most `Track.reach` squared (bounded loss, Fearnhead and Rigaill 2019).
     """
     before, after = np.arange(first, split), np.arange(split, end)
     test, rest = (before, after) if len(before) < len(after) else (after, before)
@@ -217,8 +217,8 @@ def _centre(values: Array, scale: Array, reach: float) -> float:
 
 
 def steps_of(track: Track, limit: float, pins: Iterable[int] = ()) -> list[LevelStep]:
-    """Steps that noise gives with a probability of at most `limit`. Documents of `pins` begin a
-    level where that is tenable; no other step moves them."""
+    """Return the steps that noise gives with a probability of at most `limit`. Documents of `pins`
+    begin a level if that is tenable; no other step moves them."""
     held = set()
     for pin in pins:
         if 0 < pin < len(track):
@@ -257,7 +257,8 @@ def _search(track: Track, first: int, end: int, limit: float) -> set[int]:
 
 
 def _pruned(track: Track, places: Sequence[int], held: set[int], limit: float) -> list[LevelStep]:
-    """The steps that stand between their neighbours; the weakest others go one by one."""
+    """Return the steps that differ from their neighbours; the weakest others are removed one by
+    one."""
     left = list(places)
     while True:
         bounds, found = [0, *left, len(track)], []
@@ -324,7 +325,7 @@ def slopes_of(track: Track, steps: Sequence[LevelStep]) -> list[Slope]:
 
 
 def _in_run(track: Track, run: Sequence[LevelStep]) -> list[Slope]:
-    """The longest part of a run that is a slope, and those on either side of it."""
+    """Return the longest part of a run that is a slope, and those on either side of it."""
     for length in range(len(run), 0, -1):
         for first in range(len(run) - length + 1):
             found = _slope(track, run[first : first + length])

@@ -38,7 +38,7 @@ def normal_score(t: Array, dof: float) -> Array:
 
 
 def t_score(z: float, dof: float) -> float:
-    """The |t| whose tail is that of the normal value: inverse of `normal_score`."""
+    """Return the |t| whose tail is that of the normal value: inverse of `normal_score`."""
     scale = (8 * dof + 1) / (8 * dof + 3)
     return math.sqrt(dof * math.expm1(min((z / scale) ** 2 / dof, MOST_EXPONENT)))
 

@@ -84,8 +84,8 @@ class About:
 
 
 def samples(values: Iterable[Any], unit: str) -> Samples:
-    """Times in a unit of `NS_PER` in nanoseconds, without values that are not finite numbers.
-    Whole numbers from `FRACTIONS_BELOW_NS` on."""
+    """Convert times in a unit of `NS_PER` to nanoseconds, without values that are not finite
+    numbers. Values from `FRACTIONS_BELOW_NS` on become whole numbers."""
     numbers = [found for one in values if (found := parts.number(one)) is not None]
     times = np.array(numbers, np.float64) * NS_PER[unit]
     short = times.size and np.median(times) < FRACTIONS_BELOW_NS

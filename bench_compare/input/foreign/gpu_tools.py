@@ -114,7 +114,7 @@ def _number(value: Any) -> Any:
 def _nvbench_summary(
     values: Mapping[str, Mapping[str, Any]], tags: Sequence[str]
 ) -> Summary | None:
-    """The first of the tags that the state has."""
+    """Return the first of the tags that the state has."""
     for tag in tags:
         mean = values.get(f"{tag}/mean", {}).get("value")
         if mean is None:
@@ -281,7 +281,7 @@ def read_table(text: str, path: Path) -> Document:
 
 
 def _short(value: str) -> str:
-    """A shape as a whole number where it is one: pandas writes 128.0."""
+    """Format a shape as a whole number if it is one: pandas writes 128.0."""
     return value.removesuffix(".0").removesuffix(".000000").removesuffix(".000")
 
 

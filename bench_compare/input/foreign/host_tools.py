@@ -60,7 +60,7 @@ def read_google_benchmark(tree: Any, layout: str, path: Path) -> Document:  # no
 
 
 def _is_measured(rows: list[Table]) -> bool:
-    """False for a fit of complexity (BigO, RMS), which has no time."""
+    """Return False for a fit of complexity (BigO, RMS), which does not have a time."""
     return any(
         "real_time" in row or row.get("error_occurred") or row.get("skipped") for row in rows
     )

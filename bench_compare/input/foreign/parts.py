@@ -33,7 +33,8 @@ CACHES = {"warm": "hot", "cold": "cold"}
 
 
 def table(value: Any) -> Mapping[str, Any]:
-    """The value if it is an object, else an empty one: missing keys are tolerated everywhere."""
+    """Return the value if it is an object, otherwise an empty one: missing keys are tolerated
+    everywhere."""
     return value if isinstance(value, dict) else {}
 
 

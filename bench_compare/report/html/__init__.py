@@ -112,8 +112,8 @@ def _plotly_js() -> bytes:
 
 
 def inline() -> tuple[str, str]:
-    """The element that holds plotly.js as text, which runs when the first chart is drawn, and its
-    source for the policy."""
+    """Return the element that holds plotly.js as text, which runs when the first chart is drawn,
+    and its source for the policy."""
     return _element(_plotly_js())
 
 

@@ -146,7 +146,7 @@ def _place(listed: Sequence[Any], name: str | None, identifier: str | None) -> i
 
 
 def read_id(identifier: str | None) -> None:
-    """Raises `UsageError` for an id that means nothing."""
+    """Raise `UsageError` for an id without a meaning."""
     key, equals, value = (identifier or "").partition("=")
     is_index = key == "index" and value.isdecimal()
     if identifier in (None, EVERY) or (equals and (is_index or (key == "plan" and value))):

@@ -124,7 +124,7 @@ class CudnnEngine(DeviceEngine):
         return replace(choice, knobs={**choice.knobs, **varied}) if varied else choice
 
     def _lowered(self, graph: Graph, choice: Choice) -> Built:
-        """Listed by the heuristics; made from the engine's id and knobs where they do not list it.
+        """Return the plan from the heuristics' list, or made from the engine's id and knobs.
 
         A listed plan is preferred: it may have knobs that the frontend cannot set.
         """
@@ -207,7 +207,8 @@ class CudnnEngine(DeviceEngine):
 
 
 def _convolves_float(graph: Graph) -> bool:
-    """True if a convolution computes from float32 operands: tensor cores would round them."""
+    """Return True if a convolution computes from float32 operands: tensor cores would round
+    them."""
     return any(
         node.type.startswith("Convolution")
         and any(graph.by_uid[uid].data_type == "float" for uid in node.inputs.values())
@@ -216,8 +217,8 @@ def _convolves_float(graph: Graph) -> bool:
 
 
 def _math_of(graph: Graph, asked: str) -> str:
-    """The arithmetic that the plan really has: float32 matrix products take TF32 whatever plan is
-    chosen, where the process was started without the variable of `environment`."""
+    """Return the arithmetic of the plan: float32 matrix products take TF32 in any plan, if the
+    process was started without the variable of `environment`."""
     multiplies = any(
         node.type == "MatmulAttributes"
         and any(graph.by_uid[uid].data_type == "float" for uid in node.inputs.values())

@@ -58,7 +58,7 @@ def check_version(text: str) -> None:
 
 @contextmanager
 def _without_torch() -> Iterator[None]:
-    """The frontend imports PyTorch where it is installed, for seconds and without need."""
+    """Hide PyTorch, which the frontend would import if installed, for seconds and without need."""
     if "torch" in sys.modules or "cudnn" in sys.modules:
         yield
         return
@@ -159,8 +159,8 @@ def number_of(handle: Any) -> Any:
 
 
 def executor(pygraph: Any, index: int, handle: Any) -> Callable[[dict[int, int], int], None]:
-    """The cheapest call that runs the plan at `index`: of addresses by uid, and of the address of
-    the workspace."""
+    """Return the cheapest call that runs the plan at `index`, with addresses by uid and the address
+    of the workspace as arguments."""
     plans = getattr(pygraph, "plans", None)
     if plans is None:
         graph, place = pygraph, index

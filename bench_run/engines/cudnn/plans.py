@@ -50,8 +50,8 @@ def knob_name(key: str) -> str:
 
 
 def is_nameless(name: str) -> bool:
-    """True for a number of the backend without a member in the frontend, which cannot set this
-    knob; it then only chooses among the plans of the heuristics."""
+    """Return True for a number of the backend without a member in the frontend, which cannot set
+    this knob; it then only chooses among the plans of the heuristics."""
     return _NAMELESS.fullmatch(name) is not None
 
 
@@ -81,8 +81,8 @@ def offered_text(offered: Iterable[Any]) -> str:
 
 
 def checked(wanted: Mapping[str, int], offered: Iterable[Any], asked: str) -> None:
-    """Raises `UnsupportedGraphError` for a knob or a value that the engine does not take for the
-    graph; the library would only say that the whole is not supported."""
+    """Raise `UnsupportedGraphError` for a knob or a value that the engine does not take for the
+    graph; the library would only report that the whole is not supported."""
     known = _with_names(offered)
     for name, value in wanted.items():
         if is_nameless(name):
@@ -101,7 +101,7 @@ def checked(wanted: Mapping[str, int], offered: Iterable[Any], asked: str) -> No
 
 
 def settings(cudnn: Any, wanted: Mapping[str, int]) -> dict[Any, int]:
-    """The knobs as `create_execution_plan` takes them; `checked` knows that each has a member."""
+    """Return the knobs for `create_execution_plan`; `checked` made sure that each has a member."""
     return {cudnn.knob_type.__members__[name]: value for name, value in wanted.items()}
 
 
@@ -144,7 +144,7 @@ class Chosen:
 
 
 def read_choice(identifier: str | None, knobs: Mapping[str, str]) -> Choice:
-    """Raises `UsageError` for an id or a knob that means nothing."""
+    """Read a choice. Raises `UsageError` for an id or a knob without a meaning."""
     values = read_knobs(knobs)
     matched = None if identifier is None else _ENGINE.fullmatch(identifier)
     if values and matched is None:
@@ -181,7 +181,7 @@ def engine_of(name: str) -> int | None:
 
 
 def described_by(name: str) -> Choice | None:
-    """The choice of engine and knobs that a plan's name is; None where the frontend cannot set one
+    """Return the choice of engine and knobs in a plan's name; None if the frontend cannot set one
     of the knobs."""
     engine, knobs = engine_of(name), knobs_of(name)
     if engine is None or any(map(is_nameless, knobs)):
@@ -237,7 +237,7 @@ def matching(found: list[str], choice: Choice) -> list[int]:
 
 
 def build(pygraph: Any, places: list[int], found: list[str], what: str) -> Chosen:
-    """Builds the first of `places` that builds. Raises `UnsupportedGraphError` with the reason of
+    """Build the first of `places` that builds. Raises `UnsupportedGraphError` with the reason of
     the first that did not."""
     refused: str | None = None
     tried = 0
@@ -306,7 +306,7 @@ class Built:
         return tensor.span if spread is None else int(np.prod(spread.dims))
 
     def spread_out(self, tensor: Tensor, storage: Storage) -> Any:
-        """The input as its buffer holds it."""
+        """Return the input in the form of its buffer."""
         spread = self.views[tensor.uid].spread
         if spread is None:
             return np.ascontiguousarray(storage)
@@ -368,7 +368,7 @@ def choices(pygraph: Any, listed: Sequence[str], places: Sequence[int]) -> Itera
 
 
 def knobs_taken(pygraph: Any, engine: int) -> dict[str, str]:
-    """A row that says which knobs an engine takes for the graph."""
+    """Return a row with the knobs that an engine takes for the graph."""
     try:
         offered = pygraph.get_knobs_for_engine(engine)
     except foreign() as error:

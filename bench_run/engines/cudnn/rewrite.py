@@ -67,7 +67,7 @@ class Draft:
         return made.uid
 
     def pointwise(self, node: Node, mode: str, operands: tuple[int, ...], out: int) -> None:
-        """An element-wise operation on behalf of `node`, whose name it bears."""
+        """Add an element-wise operation for `node`, whose name it gets."""
         ports = {f"in_{i}": uid for i, uid in enumerate(operands)}
         attributes = {"operation": mode}
         name = f"{node.name}.{mode}" if node.name else mode
@@ -76,7 +76,7 @@ class Draft:
 
 
 def rewrite(graph: Graph) -> Graph:
-    """The same graph without nodes that cuDNN does not build."""
+    """Return the same graph without nodes that cuDNN does not build."""
     draft = Draft(graph)
     for node in graph.nodes:
         if node.type in NO_NODE:

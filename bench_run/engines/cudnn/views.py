@@ -162,7 +162,8 @@ class _Matrix:
         return whole if found is None else found
 
     def _cut(self) -> Dims:
-        """The axes that are rows: as a norm or a sum says, else where all operands fit best."""
+        """Return the axes that are rows: by a norm or a sum, otherwise those that fit all operands
+        best."""
         for node in self._graph.nodes:
             columns = self._node_columns(node)
             if columns is not None:

@@ -178,7 +178,7 @@ class EngineChoice:
 
 
 def engine_id(name: str) -> int:
-    """The signed id that hipDNN gives to an engine of this name."""
+    """Return the signed id that hipDNN gives to an engine of this name."""
     if not name:
         return 0
     value = OFFSET_BASIS
@@ -308,9 +308,9 @@ class Chooser:
         )
 
     def confirm(self, native: Any, selection: Selection) -> int:
-        """The engine that the finished plan really has.
+        """Return the engine of the finished plan.
 
-        Raises `UnsupportedGraphError` where hipDNN replaced the wanted engine.
+        Raises `UnsupportedGraphError` if hipDNN replaced the requested engine.
         """
         with self._library.calling("Graph.get_execution_plan_engine_id"):
             actual = int(native.get_execution_plan_engine_id())

@@ -26,8 +26,8 @@ UNSET, FLOAT = "unset", "float"
 
 
 def refuse_unwritable(graph: Graph) -> None:
-    """Raises `UnsupportedGraphError` for what hipDNN's reader would take for something else
-    (unknown spellings become the first of their list), and for types without a certain packing."""
+    """Raise `UnsupportedGraphError` for anything that hipDNN's reader would misread (unknown
+    spellings become the first of their list), and for types without a certain packing."""
     for node in graph.nodes:
         row = OPERATIONS.get(node.type)
         if row is None:
@@ -47,7 +47,7 @@ def refuse_unwritable(graph: Graph) -> None:
 
 
 def refuse_unknown_types(library: Library, graph: Graph) -> None:
-    """Raises `UnsupportedGraphError` for a type that this release has no name for."""
+    """Raise `UnsupportedGraphError` for a type that this release does not name."""
     for tensor in graph.tensors:
         if not hasattr(library.module.DataType, tensor.data_type.upper()):
             raise UnsupportedGraphError(
@@ -93,7 +93,7 @@ ATTENTION = ("SdpaAttributes", "SdpaBackwardAttributes")
 
 
 def refuse_undefined(graph: Graph) -> None:
-    """Raises `UnsupportedGraphError` with what is open and what settles it."""
+    """Raise `UnsupportedGraphError` with the undefined property and the remedy."""
     for tensor in graph.tensors:
         if tensor.extras.get(MULTIPLIER, 1) != 1:
             raise UnsupportedGraphError(

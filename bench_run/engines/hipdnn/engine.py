@@ -84,8 +84,8 @@ def autotune(
 
 
 def hold_winner(winner: int, running: int, chooser: Chooser) -> None:
-    """Raises `EngineError` where another engine is active than the one that hipDNN names fastest:
-    the claimed time would stand beside the time of something else."""
+    """Raise `EngineError` if another engine is active than the one that hipDNN reports as fastest:
+    the reported time would be that of another engine."""
     if winner != running:
         claimed, real = chooser.name_of(winner), chooser.name_of(running)
         raise EngineError(
@@ -95,7 +95,7 @@ def hold_winner(winner: int, running: int, chooser: Chooser) -> None:
 
 
 def _is_measured(result: Any) -> bool:
-    """True if it was timed: rows of candidates that were left out have rank and time 0."""
+    """Return True if it was timed: rows of candidates that were left out have rank and time 0."""
     tried = result.succeeded and result.benchmarked and not result.excluded_by_caller
     return bool(tried and result.rank >= 0)
 
@@ -326,8 +326,8 @@ class HipdnnEngine:
             return size, library.module.DeviceBuffer(size)
 
     def _copies(self, graph: Graph, first: Buffers) -> Iterator[Buffers]:
-        """Sets of buffers beside the first, so many that no cache holds them all: of every tensor,
-        or with *weights-cold* of the weights alone."""
+        """Yield further sets of buffers, so many that no cache holds them all: of every tensor, or
+        with *weights-cold* of the weights alone."""
         library, cache = self._opened.library, self._opened.options.cache
         if cache == ROTATE:
             for _ in range(copies(first.bytes, CACHE_BYTES) - 1):

@@ -48,7 +48,7 @@ them with the code of a failure."""
 
 
 def check(step: str, error: Any) -> None:
-    """Raises what hipDNN's `Error` value means; `step` is the function that returned it."""
+    """Raise our error for hipDNN's `Error` value; `step` is the function that returned it."""
     if not error.is_good():
         raise meaning(step, error)
 
@@ -89,7 +89,7 @@ def failure(step: str, error: BaseException, version: str = "") -> EngineError:
 
 @contextmanager
 def opening_errors(step: str, version: str = "") -> Iterator[None]:
-    """The same while the engine opens: then it is not available."""
+    """Convert errors while the engine opens: it is then not available."""
     try:
         yield
     except BenchRunError:

@@ -48,8 +48,8 @@ ABOVE = 4
 
 
 def preload(prefix: str | None, package: Path | None = None) -> Path | None:
-    """Loads the backend of the bindings; None where none was found and the loader's own search
-    decides. `package` is the folder that holds them."""
+    """Load the backend of the bindings; return None if none was found and the loader's own search
+    decides. `package` is the folder that has them."""
     path = next(_candidates(prefix, package), None)
     if path is None:
         return None
@@ -95,7 +95,7 @@ def _in(folder: Path) -> Iterator[Path]:
 
 
 def _of_wheels() -> Iterator[tuple[Path, Path]]:
-    """The folder that each runtime wheel is installed in, and its backend."""
+    """Yield the folder of each installed runtime wheel, and its backend."""
     for info in _infos():
         distribution = metadata.Distribution.at(info)
         for file in distribution.files or ():
@@ -170,14 +170,14 @@ OPTIONAL = ("HipStallGate.close", "Graph.execute_timed_ext")
 
 
 def lookup(module: Any, name: str) -> bool:
-    """True if a dotted name is there; it is not run."""
+    """Return True if a dotted name exists; it is not run."""
     owner, _, member = name.rpartition(".")
     place = getattr(module, owner, None) if owner else module
     return place is not None and hasattr(place, member)
 
 
 def first_missing(module: Any) -> str | None:
-    """The first name that is used and not there."""
+    """Return the first required name that does not exist."""
     for owner, names in REQUIRED.items():
         wanted = [f"{owner}.{name}" if owner else name for name in names]
         for name in [owner, *wanted] if owner else wanted:
@@ -208,7 +208,7 @@ class Library:
         return foreign_errors(step, self.version)
 
     def step(self, native: Any, name: str, *arguments: Any) -> None:
-        """A step of the graph; a bad `Error` value becomes ours too."""
+        """Run a step of the graph; a bad `Error` value becomes ours too."""
         step = f"Graph.{name}"
         with self.calling(step):
             check(step, getattr(native, name)(*arguments))
@@ -220,7 +220,8 @@ class Library:
 
 
 def load(prefix: str | None) -> Library:
-    """Raises `EngineUnavailableError` with what was looked for where, or what is missing."""
+    """Load the library. Raises `EngineUnavailableError` with the places searched, or the missing
+    name."""
     if prefix is not None:
         folder = str(find_below(prefix))
         if folder not in sys.path:
@@ -254,7 +255,7 @@ def package_folder() -> Path | None:
 
 
 def find_below(prefix: str) -> Path:
-    """The folder below an installation prefix that holds the package."""
+    """Return the folder below an installation prefix that holds the package."""
     base = Path(prefix)
     for place in PLACES:
         for folder in [base] if place == "." else sorted(base.glob(place), reverse=True):

@@ -82,9 +82,9 @@ def set_paths(library: Library, paths: Sequence[str], mode: str) -> None:
 
 
 def chosen_files(spec: EngineSpec, wanted: Sequence[str]) -> list[Path]:
-    """The plugin files of the named paths that this process has in memory; without names those of
-    the usual folders. The bindings do not tell, so the memory map is asked; without a map the
-    named ones are taken. Refuses where none of these was loaded: its engines would be missing, or
+    """Return the plugin files of the named paths that are in this process's memory; without names
+    those of the usual folders. The bindings do not report them, so the memory map is read; without
+    a map the named ones are taken. Refuses if none was loaded: its engines would be missing, or
     worse, another build's."""
     named = {file.resolve() for path in wanted for file in plugin_files(path)}
     mapped = mapped_files()
@@ -148,8 +148,8 @@ def mapped_files(maps: str = "/proc/self/maps") -> set[str] | None:
 
 
 def mapped_libraries(maps: str = "/proc/self/maps") -> dict[str, str]:
-    """The provider libraries that this process really has in memory, with their facts. Of two with
-    one name each is named with its folder: something loaded the wrong one."""
+    """Return the provider libraries in this process's memory, with their facts. Two with one name
+    are reported with their folders: the wrong one was loaded."""
     found = sorted(
         path for path in mapped_files(maps) or () if Path(path).name.startswith(PROVIDERS)
     )
@@ -238,7 +238,8 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HipdnnEngine:
 
 
 def _capturable_stream(options: EngineOptions) -> tuple[int, ...]:
-    """A stream of our own where work is captured; else none: the handle takes the default one."""
+    """Return a stream of our own for capturing; otherwise nothing: the handle takes the default
+    one."""
     if not options.replay:
         return ()
     runtime = loaded_runtime()

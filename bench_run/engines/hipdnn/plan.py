@@ -173,7 +173,7 @@ class HipdnnPlan:
         return self._sets[self._turn].download()
 
     def close(self) -> None:
-        """The graph goes before the handle; what the device still does must end first."""
+        """Close the graph before the handle, after the device has finished its work."""
         self._synchronize()
         self._stream.detach()
         with self._library.calling("hipGraphExecDestroy"):
@@ -237,7 +237,7 @@ class Buffers:
         self.pack = {**pointers, **{uid: a.ctypes.data for uid, a in self._host.items()}}
 
     def borrow(self, uid: int, owner: Buffers, owner_uid: int, offset: int) -> bool:
-        """The tensor lies `offset` elements into another's; scalars of the host do not."""
+        """Place the tensor `offset` elements into another's memory; refuse scalars of the host."""
         if uid in self._host or owner_uid in owner._host:
             return False
         self.bytes -= buffer_bytes(self._graph.by_uid[uid])

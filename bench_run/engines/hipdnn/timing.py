@@ -43,7 +43,7 @@ class OwnEvents:
 
 
 def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStream:
-    """The handle's stream with the best clock there is, or the one that was asked for."""
+    """Return the handle's stream with the best clock, or the requested one."""
     if options.timer not in TIMERS:
         raise UsageError(f"--timer {options.timer}: engine hipdnn knows {', '.join(TIMERS)}")
     with library.calling("Handle.get_stream"):
@@ -91,8 +91,8 @@ def find_gate(library: Library) -> StallGate | str:
 
 
 def _flush(library: Library, stream: int, size: int) -> tuple[Callable[[], None], bool]:
-    """Overwrites so many bytes, and whether that may wait for the device: hipDNN's
-    own memset may."""
+    """Return a function that overwrites `size` bytes, and True if it may wait for the device, as
+    hipDNN's own memset may."""
     with library.calling(f"DeviceBuffer of {size} bytes to flush caches"):
         buffer = library.module.DeviceBuffer(size)
         address = int(buffer.ptr())

@@ -41,7 +41,7 @@ INEXACT_DOUBLE_MODES = ("tan",)
 
 
 def refuse_inexact(graph: Graph) -> None:
-    """Raises `UnsupportedGraphError` for double nodes that the CUDA provider rounds to less."""
+    """Raise `UnsupportedGraphError` for double nodes that the CUDA provider rounds to less."""
     for node in graph.nodes:
         kinds = {graph.by_uid[uid].data_type for uid in node.outputs.values()}
         mode = node.attributes.get("operation")
@@ -63,7 +63,7 @@ def errors(own: tuple[type[Exception], ...], what: str) -> Iterator[None]:
 
 
 def load() -> Any:
-    """Raises `EngineUnavailableError`."""
+    """Load the library. Raises `EngineUnavailableError`."""
     try:
         return import_module("onnxruntime")
     except (ImportError, OSError, RuntimeError) as error:

@@ -86,7 +86,7 @@ class Visibility:
     def hidden(
         self, device: torch.device, rows: T | None, columns: T | None, seen: slice = slice(None)
     ) -> T | None:
-        """True where a key is out of sight, by [Sq, Skv] or [B, 1, Sq, Skv]; None: all seen.
+        """Return True for hidden keys, by [Sq, Skv] or [B, 1, Sq, Skv]; None if all are seen.
         `seen`: for these rows only."""
         i = torch.arange(self.queries, device=device)[seen, None]
         j = torch.arange(self.keys, device=device)[None, :]
@@ -154,8 +154,8 @@ def add_up(
     dims: Mapping[str, tuple[int, ...]],
     by_keys: tuple[str, ...] = (),
 ) -> dict[str, T]:
-    """The sums of what is computed of each block, in place: arrays of `dims`, [B, H, Sq, …], of
-    [B, H, Skv, …] in `by_keys`; an axis of length 1 is shared."""
+    """Add up the results of blocks in place: arrays of `dims`, [B, H, Sq, …], of [B, H, Skv, …] in
+    `by_keys`; an axis of length 1 is shared."""
     if len(blocks) == 1:
         return compute(blocks[0])
     whole: dict[str, T] = {}
@@ -168,7 +168,7 @@ def add_up(
 
 
 def rows_present(queries: int, rows: T) -> T:
-    """True for the rows within a sequence's length: [B, 1, Sq, 1]."""
+    """Return True for the rows within a sequence's length: [B, 1, Sq, 1]."""
     return torch.arange(queries, device=rows.device)[:, None] < _by_batch(rows)
 
 
@@ -273,7 +273,7 @@ def attention(op: TorchOp) -> BoundKernel:
 
 
 def _is_causal(op: TorchOp) -> bool:
-    """True if the fused call masks by itself."""
+    """Return True if the fused call masks by itself."""
     mask = band(op.node.attributes)
     square = op.dims("q")[2] == op.dims("k")[2] or not mask.bottom_right
     return mask.left is None and mask.right == 0 and not op.has("attn_mask") and square
@@ -320,8 +320,8 @@ def _fused(op: TorchOp) -> BoundKernel:
 
 
 def _attend_on_processor(q: T, k: T, v: T, mask: T | None, **options: Any) -> T:
-    """Calls it in a form for PyTorch's flash kernel (2.13: one head size, contiguous elements,
-    masks of two or four dims): zeros next to a head change nothing."""
+    """Call fused attention in a form for PyTorch's flash kernel (2.13: one head size, contiguous
+    elements, masks of two or four dims): zeros next to a head change nothing."""
     size, size_v = q.shape[3], v.shape[3]
     if size != size_v:
         q, k, v = (functional.pad(x, (0, max(size, size_v) - x.shape[3])) for x in (q, k, v))

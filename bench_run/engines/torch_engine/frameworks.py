@@ -39,7 +39,7 @@ class Framework:
         return None if self.device.type == "cpu" else torch.cuda.current_stream(self.device)
 
     def context(self) -> AbstractContextManager[Any]:
-        """Makes the stream of the run the current one."""
+        """Make the stream of the run the current one."""
         return nullcontext()
 
     def finish(self, found: Any) -> Any:
@@ -126,7 +126,7 @@ _CLASSES: dict[str, Callable[[torch.device, Any], Framework]] = {
 
 
 def framework(name: str, device: torch.device) -> Framework:
-    """Raises `EngineUnavailableError` if the framework is not installed."""
+    """Return the framework. Raises `EngineUnavailableError` if it is not installed."""
     if name not in _CLASSES:
         return Framework(device)
     from importlib import import_module

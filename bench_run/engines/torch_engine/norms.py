@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 def layernorm(op: TorchOp) -> BoundKernel:
-    """The kernel where scale and bias are of x's type and ε is known, else the formula."""
+    """Return the kernel if scale and bias are of x's type and ε is known, otherwise the formula."""
     count = int(op.attribute("normalized_dim_count"))
     shape = op.dims("x")[-count:]
     epsilon = op.constant("epsilon")

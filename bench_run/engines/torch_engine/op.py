@@ -196,7 +196,7 @@ HOST_ALLOCATOR = "DefaultCPUAllocator"
 
 @contextmanager
 def foreign_errors(what: str) -> Iterator[None]:
-    """`what` names the node or the step in the message."""
+    """Convert foreign errors; `what` names the node or the step in the message."""
     try:
         yield
     except torch.OutOfMemoryError as error:

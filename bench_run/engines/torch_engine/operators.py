@@ -83,8 +83,8 @@ def _joint(row: Operator, forward: Callable[..., Values]) -> Callable[..., Value
     seen: dict[tuple[int, int], torch.Tensor] = {}
 
     def leaf(value: torch.Tensor, index: int) -> torch.Tensor:
-        """The same memory as a tensor that autograd takes: the engine's are made in inference
-        mode."""
+        """Return the same memory as a tensor that autograd takes: the engine's are made in
+        inference mode."""
         key = index, value.data_ptr()  # two inputs of a chain may be one tensor
         if key not in seen:
             seen[key] = torch.empty(0, dtype=value.dtype, device=value.device).set_(

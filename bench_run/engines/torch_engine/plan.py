@@ -142,7 +142,8 @@ class TorchPlan:
         self._homes, self._gap = homes, gap
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
-        """Inputs are other plans' inputs or results; results take the place of other plans'."""
+        """Share memory: inputs are other plans' inputs or results; results replace those of other
+        plans."""
         places = {tensor.uid: i for i, tensor in enumerate(self._graph.inputs)}
         for uid, home in homes.items():
             assert isinstance(home.plan, TorchPlan)
@@ -175,7 +176,8 @@ class TorchPlan:
             self._buffers[here] = other._buffers[there]
 
     def finder(self, home: Home, tensor: Tensor) -> Callable[[], T]:
-        """Function that gives a tensor of another plan in this one's memory, before each run."""
+        """Return the function that finds a tensor of another plan in this one's memory, before each
+        run."""
         outputs = [t.uid for t in self._graph.outputs]
         if home.uid not in outputs:
             (index,) = (i for i, t in enumerate(self._graph.inputs) if t.uid == home.uid)
@@ -184,7 +186,7 @@ class TorchPlan:
         return lambda: _seen_as(self._current_results()[place], tensor, home.offset)
 
     def _input(self, index: int) -> T:
-        """Current place: it may be borrowed too."""
+        """Return the current place of an input, which may be borrowed too."""
         found = dict(self._sources)
         return found[index]() if index in found else self._inputs[index]
 
@@ -294,8 +296,8 @@ class TorchPlan:
             torch.cuda.empty_cache()
 
     def _layouts(self, found: list[T]) -> tuple[int, ...]:
-        """Indices of results that are not the output as they are: another layout, or memory that
-        belongs to an input or to another output."""
+        """Return the indices of results that are not directly the output: another layout, or memory
+        of an input or another output."""
         held = (*self._homes.values(), *self._inputs)
         taken = {value.untyped_storage().data_ptr() for value in held}
         copied = []
@@ -416,7 +418,7 @@ class TorchProgram:
         return [values[slot] for slot in self.outputs]
 
     def blame(self, inputs: Sequence[T]) -> None:
-        """Runs node by node, so that the error names the node it comes from."""
+        """Run node by node, so that the error names its node."""
         values = list(self.initial)
         for slot, value in zip(self.inputs, inputs, strict=True):
             values[slot] = value

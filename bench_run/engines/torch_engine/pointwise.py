@@ -49,7 +49,8 @@ def pointwise(op: TorchOp) -> BoundKernel:
 
 
 def _as_they_are(op: TorchOp, kinds: set[torch.dtype]) -> bool:
-    """Inputs of one type that is not to be widened, or of types that widen to the compute type."""
+    """Return True for inputs of one type without widening, or of types that widen to the compute
+    type."""
     if not kinds <= set(NATIVE):
         return False
     if len(kinds) == 1:

@@ -91,7 +91,7 @@ class TorchKernelPlan(TorchPlan):
         self.facts = self._chosen
 
     def _layouts(self, found: list[Any]) -> tuple[int, ...]:
-        """Checks the results of the first run. Those in the outputs' own memory are not copied."""
+        """Check the results of the first run. Those in the outputs' own memory are not copied."""
         call = self._kernel.call
         for index, tensor in enumerate(self._graph.outputs):
             value = found[index] = self._kernel.framework.take(found[index])
@@ -155,8 +155,8 @@ def _uses_jax(spec: EngineSpec) -> bool:
 
 
 def _timer_of_jax(timer: str) -> str:
-    """Marks on our stream tell nothing of JAX, whose stream is its own: kernel records do, and
-    without CUPTI the host's clock."""
+    """Return the timer for JAX, whose stream is its own, so that marks on ours do not time it:
+    kernel records, and without CUPTI the host's clock."""
     if timer not in ("auto", "events"):
         return timer
     try:

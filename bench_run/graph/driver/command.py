@@ -166,7 +166,7 @@ def _ask_show(value: Any) -> str:
 
 
 def notes(rows: Iterable[tuple[bool, str]]) -> tuple[str, ...]:
-    """The remarks whose condition holds."""
+    """Return the remarks whose condition holds."""
     return tuple(text for holds, text in rows if holds)
 
 

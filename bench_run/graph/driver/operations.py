@@ -198,7 +198,8 @@ def _layouts(ask: Ask, rank: int) -> dict[str, str]:
 
 
 def _padding(ask: Ask, items: dict[str, Any], axes: tuple[str, ...]) -> tuple[int, ...]:
-    """``same`` and ``valid`` overwrite the pads, but not with dilation, nor when transposed."""
+    """Return the pads. ``same`` and ``valid`` overwrite them, but not with dilation, nor when
+    transposed."""
     mode, given = ask.values["pad_mode"], items["pad"]
     lengths, taps = tuple(items[axis] for axis in axes), _taps(items)
     plain = set(items["dilation"]) == {1} or set(taps) == {1}
@@ -215,7 +216,8 @@ def _taps(items: dict[str, Any]) -> tuple[int, ...]:
 
 
 def check_window(ask: Ask, items: dict[str, Any]) -> None:
-    """The driver makes an output of length 1 where the filter is larger than the padded input."""
+    """Refuse a filter larger than the padded input, for which the driver makes an output of length
+    1."""
     lengths = tuple(items[axis] for axis in AXES if axis in items)
     rows = zip(lengths, _taps(items), items["pad"], items["dilation"], strict=True)
     for length, tap, pad, dilation in rows:
@@ -228,7 +230,8 @@ def check_window(ask: Ask, items: dict[str, Any]) -> None:
 
 
 def transposed(ask: Ask, items: dict[str, Any]) -> dict[str, Any]:
-    """The convolution whose data gradient the driver's forward is: its x is the driver's y."""
+    """Return the convolution whose data gradient is the driver's forward: its x is the driver's
+    y."""
     axes = tuple(axis for axis in AXES if axis in items)
     lengths = tuple(items[axis] for axis in axes)
     extra = tuple(ask.values[f"trans_output_pad_{axis}"] for axis in axes)
@@ -313,8 +316,8 @@ def _operation(ask: Ask, kind: str) -> tuple[str, dict[str, Any]]:
 
 
 def _flags(ask: Ask) -> tuple[bool, bool]:
-    """True if statistics of the batch are saved, and if running ones are used. The log has the two
-    flags the other way round."""
+    """Return True if statistics of the batch are saved, and if running ones are used. The log has
+    the two flags in the opposite order."""
     save, run = ask.values["save"] == "1", ask.values["run"] == "1"
     return (run, save) if ask.from_log else (save, run)
 

@@ -62,7 +62,7 @@ class Builder:
         data_type: str | None = None,
         virtual: bool = False,
     ) -> int:
-        """Adds a tensor, row-major unless strides are given, and returns its uid."""
+        """Add a tensor, row-major unless strides are given, and return its uid."""
         new = Tensor(
             uid=len(self._tensors) + 1,
             name=name,
@@ -77,11 +77,11 @@ class Builder:
         return self._add(replace(new, name=_unique(name, [t.name for t in self._tensors])))
 
     def operand(self, name: str, dims: Dims, order: tuple[int, ...]) -> int:
-        """Adds an input of the io type whose axes lie in memory as `order` says."""
+        """Add an input of the io type with its axes in the memory order `order`."""
         return self.tensor(name, dims, ordered(dims, order))
 
     def constant(self, name: str, value: float, data_type: str | None = None) -> int:
-        """Adds a compile-time scalar of the compute type."""
+        """Add a compile-time scalar of the compute type."""
         name = _unique(name, [t.name for t in self._tensors])
         uid, kind = len(self._tensors) + 1, self.compute if data_type is None else data_type
         return self._add(Tensor(uid, name, kind, (1,), (1,), value=value))
@@ -96,7 +96,7 @@ class Builder:
         name: str = "y",
         data_type: str | None = None,
     ) -> Value:
-        """Adds what an operation leaves: virtual in the compute type if something follows it."""
+        """Add the result of an operation: virtual in the compute type if something follows it."""
         order = tuple(range(len(dims))) if order is None else order
         strides = ordered(dims, order)
         if self.last:
@@ -114,7 +114,7 @@ class Builder:
         attributes: Mapping[str, Any] | None = None,
         custom: CustomOperation | None = None,
     ) -> None:
-        """Adds an operation, defaults filled in; attributes that are None count as not given."""
+        """Add an operation, with defaults filled in; attributes that are None count as absent."""
         name = _unique(name, [n.name for n in self._nodes]) if name else ""
         complete = OPERATIONS[node_type].complete(attributes or {})
         self._nodes.append(

@@ -30,7 +30,7 @@ def collection_files(text: str, where: str) -> dict[str, bytes]:
 
 
 def write_collection(list_path: Path, folder: Path) -> int:
-    """Writes the files of a list below `folder` and returns how many there are."""
+    """Write the files of a list below `folder` and return their number."""
     files = collection_files(list_path.read_text(encoding="utf-8"), str(list_path))
     for name, content in files.items():
         path = folder / name

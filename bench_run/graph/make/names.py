@@ -34,7 +34,7 @@ def plain(name: str) -> str:
 
 
 def ours(name: str, known: Mapping[str, Any]) -> str:
-    """The name or spec that another framework's name stands for; `known` ones are their own.
+    """Return the name or spec for another framework's name; `known` ones stay.
 
     Raises `UsageError` for what cannot be measured alone, with the reason.
     """

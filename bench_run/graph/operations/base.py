@@ -124,7 +124,7 @@ _FORMS: Mapping[str, Callable[[Any], Any]] = {"float": float, "ints": tuple, "by
 
 
 def no_rule(view: NodeView) -> None:
-    """An operation whose shapes only its plugin knows."""
+    """Accept an operation whose shapes only its plugin knows."""
 
 
 def same_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -199,13 +199,13 @@ def output_lengths(
 
 
 def spreads(dims: Sequence[int], over: Sequence[int]) -> bool:
-    """True if lengths of 1 broadcast a tensor over these dims, aligned right."""
+    """Return True if lengths of 1 broadcast a tensor over these dims, aligned right."""
     pairs = zip(reversed(dims), reversed(over), strict=False)
     return len(dims) <= len(over) and all(have in (1, want) for have, want in pairs)
 
 
 def expect_dims(view: NodeView, port: str, dims: tuple[int, ...], why: str) -> None:
-    """The tensor at `port`, if it is there, has these dims."""
+    """Require these dims of the tensor at `port`, if it exists."""
     tensor = view.get(port)
     if tensor is not None and tensor.dims != dims:
         raise view.port_error(port, f"has dims {list(tensor.dims)}, expected {list(dims)} ({why})")
@@ -230,7 +230,7 @@ def expect_rank(view: NodeView, port: str, lowest: int, highest: int) -> None:
 
 
 def expect_length(view: NodeView, name: str, length: int, lowest: int) -> None:
-    """The list parameter `name` has `length` entries, none below `lowest`."""
+    """Require `length` entries of the list parameter `name`, none below `lowest`."""
     values = view.attribute(name)
     if len(values) != length:
         what = f"has {len(values)} entries, expected {length}, one for each spatial dim"
@@ -247,7 +247,7 @@ def expect_together(view: NodeView, *ports: str) -> None:
 
 
 def expect_broadcast(view: NodeView, port: str, dims: tuple[int, ...]) -> None:
-    """The tensor at `port`, if it is there, spreads over `dims`."""
+    """Require that the tensor at `port`, if it exists, broadcasts over `dims`."""
     tensor = view.get(port)
     if tensor is not None and not spreads(tensor.dims, dims):
         what = f"has dims {list(tensor.dims)}, expected to broadcast to {list(dims)}"

@@ -102,7 +102,8 @@ OPERANDS = ("in_0", "in_1", "in_2")
 
 
 def broadcast_dims(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Common shape of operands that spread by lengths 1, aligned right; None: they do not fit."""
+    """Return the common shape of operands broadcast by lengths 1, aligned right; None if they do
+    not fit."""
     rank = max(len(shape) for shape in shapes)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     result = []

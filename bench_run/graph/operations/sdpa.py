@@ -55,7 +55,7 @@ def band(attributes: Mapping[str, Any]) -> Band:
 
 
 def has_scale(node: Node) -> bool:
-    """True if the graph sets the scale of scores, by a tensor or a number."""
+    """Return True if the graph sets the scale of scores, by a tensor or a number."""
     return "scale" in node.inputs or node.attributes.get("attn_scale_value") is not None
 
 

@@ -39,8 +39,8 @@ class Bundle:
     """The file with the claims."""
 
     def breach(self, engine: str, chip: str | None, phase: str | None) -> str | None:
-        """The sentence that an engine which does not support the graph deserves; None where
-        nothing was claimed of it, or not this much."""
+        """Return the sentence on an engine that does not support the graph despite a claim; None if
+        it was not claimed, or not to this extent."""
         stage = {"build": 0, "plan": 1}.get(phase or "", 2)
         platforms = self.claims.get(engine, {}).get(chip or "", ())
         if PLATFORM not in platforms or stage > LEVELS.index(self.level):

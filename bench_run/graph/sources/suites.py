@@ -58,7 +58,7 @@ def suite_names() -> dict[str, Path]:
 
 
 def is_suite(data: bytes) -> bool:
-    """True if a file's content is a suite: TOML with a list named ``graph``."""
+    """Return True if a file's content is a suite: TOML with a list named ``graph``."""
     try:
         return isinstance(tomllib.loads(data.decode()).get("graph"), list)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):

@@ -51,7 +51,7 @@ class BlockTurns:
             return self._done
 
     def leave(self, side: int) -> None:
-        """The side takes no further block, however it ended."""
+        """End a side: it takes no further block."""
         with self._changed:
             self._awaited.discard(side)
             self._ready.pop(side, None)

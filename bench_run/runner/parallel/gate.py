@@ -62,7 +62,7 @@ class Group:
         return set(self.states) == {"done"}
 
     def is_next(self, place: int) -> bool:
-        """True if this case is the first that waits and none is measured."""
+        """Return True if this case is the first that waits and none is measured."""
         return "measuring" not in self.states and self.states.index("ready") == place
 
 
@@ -109,7 +109,7 @@ class DeviceGate:
                 group.blocks.stop()
 
     def hold(self, *, alone: bool) -> Held:
-        """The locks that other runs see. Raises `StoppedError`."""
+        """Hold the locks that other runs see. Raises `StoppedError`."""
         held = self._lock.acquire(alone=alone, stopped=lambda: self._stopped)
         if self._stopped:
             held.release()
@@ -118,7 +118,7 @@ class DeviceGate:
 
     @contextmanager
     def touching(self) -> Iterator[None]:
-        """The right to copy and to run without being measured. Raises `StoppedError`."""
+        """Hold the right to copy and to run without being measured. Raises `StoppedError`."""
         self.touch()
         try:
             held = self.hold(alone=False)
@@ -199,7 +199,7 @@ class DeviceGate:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """A change of state, after which the others look again."""
+        """Change the state; the waiting threads then look again."""
         with self._changed:
             try:
                 yield

@@ -105,7 +105,7 @@ class Lanes:
         return [pool.breakdown for pools in self._pools for pool in list(pools.values())]
 
     def are_side_by_side(self, rounds: int) -> bool:
-        """True if rounds of a batch of `rounds` are prepared at the same time."""
+        """Return True if rounds of a batch of `rounds` are prepared at the same time."""
         return self.count > 1 and rounds > 1
 
     def results(self, rounds: Sequence[Sequence[CaseRun]]) -> Iterator[Result]:
@@ -232,7 +232,7 @@ class Lanes:
 
 
 def lacks_memory(case: Case | None) -> bool:
-    """True if the case may have failed only because others used memory."""
+    """Return True if the case may have failed only because of other processes' memory."""
     if case is None:
         return False
     outcome = case.outcome

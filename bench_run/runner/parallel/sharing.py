@@ -69,8 +69,8 @@ def share_devices(sampling: Sampling, by_engine: Mapping[str, str]) -> Sharing:
 
 
 def likely_lanes(sampling: Sampling, device: str, engines: int) -> int:
-    """Number of workers that will prepare at the same time for each of `engines` engines on an
-    accelerator."""
+    """Return the number of workers that will prepare at the same time for each of `engines` engines
+    on an accelerator."""
     if sampling.rounds < 2:
         return 1
     most = sampling.prepare or _most_lanes(sampling.rounds, engines)
@@ -100,8 +100,8 @@ Need = tuple[int, int]
 
 
 def need_of(graph: Graph) -> Need:
-    """Inputs and outputs in the process and on the device, what is kept of outputs in both, and in
-    the process also in float64 while they are checked."""
+    """Return the need: inputs and outputs in the process and on the device, stored outputs in both,
+    and in the process also in float64 while they are checked."""
     tensors, outputs = _bytes(graph.tensors), _bytes(graph.outputs)
     kept = 2 * outputs + min(KEPT_BYTES, KEPT_OUTPUTS * outputs)
     checked = 24 * sum(t.elements for t in graph.outputs)
@@ -143,7 +143,7 @@ class Room:
                 self._changed.notify_all()
 
     def fits(self, need: Need) -> bool:
-        """True if there is room for it now."""
+        """Return True if there is room for it now."""
         return all(part <= left for part, left in zip(need, self._left, strict=True))
 
     def _change(self, step: int, need: Need) -> None:

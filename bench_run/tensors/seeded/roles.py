@@ -111,14 +111,14 @@ def spelled_out(graph: Graph, texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def leaves_choice(tensor: Tensor, role: Role) -> bool:
-    """True if an ``--init`` without a tensor applies to this input."""
+    """Return True if an ``--init`` without a tensor applies to this input."""
     row = DTYPES[tensor.data_type]
     signed = row.kind == "float" or (row.kind == "integer" and row.name != "uint8")
     return role.hint in OPEN_HINTS and signed
 
 
 def default_init(graph: Graph, tensor: Tensor, role: Role) -> Init:
-    """The distribution of a role whose hint is in `FIXED`, or is `FACTOR`."""
+    """Return the distribution of a role whose hint is in `FIXED`, or is `FACTOR`."""
     row, hint = DTYPES[tensor.data_type], role.hint
     if row.kind == "boolean":
         return FIXED["condition"]

@@ -169,7 +169,7 @@ def _size_of_error(x: Estimate) -> float:
 
 
 def _usual_error(x: Estimate) -> float:
-    """Standard deviation, as an absolute number."""
+    """Return the standard deviation, as an absolute number."""
     return math.hypot(x.relative_deviation * x.rms, x.deviation)
 
 

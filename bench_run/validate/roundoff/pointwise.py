@@ -158,8 +158,8 @@ def _part(absolute: float, size: Estimate) -> float:
 
 
 def _own_drift(step: RoundingStep, mode: str) -> float:
-    """Roundings to nearest drift nowhere. A parameter's rounding is the same for all elements; an
-    approximation may err one way by about as much as it rounds."""
+    """Return the drift. Roundings to nearest do not drift. A parameter's rounding is the same for
+    all elements; an approximation may err one way by about as much as it rounds."""
     parameter = step.unit if any(step.node.attributes.get(n) for n in PARAMETERS) else 0.0
     if mode in ONE_ROUNDING:
         return parameter
@@ -207,10 +207,11 @@ def _passed_on(
 def _own_error(
     step: RoundingStep, mode: str, operands: list[Estimate], values: Array
 ) -> tuple[float, float]:
-    """A single rounding to the type of the result is counted where the result is stored.
+    """Return the errors of the operation itself. A single rounding to the type of the result is
+    counted with the stored result.
 
-    Parameters are rounded to the compute type. Libraries promise of a special function in a narrow
-    type only that it is one of the two neighbours: one more rounding.
+    Parameters are rounded to the compute type. Libraries only promise one of the two neighbours for
+    a special function in a narrow type: one more rounding.
     """
     unit, result_unit = step.unit, step.type_unit("out_0")
     parameter = unit if any(step.node.attributes.get(name) for name in PARAMETERS) else 0.0

@@ -80,7 +80,7 @@ def recursive_error(unit: float, terms: Terms) -> tuple[float, float]:
 
 
 def usual_walk(unit: float, count: int, noise: float = EVEN_NOISE) -> float:
-    """Standard deviation over many sums of the part relative to the sum."""
+    """Return the standard deviation over many sums of the part relative to the sum."""
     return unit * noise * math.sqrt(count / 3)
 
 
@@ -328,7 +328,7 @@ REDUCTIONS = {
 
 
 def pooling(step: RoundingStep) -> dict[str, Estimate]:
-    """The largest is exact; an average is a short sum."""
+    """Return the estimate of pooling: the largest is exact; an average is a short sum."""
     x = step["x"]
     if step.node.attributes["resample_mode"] == "maxpool":
         return {"y": x, "index": Estimate(1.0, 1.0, 1.0)}

@@ -203,7 +203,7 @@ def fatal_error(printed: str) -> str | None:
 
 
 def is_deep(printed: str) -> bool:
-    """True if it died in more nested calls than Python prints."""
+    """Return True if it died in more nested calls than Python prints."""
     return any(calls[2].rstrip().endswith("...") for calls in _CALLS.finditer(printed))
 
 
@@ -214,7 +214,7 @@ def thread_failure(printed: str) -> str | None:
 
 
 def detail_of(printed: str) -> str | None:
-    """The end of what was printed, without most of many nested calls; None for silence."""
+    """Return the end of the output, without most of many nested calls; None if there is none."""
 
     def first_calls(match: re.Match[str]) -> str:
         calls = match[2].splitlines(keepends=True)

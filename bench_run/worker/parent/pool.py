@@ -110,7 +110,7 @@ class WorkerPool:
             return self._workers[engine.key]
 
     def _open(self, engine: PlannedEngine) -> tuple[Worker, EngineOpened]:
-        """A worker that has opened the engine. Thread-safe."""
+        """Start a worker that opens the engine. Thread-safe."""
         worker = Worker(partial(self._launcher.start, engine))
         try:
             return worker, worker.ask(Open(engine.spec, engine.options), self._timeout_s)
@@ -142,14 +142,14 @@ class WorkerPool:
         return pool
 
     def hand_over(self, engine: PlannedEngine, other: WorkerPool) -> None:
-        """A worker that did nothing yet but open the engine goes to the other pool."""
+        """Move a worker that has only opened the engine to the other pool."""
         if self._fresh.pop(engine.key, None) is not None:
             worker = self._workers.pop(engine.key)
             worker.announce = other.breakdown.phase
             other._workers[engine.key] = worker
 
     def runs(self, engine: PlannedEngine) -> bool:
-        """True if the engine has a worker."""
+        """Return True if the engine has a worker."""
         return engine.key in self._workers
 
     def ask(self, engine: PlannedEngine, request: Request[AnswerT]) -> AnswerT:
@@ -173,7 +173,7 @@ class WorkerPool:
             return self._run_case(engine, request, turn)
 
     def _run_case(self, engine: PlannedEngine, request: RunCase, turn: Turn | None) -> Case:
-        """Raises `TemplateLostError`."""
+        """Run a case. Raises `TemplateLostError`."""
         try:
             worker = self._worker(engine)
         except TemplateLostError:

@@ -83,14 +83,14 @@ class Turn(Protocol):
     """The use of a device that a worker shares with others."""
 
     def claim(self, use: DeviceUse) -> None:
-        """Waits until the device may be used so; gives back what was held before."""
+        """Wait until the device may be used so; release the earlier use."""
 
     def next_block(self, *, enough: bool) -> int | None:
         """Wait until this side may measure a block: its place among the sides, None after the
         last one."""
 
     def expected(self) -> ValidationSettings:
-        """Waits until it is known what the outputs are compared with."""
+        """Wait until the expected outputs are known."""
 
     def end(self) -> None:
         """Whatever is held is given back."""
@@ -110,7 +110,7 @@ class OutputTail:
                 self._tail = (self._tail + block)[-OUTPUT_TAIL_BYTES:]
 
     def text(self, wait_s: float = 0.5) -> str:
-        """The end of what was printed, without control characters."""
+        """Return the end of the output, without control characters."""
         self._thread.join(wait_s)
         text = self._tail.decode("utf-8", "replace").strip()
         return "".join(c for c in text if c.isprintable() or c in "\n\t")
@@ -266,7 +266,7 @@ class Worker:
 
 
 def _wait_for(message: Claim | AskBlock | AskExpected, turn: Turn | None) -> object:
-    """The answer once what the worker asks for is there; None where none is awaited."""
+    """Return the answer once the worker's request is fulfilled; None if it does not expect one."""
     if isinstance(message, Claim):
         if turn is not None:
             turn.claim(message.use)

@@ -142,7 +142,7 @@ class Template:
             return self._ends.get(pid)
 
     def was_lost_with(self, pid: int) -> bool:
-        """True if the worker ended because the template did."""
+        """Return True if the worker ended because the template did."""
         return pid in self._lost
 
     def _note(self, message: object) -> None:
@@ -248,7 +248,7 @@ class Launcher:
             return self._environments[name]
 
     def forks(self, engine: PlannedEngine) -> bool:
-        """True if the engine's workers may be forked."""
+        """Return True if the engine's workers may be forked."""
         module = engine_module(engine.spec.name)
         if engine.options.python is not None:
             return False

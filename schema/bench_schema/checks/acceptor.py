@@ -57,7 +57,8 @@ def load_schema(version: int) -> dict[str, Any]:
 
 
 def accepts(version: int, name: str, value: object) -> bool:
-    """True if a tree of plain values is certainly valid by ``#/$defs/name`` (``""``: the root)."""
+    """Return True if a tree of plain values is certainly valid by ``#/$defs/name`` (``""``: the
+    root)."""
     try:
         with BUILDING:
             msgspec.convert(value, _compiler(version).named(name))

@@ -57,9 +57,9 @@ def is_operator(node: Node) -> bool:
 
 
 def with_operators(graph: Graph, where: str) -> Graph:
-    """The graph of a file with the meaning of its nodes that are operators of the table.
+    """Return the graph of a file with the meaning of its nodes that are operators of the table.
 
-    Raises `GraphError` where a tensor is not what the row says.
+    Raises `GraphError` if a tensor differs from the row.
     """
     if not any(map(is_operator, graph.nodes)):
         return graph

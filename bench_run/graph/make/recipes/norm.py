@@ -89,7 +89,7 @@ def _image(builder: Builder, params: Params, chained: Value | None) -> Value:
 
 
 def _shared(builder: Builder, params: Params, x: Value, *names: str) -> dict[str, int]:
-    """Adds tensors of [1, C, 1, …]: statistics in one type, scale and bias maybe in another."""
+    """Add tensors of [1, C, 1, …]: statistics in one type, scale and bias possibly in another."""
     dims = tuple(d if axis == 1 else 1 for axis, d in enumerate(x.dims))
     stats = _kind(builder, params)
     affine = stats if params["affine"] is None else params["affine"]

@@ -95,7 +95,7 @@ def image_rows(n: int, c: int, size: int) -> tuple[SpecParameter, ...]:
 
 
 def complete_image(op: str, params: Params, size: int) -> dict[str, Any]:
-    """Resolves the spatial rank, the lengths not given and the layout."""
+    """Resolve the spatial rank, the missing lengths and the layout."""
     out = dict(params)
     rank = out["spatial"] = spatial_rank(op, params, ("d", "t"))
     for axis, key in ((3, "d"), (2, "h"), (1, "w")):
