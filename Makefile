@@ -56,6 +56,7 @@ lint: $(TEST_STAMP) $(LINT_STAMP)
 	$(BIN)/python -m pip install -q -e ".[check]"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.english
 	$(BIN)/mypy
 	PATH="$(abspath $(BIN)):$$PATH" $(LINT)/node_modules/.bin/eslint \
 	  --config $(LINT)/eslint.config.js bench_compare/report/html/assets

@@ -79,7 +79,7 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
         except (BenchCompareError, DocumentError) as error:
             _complain(str(error))
             return 1, None
-        except OSError as error:  # whatever the system refuses that nobody expected
+        except OSError as error:  # an unexpected refusal of the system
             _complain(refusal(error))
             return 1, None
         except MemoryError:

@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
         return _answer(command, words)
     except KeyboardInterrupt:
         _complain("interrupted")
-    except OSError as error:  # whatever the system refuses that nobody expected
+    except OSError as error:  # an unexpected refusal of the system
         _complain(refusal(error))
     except MemoryError:
         _complain("the host has no memory left for this")

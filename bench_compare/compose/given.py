@@ -72,7 +72,7 @@ def check_alike(sources: Sequence[Source], engines: Mapping[int, frozenset[str]]
     known: dict[str, tuple[object, str]] = {}
     for number, source in enumerate(sources):
         if source.imported:
-            raise InputError(f"{source.path}: results of another tool are no table of layers")
+            raise InputError(f"{source.path}: results of another tool are not a table of layers")
         for name, field, value in _facts(source.document, engines[number]):
             if value is None:
                 continue

@@ -238,7 +238,7 @@ class _Program:
             np.fill_diagonal(beats, val=False)
             for option in range(here.size):
                 if beats[:, option].any():
-                    beats[option] = False  # who is out beats nobody
+                    beats[option] = False  # a removed option dominates none
                     left[node][here[option]] = False
                     due |= {near.node for near, _ in pairs[node]}
         return np.concatenate([~one for one in left])

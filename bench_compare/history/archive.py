@@ -121,7 +121,7 @@ def load_archive(
         try:
             doc.moment  # noqa: B018 - whether it is one
         except ValueError:
-            bad.append(f"{doc.path}: left out, its start is no date: {doc.started!r}")
+            bad.append(f"{doc.path}: left out, its start is not a date: {doc.started!r}")
         else:
             dated.append(doc)
     if not dated:

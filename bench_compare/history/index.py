@@ -1,6 +1,6 @@
 """The archive's index: an SQLite file that is made from the documents, and again when it is gone.
 
-The tables are for everybody (sqlite3, DuckDB, Datasette, Grafana): `TABLES` says what they hold.
+Other programs (sqlite3, DuckDB, Datasette, Grafana) may read the tables: `TABLES` describes them.
 Files are read once; a file that changed is read again, one that is gone is forgotten.
 """
 
@@ -155,7 +155,7 @@ def _used(
     passed_over: list[str] = []
     try:
         passed_over = update(connection, wanted)
-        connection.execute("BEGIN")  # one state of the index, whoever writes it meanwhile
+        connection.execute("BEGIN")  # one state of the index during writes of other processes
         return use(connection), [*remarks, *passed_over]
     except InputError as error:
         if passed_over:  # most likely the reason

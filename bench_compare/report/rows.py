@@ -70,7 +70,7 @@ def rows(comparison: Comparison, view: View) -> tuple[CaseComparison, ...]:
     shown = comparison.cases
     if view.filter is not None:
         shown = tuple(case for case in shown if matches(_texts(case), view.filter))
-        verdicts = [verdict.value for verdict in Verdict]  # one that no case has is no mistake
+        verdicts = [verdict.value for verdict in Verdict]  # one that no case has is not a mistake
         if not shown and not any(
             matches([*_texts(case), *verdicts], view.filter) for case in comparison.cases
         ):

@@ -48,7 +48,9 @@ def case_changes(case: CaseComparison) -> tuple[SideChange, ...]:
             if texts[0] != texts[1]:
                 found.append(SideChange("plan", f"plan, {name}", *texts))
     kernels = [_traced(side.cases) for side in (base, other)]
-    if all(kernels) and kernels[0].keys() != kernels[1].keys():  # no trace is no other kernel
+    if (
+        all(kernels) and kernels[0].keys() != kernels[1].keys()
+    ):  # a missing trace is not another kernel
         found.append(SideChange("kernels", "kernels", *(", ".join(sorted(s)) for s in kernels)))
     found += _launch_changes(*kernels)
     first, second = _median_clock_mhz(base.cases), _median_clock_mhz(other.cases)

@@ -160,7 +160,8 @@ def _outliers(ordered: Ints) -> Ints:
     one-sided.
 
     The deviation is that of the lower half, median minus lower quartile: spikes cannot widen it. At
-    least 0.1 % of the median, so that a clock's tick is no outlier.
+    least 0.1 % of the median, so that a clock's tick is not an
+    outlier.
     """
     count = ordered.shape[1]
     median, quartile = ordered[:, count // 2], ordered[:, count // 4]

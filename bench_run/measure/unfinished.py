@@ -106,7 +106,7 @@ def find_false_clock(
     against the host's over the same iterations, without a gate, so that both see the delays of the
     host."""
     if statistics.median(device_ns) < SHORTEST_NS:
-        return "the device's times are no longer than what two marks measure around nothing"
+        return "the device's times are not longer than two marks around nothing"
     count = max(1, min(4 * MOST, int(WINDOW_NS / max(1.0, statistics.median(e2e_ns)))))
     cycles, end = 0, read_clock() + PATIENCE_NS
     while cycles < CYCLES or read_clock() < end:

@@ -114,7 +114,7 @@ def model_of(exported: Any, name: str, data_type: str) -> Model:
         dims=reader.dims,
         types=reader.types,
         inputs=tuple(map(str, signature.user_inputs)),
-        outputs=tuple(map(str, signature.user_outputs)),  # writes into buffers are no results
+        outputs=tuple(map(str, signature.user_outputs)),  # writes into buffers are not results
         weights=reader.weights,
     )
 

@@ -356,7 +356,7 @@ def chains_of(options: Options) -> list[LoadedGraph]:
     paths = [Path(own_graphs(argument)) for argument in options.graphs]
     for path in paths:
         if path.suffix != SUFFIX:
-            raise UsageError(f"{flag}: {path} is no pipeline; expected a file in {SUFFIX}")
+            raise UsageError(f"{flag}: {path} is not a pipeline; expected a file in {SUFFIX}")
     if not paths:
         raise UsageError(f"{flag} needs a pipeline: a file in {SUFFIX}")
     made: list[LoadedGraph] = []

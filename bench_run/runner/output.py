@@ -240,7 +240,9 @@ class Record:
             path = journal_path(output)
             for each in (output, path):
                 remove_unfinished(each)
-            refuse_replacing(target, force=force, resume=resume)  # nobody else writes to it now
+            refuse_replacing(
+                target, force=force, resume=resume
+            )  # no other process writes to it now
             unfinished, earlier = path.exists(), None
             if resume and unfinished:
                 earlier = read_journal(path)

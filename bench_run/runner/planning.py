@@ -237,7 +237,7 @@ def _open(engine: PlannedEngine, pool: WorkerPool) -> None:
     except (EngineUnavailableError, WorkerError) as error:
         reason = str(error)
         for name in (engine.key, engine.spec.text, engine.spec.name):
-            reason = reason.removeprefix(f"{name}: ")  # many an engine says who it is
+            reason = reason.removeprefix(f"{name}: ")  # several engines report their own identity
         raise EngineUnavailableError(f"engine {engine.key}: {reason}") from None
 
 

@@ -211,8 +211,8 @@ class PersistingLines:
     """Lines in the part of the L2 cache that a program set aside: no flush evicts them. HIP does
     not have them.
 
-    Drivers set some aside for every program (12 MB on an H200). Caches are cold if this process has
-    none, until a program requests it.
+    Drivers set some aside for every program (12 MB on an H200). Caches are cold unless this
+    process has such lines.
     """
 
     def __init__(self, driver: Driver) -> None:

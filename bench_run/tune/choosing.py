@@ -408,7 +408,7 @@ def total_logs(
     raced: Sequence[Raced], key: str, logs: Mapping[str, npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float64] | None:
     """Return the logarithm of the suite's total in each round, from the confirmed rounds by id of
-    the case; None if a graph has none."""
+    the case; None if a graph lacks them."""
     total: npt.NDArray[np.float64] | None = None
     for each in raced:
         index = original_of(each, key)

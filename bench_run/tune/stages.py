@@ -229,7 +229,7 @@ class Stages:
         if Path(self._tuning.document).is_dir():
             raise OutputError(f"cannot write {self._tuning.document}: it is a directory")
         rule = None
-        if options.until is not None:  # more rounds where it is not sure who wins
+        if options.until is not None:  # more rounds if the winner is not sure
             confirmation = Confirmation(raced, self._tuning, options, self._clock.is_over)
             rule = partial(
                 until_settled,

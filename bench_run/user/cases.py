@@ -125,7 +125,7 @@ def describe(path: str, items: str) -> dict[str, Any]:
         return {"graphs": list(_rows(source, items))}
     except (EngineError, UnsupportedGraphError) as error:
         return {"error": str(error)}
-    except Exception as error:  # values of a kind that nobody expected
+    except Exception as error:  # values of an unexpected kind
         return {"error": str(user_error(error, Path(path)))}
 
 

@@ -4,7 +4,7 @@ A worker is two processes: the guardian, which the run started and waits for, an
 serves the engine. The guardian is a *subreaper*: processes below it that lose their parent become
 its children, also those in sessions of their own and with another environment (compiler daemons,
 ``setsid``). When the server has ended, or the run asks with SIGTERM, or the run is gone, it kills
-its children until it has none, and ends as the server did. It does nothing else and keeps nothing
+its children until all are gone, and ends as the server did. It does nothing else and keeps nothing
 open. Linux only: on other systems, or without a list of children, the process group is ended.
 """
 

@@ -517,7 +517,7 @@ class OutputValidator:
             return
         from bench_run.worker.evaluate import compute_expected  # few outputs need it
 
-        with suppress(BenchRunError):  # nobody knows
+        with suppress(BenchRunError):  # unknown
             expected = compute_expected(self._graph, self._of_set(kept.index)())
             result = usual.against(expected).check(kept.outputs)
             self._results.append((kept.iteration, kept.index, result))

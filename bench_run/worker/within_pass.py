@@ -61,7 +61,7 @@ def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) 
             yield Within(plan.upload, {FACT: before})
         return
     if context is None or run_before is None:
-        del inputs  # whoever called needs them no longer
+        del inputs  # the caller does not need them any more
         yield Within(plan.upload, {})
         return
     try:

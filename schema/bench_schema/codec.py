@@ -220,7 +220,7 @@ def _unsound(one: Round, place: int, first: dict[int, int]) -> tuple[str, str] |
     if first.setdefault(one.index, place) != place:
         return "index", f"{one.index} is that of rounds[{first[one.index]}] already"
     if one.index >= MOST_ROUNDS:
-        return "index", f"{one.index} is no number of a round"
+        return "index", f"{one.index} is not a number of a round"
     for name, cut in one.cut.items():
         samples = one.series.get(name) if cut else None
         if samples is not None and cut > samples.size:
@@ -275,7 +275,7 @@ def encode(value: object) -> bytes:
     """JSON text of a document or of a part of one, compact, in UTF-8."""
     try:
         offender = non_finite(value)
-    except UnicodeEncodeError:  # a name of the file system, or of somebody else's library
+    except UnicodeEncodeError:  # a name of the file system, or of a foreign library
         value = _spelled(value)
         offender = non_finite(value)
     if offender is not None:

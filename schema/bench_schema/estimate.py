@@ -192,7 +192,7 @@ def _differs(samples: Samples, cut: int) -> bool:
 
 
 def cut_of(measured: Round, series: str) -> WarmupCut:
-    """Return the document's warm-up cut; compute it if the document has none."""
+    """Return the document's warm-up cut; compute it if the document lacks it."""
     cut = measured.cut.get(series)
     if cut is None:
         return warmup_cut(measured.series[series])

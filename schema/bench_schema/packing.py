@@ -89,7 +89,9 @@ def _unpack(data: bytes, where: str) -> bytes:
         raise UnreadableError(where, f"the {kind} data is damaged: {error}") from None
     if len(unpacked) > LIMIT_BYTES:
         limit = f"{LIMIT_BYTES >> 20} MiB"
-        raise UnreadableError(where, f"unpacks to more than {limit}: this is no benchmark result")
+        raise UnreadableError(
+            where, f"unpacks to more than {limit}: this is not a benchmark result"
+        )
     return unpacked
 
 

@@ -250,7 +250,7 @@ def tuned_decode(data: bytes, where: str) -> TunedRecord:
     """Decode a record. Raises `DocumentError` if it does not have a known version."""
     tree = parse(data, where)
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
-        raise SchemaError(where, "is no record of bench-run tune")
+        raise SchemaError(where, "is not a record of bench-run tune")
     version = tree.get("tuning_version")
     if type(version) is not int or version < 1:
         raise SchemaError(f"{where}: tuning_version", f"expected a whole number, found {version!r}")

@@ -191,7 +191,11 @@ SECOND = ("cases", 0, "rounds", 1)
     ("path", "value", "sentence"),
     [
         ((*SECOND, "index"), 0, r"cases\[0\] \(.*\)\.rounds\[1\]\.index: 0 is that of rounds\[0\]"),
-        ((*SECOND, "index"), 1 << 40, r"rounds\[1\]\.index: 1099511627776 is no number of a round"),
+        (
+            (*SECOND, "index"),
+            1 << 40,
+            r"rounds\[1\]\.index: 1099511627776 is not a number of a round",
+        ),
         (
             (*SECOND, "cut"),
             {"device_ns": 10**6},

@@ -53,7 +53,7 @@ def test_a_version_that_is_none_is_refused(tree, version):
 
 @pytest.mark.parametrize("other", [{}, [], {"kind": "bench-compare"}, {"schema_version": 2}])
 def test_what_is_no_record_is_refused(other):
-    with pytest.raises(SchemaError, match="is no record of bench-run tune"):
+    with pytest.raises(SchemaError, match="is not a record of bench-run tune"):
         decode(other)
 
 

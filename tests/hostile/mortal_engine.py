@@ -323,7 +323,7 @@ DEATHS = (
         "killed",
         "run",
         lambda: os.kill(os.getpid(), signal.SIGKILL),
-        "SIGKILL during first_run: somebody killed it",
+        "SIGKILL during first_run: killed from outside",
     ),
     Death(
         "guardian_killed",
@@ -332,7 +332,12 @@ DEATHS = (
         "SIGKILL during first_run: somebody killed",
         slow=True,
     ),
-    Death("guardian_ended", "run", ended_guardian, "SIGTERM during first_run: somebody ended it"),
+    Death(
+        "guardian_ended",
+        "run",
+        ended_guardian,
+        "SIGTERM during first_run: it was terminated from outside",
+    ),
     Death(
         "terminated",
         "run",
@@ -343,7 +348,7 @@ DEATHS = (
     Death(
         "hung_up", "run", catch(signal.SIGHUP), "SIGHUP during first_run: its terminal", slow=True
     ),
-    Death("interrupted", "run", catch(signal.SIGINT), "somebody interrupted it", slow=True),
+    Death("interrupted", "run", catch(signal.SIGINT), "it was interrupted from outside", slow=True),
     Death("quit", "run", catch(signal.SIGQUIT), "SIGQUIT during first_run", slow=True),
     Death("user_signal", "run", catch(signal.SIGUSR1), "SIGUSR1 during first_run: User def"),
     Death("virtual_alarm", "run", catch(signal.SIGVTALRM), "SIGVTALRM during first_run", slow=True),

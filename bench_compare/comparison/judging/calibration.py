@@ -189,13 +189,15 @@ def _check(entry: Entry, where: str) -> None:
     dofs = entry.common_dof, entry.own_dof
     for name, word in words.items():
         if not isinstance(word, str):
-            raise InputError(f"{where}: {name} of an entry of the calibration is no text: {word!r}")
+            raise InputError(
+                f"{where}: {name} of an entry of the calibration is not a text: {word!r}"
+            )
     if not all(_is_number(value) and 0 <= value <= MOST_VARIANCE for value in variances):
         raise InputError(
-            f"{where}: a variance of the calibration is no number from 0 to {MOST_VARIANCE:g}"
+            f"{where}: a variance of the calibration is not a number from 0 to {MOST_VARIANCE:g}"
         )
     if not all(_is_number(value) and 0 < value < math.inf for value in dofs):
-        raise InputError(f"{where}: degrees of freedom of the calibration are no number above 0")
+        raise InputError(f"{where}: degrees of freedom of the calibration are not a number above 0")
 
 
 def _is_number(value: object) -> bool:

@@ -349,7 +349,7 @@ def convert_layernorm(ask: Ask, data_type: str) -> Answer:
         return refused("layer norm over every axis (-o 0) leaves no row")
     items = {"dims": dims, "last": last, "eps": values["eps"], "dtype": data_type}
     plain = values["mode"] in (0, 2)
-    made = notes(((plain, "scale and bias are there, the driver has none: feed ones and zeros"),))
+    made = notes(((plain, "scale and bias are there, the driver lacks them: feed ones and zeros"),))
     gradient = {**items, "eps": None}
     return Answer(_both(ask, "layernorm", items, gradient), made)
 
@@ -361,7 +361,7 @@ def convert_t5layernorm(ask: Ask, data_type: str) -> Answer:
     items = {"dims": dims, "last": 1, "dtype": data_type}
     forward = {**items, "eps": ask.values["eps"], "phase": "training"}
     plain = ask.values["mode"] == "5"
-    made = notes(((plain, "a scale is there, the driver has none: feed ones"),))
+    made = notes(((plain, "a scale is there, the driver lacks it: feed ones"),))
     return Answer(_both(ask, "rmsnorm", forward, items), made)
 
 

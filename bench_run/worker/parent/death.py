@@ -56,12 +56,12 @@ SIGNALS: Mapping[str, Meaning] = {
     "SIGSYS": Meaning("it made a system call that is forbidden here", quotes=True),
     "SIGXCPU": Meaning("its processor time reached the limit (ulimit -t)"),
     "SIGXFSZ": Meaning("a file that it wrote reached the limit (ulimit -f)"),
-    "SIGPIPE": Meaning("it wrote to a pipe that nobody reads"),
+    "SIGPIPE": Meaning("it wrote to a pipe without a reader"),
     "SIGALRM": Meaning("an alarm that it had set ended it"),
-    "SIGTERM": Meaning("somebody ended it"),
-    "SIGHUP": Meaning("its terminal is gone, or somebody ended it"),
-    "SIGINT": Meaning("somebody interrupted it"),
-    "SIGQUIT": Meaning("somebody ended it"),
+    "SIGTERM": Meaning("it was terminated from outside"),
+    "SIGHUP": Meaning("its terminal is gone, or it was terminated from outside"),
+    "SIGINT": Meaning("it was interrupted from outside"),
+    "SIGQUIT": Meaning("it was terminated from outside"),
 }
 """Meanings of signals; the others use the words of the C library."""
 
@@ -255,9 +255,9 @@ def _describe_kill(phase: str, kills: MemoryKills) -> str:
     if facts is not None:
         return f"the kernel's out-of-memory killer killed it during {phase} (SIGKILL){facts}"
     if kills.are_counted:
-        who = "somebody killed it, not the kernel for lack of memory"
+        who = "killed from outside, not by the kernel for lack of memory"
     else:
-        who = "somebody killed it, or the kernel for lack of memory, which is not counted here"
+        who = "killed from outside, or by the kernel for lack of memory, which is not counted"
     limit_s = resource.getrlimit(resource.RLIMIT_CPU)[1]
     if limit_s != resource.RLIM_INFINITY:
         who += f"; or its processor time reached the hard limit of {limit_s} s (ulimit -t)"

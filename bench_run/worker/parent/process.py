@@ -160,7 +160,7 @@ class Worker:
             reply: Answered[AnswerT] | Refusal = read_reply(message, request)
         except WireError as error:
             self.kill()
-            what = f"the worker sent what is no message: {error}"
+            what = f"the worker sent something that is not a message: {error}"
             raise WorkerCrashedError(what, detail=detail_of(self._tail.text())) from None
         except (EOFError, OSError):
             how = self._how_it_died()
@@ -271,7 +271,7 @@ def _wait_for(message: Claim | AskBlock | AskExpected, turn: Turn | None) -> obj
         if turn is not None:
             turn.claim(message.use)
         return None if message.use == "free" else Granted()
-    assert turn is not None, "nothing is pending where nobody else works"
+    assert turn is not None, "nothing is pending while no other process works"
     if isinstance(message, AskBlock):
         return BlockTurn(turn.next_block(enough=message.enough))
     return turn.expected()

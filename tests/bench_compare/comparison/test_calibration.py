@@ -106,13 +106,13 @@ def test_what_is_no_calibration_is_one_sentence(tree, sentence):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"host": ["a"]}, "host of an entry of the calibration is no text"),
-        ({"common_variance": float("inf")}, "no number from 0 to 100"),
-        ({"common_variance": 10**400}, "no number from 0 to 100"),
-        ({"own_variance": float("nan")}, "no number from 0 to 100"),
-        ({"own_variance": True}, "no number from 0 to 100"),
-        ({"common_dof": 0}, "no number above 0"),
-        ({"own_dof": float("inf")}, "no number above 0"),
+        ({"host": ["a"]}, "host of an entry of the calibration is not a text"),
+        ({"common_variance": float("inf")}, "not a number from 0 to 100"),
+        ({"common_variance": 10**400}, "not a number from 0 to 100"),
+        ({"own_variance": float("nan")}, "not a number from 0 to 100"),
+        ({"own_variance": True}, "not a number from 0 to 100"),
+        ({"common_dof": 0}, "not a number above 0"),
+        ({"own_dof": float("inf")}, "not a number above 0"),
     ],
 )
 def test_a_number_that_no_machine_gives_is_refused(changes, sentence):

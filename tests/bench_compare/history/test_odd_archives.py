@@ -70,7 +70,7 @@ def test_a_start_beyond_the_calendar_is_left_out(tmp_path, text, capsys):
     starts = {5: text}
     folder = written(tmp_path / "a", [[1e6]] * 6, started=lambda n: starts.get(n, make.started(n)))
     code, _, err = told(capsys, folder)
-    assert (0, True) == (code, "d005.json: left out, its start is no date" in err)
+    assert (0, True) == (code, "d005.json: left out, its start is not a date" in err)
 
 
 def test_builds_that_start_at_one_instant_are_said_to_have_no_order(tmp_path, capsys):

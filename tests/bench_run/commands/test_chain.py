@@ -122,7 +122,7 @@ def test_a_finished_chain_is_not_measured_again(pipeline, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["x.json", "--chain"], "--chain: x.json is no pipeline; expected a file in .toml"),
+        (["x.json", "--chain"], "--chain: x.json is not a pipeline; expected a file in .toml"),
         (["--op", "relu", "--chain"], "take pipelines only"),
         (["{pipeline}", "--chain", "--save-graphs", "x"], "--save-graphs do not go together"),
         (["{pipeline}", "--chain", "--golden", "x"], "--chain and --golden do not go together"),

@@ -172,7 +172,7 @@ def test_a_kill_elsewhere_on_the_machine_is_none_of_the_group(machine):
     root = machine(**given, **{"proc/vmstat": STATISTICS.format(1)})
     kills = MemoryKills(7, root)
     machine(**{"proc/vmstat": STATISTICS.format(2)})
-    assert (kills.described(), "not the kernel" in describe_death(-9, "run", "", kills)) == (
+    assert (kills.described(), "not by the kernel" in describe_death(-9, "run", "", kills)) == (
         None,
         True,
     )
@@ -197,8 +197,8 @@ def test_where_nothing_is_counted_nobody_is_accused(machine):
     kills = MemoryKills(7, machine())
     reason = describe_death(-9, "run", "", kills)
     assert reason == (
-        "SIGKILL during run: somebody killed it, or the kernel for lack of memory, which is not "
-        "counted here"
+        "SIGKILL during run: killed from outside, or by the kernel for lack of memory, which is "
+        "not counted"
     )
 
 

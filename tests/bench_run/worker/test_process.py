@@ -150,11 +150,11 @@ def test_an_output_that_nobody_writes_is_a_mismatch(hostile, small_graph):
 MESSAGES = [
     ("half-a-message", "timed out", "no answer within --timeout 3 s"),
     ("long-message", "timed out", "no answer within --timeout 3 s"),
-    ("endless-message", "crashed", "no message: a message of 4,294,967,295 bytes"),
-    ("noise", "crashed", "the worker sent what is no message"),
-    ("no-such-message", "crashed", "the worker sent what is no message"),
+    ("endless-message", "crashed", "not a message: a message of 4,294,967,295 bytes"),
+    ("noise", "crashed", "the worker sent something that is not a message"),
+    ("no-such-message", "crashed", "the worker sent something that is not a message"),
     ("messages-without-end", "timed out", "no answer within --timeout 3 s"),
-    ("bomb", "crashed", "the worker sent what is no message"),
+    ("bomb", "crashed", "the worker sent something that is not a message"),
 ]
 
 
