@@ -17,6 +17,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+from bench_run.machine.affinity import thread_environment
 from bench_run.worker.parent import start
 from tests.forking import Forked, serve
 
@@ -37,6 +38,8 @@ OF_COMMANDS = (
 )
 READ_AT_THE_START = ("GOTO", "LD_", "MALLOC", "MKL", "OMP", "OPENBLAS", "PYTHON")
 """Variables that are read before the first line of a worker runs, by their beginnings."""
+ONE_THREAD = thread_environment(1)
+"""Variables of workers with one thread, with which servers start: most workers have them."""
 
 
 class WarmCommands:
@@ -87,8 +90,11 @@ class WarmWorkers:
     def start_module(self, module, environment, pipe, output, python=None):
         """In the place of the function of this name. Templates, and workers that are given what is
         read before their first line, are started afresh."""
-        is_early = any(map(_is_read_at_the_start, environment))
-        if module != start.WORKER or is_early or python is not None:
+        is_special = any(
+            name.startswith(READ_AT_THE_START) and ONE_THREAD.get(name) != value
+            for name, value in environment.items()
+        )
+        if module != start.WORKER or is_special or python is not None:
             return self._start_afresh(module, environment, pipe, output, python)
         with self._lock:
             if self._control is None:
@@ -106,10 +112,6 @@ def warm_workers(environment):
     return WarmWorkers(lambda: _start_server(environment, OF_WORKERS))
 
 
-def _is_read_at_the_start(name):
-    return name.startswith(READ_AT_THE_START)
-
-
 def _start_server(environment, modules):
     """Our end of the socket of a fresh server."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -117,7 +119,7 @@ def _start_server(environment, modules):
         subprocess.run(
             [sys.executable, "-m", "tests.warm_commands", str(theirs.fileno()), *modules],
             pass_fds=(theirs.fileno(),),
-            env=environment,
+            env={**environment, **ONE_THREAD},
             check=True,
         )
     return ours
