@@ -36,17 +36,19 @@ class Forked:
         self.pid, self.returncode = int(self._status.recv(CODE_BYTES)), None
 
     def wait(self, timeout=None):
-        """The exit code. Raises `subprocess.TimeoutExpired`."""
+        """The exit code, to any number of threads. Raises `subprocess.TimeoutExpired`."""
         if self.returncode is None:
             self._status.settimeout(timeout)
             try:
-                code = self._status.recv(CODE_BYTES)
+                code = self._status.recv(CODE_BYTES, socket.MSG_PEEK)
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired("forked", timeout or 0.0) from None
             # Without a code: what it was forked from is gone, and it with that.
             self.returncode = int(code or -signal.SIGKILL)
-            self._status.close()
         return self.returncode
+
+    def __del__(self):
+        self._status.close()
 
     def poll(self):
         with contextlib.suppress(subprocess.TimeoutExpired):
