@@ -174,6 +174,28 @@ def warm_commands():
     commands.close()
 
 
+@pytest.fixture(scope="session")
+def shell(warm_commands, tmp_path_factory):
+    """Runs a shell's program whose `bench-run`, `bench-compare` and `python` are forked."""
+    binaries = tmp_path_factory.mktemp("shell") / "bin"
+    warm_commands.write_scripts(binaries)
+
+    def run(words, folder, timeout=240, **env):
+        found = {**os.environ, **env}
+        path = f"{binaries}{os.pathsep}{found['PATH']}"
+        return subprocess.run(
+            words,
+            cwd=folder,
+            env=_reaching_us({**found, "PATH": path}),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            pass_fds=warm_commands.descriptors,
+        )
+
+    return run
+
+
 @pytest.fixture
 def bench_run_command(tmp_path, warm_commands):
     """Runs the command in a process of its own, in the test's folder: in a fresh one where

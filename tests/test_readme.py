@@ -3,17 +3,13 @@ empty folder, without a clone."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from tests.readme_outputs import form, outputs, shown
-from tests.warm_commands import WarmCommands
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,15 +20,6 @@ def blocks(language, text=TEXT):
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-SCRIPTS = {"bench-run": "bench_run", "bench-compare": "bench_compare", "python": ""}
-"""What is on the path, and the module that it runs."""
-OF_COMPARISONS = (
-    "bench_compare.commands.compare",
-    "bench_compare.comparison.compare",
-    "bench_compare.report.text",
-    "bench_compare.report.html",
-)
-"""Imported before `bench-compare` is."""
 COMMANDS = [
     (page.stem, line)
     for page in PAGES
@@ -43,53 +30,27 @@ COMMANDS = [
 
 
 @pytest.fixture(scope="module")
-def commands():
-    paths = os.pathsep.join((str(ROOT), str(ROOT / "schema")))
-    commands = WarmCommands({**os.environ, "PYTHONPATH": paths}, OF_COMPARISONS)
-    yield commands
-    commands.close()
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory, commands):
-    """A folder with the two commands on the path, which run in forks."""
+def typed(tmp_path_factory, shell):
+    """Runs a command in the folder of its page."""
     folder = tmp_path_factory.mktemp("readme")
-    binaries = folder / "bin"
-    binaries.mkdir()
-    ask = f'"{sys.executable}" -I -S "{ROOT}/tests/forking.py" {commands.control.fileno()}'
-    for name, words in SCRIPTS.items():
-        script = binaries / name
-        script.write_text(f'#!/bin/sh\nexec {ask} {words} "$@"\n')
-        script.chmod(0o755)
-    paths = os.pathsep.join((str(ROOT), str(ROOT / "schema")))
-    env = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": paths}
-    return folder, env, commands.control
 
+    def run(page, *words):
+        (folder / page).mkdir(exist_ok=True)
+        return shell(words, folder / page)
 
-def run(desk, page, *command):
-    folder, env, control = desk
-    (folder / page).mkdir(exist_ok=True)
-    return subprocess.run(
-        command,
-        cwd=folder / page,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        pass_fds=[control.fileno()],
-    )
+    return run
 
 
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
-def test_a_command_of_the_pages_works(desk, page, command):
-    done = run(desk, page, "sh", "-c", command)
+def test_a_command_of_the_pages_works(typed, page, command):
+    done = typed(page, "sh", "-c", command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("program", blocks("python"))
-def test_a_program_of_the_readme_works(desk, program):
-    done = run(desk, "python", "python", "-c", program)
+def test_a_program_of_the_readme_works(typed, program):
+    done = typed("python", "python", "-c", program)
     assert done.returncode == 0, done.stderr
 
 

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bench_run.machine.affinity import thread_environment
 from bench_run.worker.parent import start
 from tests.forking import Forked, serve
+from tests.forking import __file__ as FORKING
 
 OF_WORKERS = (
     "bench_run.engines.numpy_engine.engine",
@@ -35,7 +36,13 @@ OF_COMMANDS = (
     "bench_run.commands.run",
     "bench_run.runner.benchmark",
     "bench_run.runner.early",
+    "bench_compare.commands.compare",
+    "bench_compare.comparison.compare",
+    "bench_compare.report.text",
+    "bench_compare.report.html",
 )
+SCRIPTS = {"bench-run": "bench_run", "bench-compare": "bench_compare", "python": ""}
+"""Names of the commands on a path, and the module that each runs."""
 READ_AT_THE_START = ("GOTO", "LD_", "MALLOC", "MKL", "OMP", "OPENBLAS", "PYTHON")
 """Variables that are read before the first line of a worker runs, by their beginnings."""
 ONE_THREAD = thread_environment(1)
@@ -45,9 +52,8 @@ ONE_THREAD = thread_environment(1)
 class WarmCommands:
     """Runs commands, and their workers, in forks."""
 
-    def __init__(self, environment, modules=()):
-        """`modules`: what else is imported before."""
-        self._control = _start_server(environment, (*OF_COMMANDS, *OF_WORKERS, *modules))
+    def __init__(self, environment):
+        self._control = _start_server(environment, (*OF_COMMANDS, *OF_WORKERS))
 
     def run(self, words, folder, environment, timeout):
         """``bench-run`` with these words, as `subprocess.run` does it with captured text."""
@@ -69,10 +75,19 @@ class WarmCommands:
             raise subprocess.TimeoutExpired(words, timeout, stdout, stderr)
         return subprocess.CompletedProcess(words, code, stdout, stderr)
 
+    def write_scripts(self, folder):
+        """Write the commands as programs into a folder, for a shell's path. They need `descriptors`
+        of this object: pass them to the shell."""
+        folder.mkdir(parents=True)
+        ask = f'"{sys.executable}" -I -S "{FORKING}" {self._control.fileno()}'
+        for name, words in SCRIPTS.items():
+            script = folder / name
+            script.write_text(f'#!/bin/sh\nexec {ask} {words} "$@"\n')
+            script.chmod(0o755)
+
     @property
-    def control(self):
-        """The socket: a process that inherits it runs commands by `forking.py`."""
-        return self._control
+    def descriptors(self):
+        return [self._control.fileno()]
 
     def close(self):
         self._control.close()
@@ -156,8 +171,8 @@ def become_worker(descriptors):
 
 def become_command(words, descriptors, named):
     """Do what a fresh interpreter does with these words, but for its workers: they are forked from
-    a child of this process. The words begin with a module, or with ``-c`` and a program. `named`:
-    entries of the path that are this process's."""
+    a child of this process. The words begin with a module, with ``-c`` and a program, or are ``-``.
+    `named`: entries of the path that are this process's."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
@@ -170,9 +185,10 @@ def become_command(words, descriptors, named):
         os.dup2(given, number)
         os.close(given)
     start.start_module = WarmWorkers(lambda: ours).start_module
-    if words[0] == "-c":
-        sys.argv[:] = ["-c", *words[2:]]
-        exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
+    if words[0] in ("-", "-c"):
+        program = words[1] if words[0] == "-c" else sys.stdin.read()
+        sys.argv[:] = [words[0], *words[2:]]
+        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
         return
     sys.argv[1:] = words[1:]
     runpy.run_module(words[0], run_name="__main__", alter_sys=True)

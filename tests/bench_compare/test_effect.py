@@ -52,7 +52,7 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for seed, name in enumerate("ab"):
         random = np.random.default_rng(seed)
-        cases = [case(f"g{n}", steady(random, 1e6)) for n in range(3)]
+        cases = [case(f"g{n}", steady(random, 1e6, rounds=4)) for n in range(2)]
         save(tmp_path / f"{name}.json", document(cases, run_id=name))
 
 

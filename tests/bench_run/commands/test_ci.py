@@ -8,14 +8,11 @@ is a clone), the installation of this tool, and GitHub's server, by one that kee
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
@@ -82,7 +79,8 @@ class Comments(BaseHTTPRequestHandler):
 class Repository:
     """A bare repository, and a clone that pushes to it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, shell):
+        self.shell = shell
         self.folder, self.bare, self.clone = folder, folder / "bare.git", folder / "clone"
         self.git("init", "-q", "--bare", "-b", "main", str(self.bare), at=folder)
         self.git("clone", "-q", str(self.bare), str(self.clone), at=folder)
@@ -130,7 +128,6 @@ class Repository:
             "GITHUB_RUN_ID": "9",
             "GITHUB_API_URL": f"http://127.0.0.1:{self.server.server_port}",
             "GITHUB_STEP_SUMMARY": str(summary),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             **env,
         }
         found = {}
@@ -150,14 +147,7 @@ class Repository:
                 key: re.sub(r"\$\{\{ (.+?) \}\}", lambda match: context[match[1]], str(value))
                 for key, value in step.get("env", {}).items()
             }
-            done = subprocess.run(
-                ["bash", "-e", "-c", step["run"]],
-                cwd=work,
-                env={**os.environ, **shared, **own},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = self.shell(["bash", "-e", "-c", step["run"]], work, **shared, **own)
             found[name] = (done.returncode, done.stdout + done.stderr)
             if done.returncode and not step.get("continue-on-error"):
                 failed = True
@@ -173,8 +163,8 @@ class Repository:
 
 
 @pytest.fixture
-def repository(tmp_path, monkeypatch):
-    made = Repository(tmp_path)
+def repository(tmp_path, monkeypatch, shell):
+    made = Repository(tmp_path, shell)
     (made.clone / "kernel.py").write_text(FAST)
     monkeypatch.chdir(made.clone)
     words = ["--engine", "kernel@kernel.py", "--op", "relu: dims=256x256", "--threshold", "10%"]
@@ -230,14 +220,7 @@ def test_noise_is_undecided_and_never_green_by_silence(repository):
     assert "UNDECIDED" in summary
     assert "UNDECIDED" in repository.server.comments[0]["body"]
     words = ["--group-by", "engine", "--threshold", "10%", "--allow-no-answer", "-q"]
-    allowed = subprocess.run(
-        [str(Path(sys.executable).parent / "bench-compare"), "ab.json", *words],
-        cwd=work,
-        env={**os.environ, "GITHUB_ACTIONS": "true"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    allowed = repository.shell(["bench-compare", "ab.json", *words], work, GITHUB_ACTIONS="true")
     assert (allowed.returncode, allowed.stdout[:20]) == (0, "::warning::UNDECIDED")
 
 
