@@ -74,7 +74,8 @@ tables: $(TEST_STAMP)
 	$(BIN)/python -m tests.doc_tables
 
 bench: $(TEST_STAMP)
-	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out %/harness.py,$(wildcard tests/benchmarks/*.py)); do \
+	  echo "== $$script"; $(BIN)/python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
 
 clean:
 	rm -rf $(VENV) run*.json run*.journal diff.html

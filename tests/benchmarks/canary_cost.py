@@ -1,6 +1,7 @@
 """What canaries in the outputs change in the times that are measured: nothing that can be seen.
 
-    python tests/benchmarks/canary_cost.py [ENGINE ...]
+Usage:
+  canary_cost.py [ENGINE]...
 
 The same plan is measured with and without canaries in turn, as often as `TURNS`; the ratio of the
 medians is printed by turn (median, smallest, largest), for device times where the engine has them
@@ -10,7 +11,6 @@ and for end-to-end times. Without arguments: numpy, and cudnn and torch:cuda whe
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 
 from bench_run.engines import engine_module
@@ -22,6 +22,7 @@ from bench_run.measure.canaries import canaries_of
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.loop import NONE, REST_S, SamplingBudget, measure
 from bench_run.tensors.seeded.inputs import make_inputs
+from tests.benchmarks.harness import script
 
 GPU = (
     "relu: n=1 c=64 h=32 w=32 dtype=half layout=nhwc",
@@ -42,17 +43,17 @@ TURNS = 8
 BUDGET = SamplingBudget(warmup=5, iterations=100, rest_s=REST_S)
 
 
-def main(texts):
-    for text in texts or ("numpy", "cudnn", "torch:cuda"):
+def main(engine):
+    for text in engine or ("numpy", "cudnn", "torch:cuda"):
         spec = parse_spec(text)
         try:
-            engine = engine_module(spec.name).open(spec, EngineOptions(timer="events"))
+            opened = engine_module(spec.name).open(spec, EngineOptions(timer="events"))
         except EngineUnavailableError as error:
             print(f"{text}: {error}")
             continue
-        print(f"{text} on {engine.facts.device_kind}: with canaries / without, {TURNS} turns")
-        for op in PROCESSOR if engine.facts.device == "cpu" else GPU:
-            show(engine, op)
+        print(f"{text} on {opened.facts.device_kind}: with canaries / without, {TURNS} turns")
+        for op in PROCESSOR if opened.facts.device == "cpu" else GPU:
+            show(opened, op)
 
 
 def show(engine, op):
@@ -89,4 +90,4 @@ def show(engine, op):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

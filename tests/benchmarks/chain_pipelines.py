@@ -1,6 +1,9 @@
 """Pipelines of op specs: ResNet-50 and an encoder block of a transformer, in any size and type.
 
-``python -m tests.benchmarks.chain_pipelines FOLDER`` writes ``resnet50.toml`` (batch 32, half,
+Usage:
+  chain_pipelines.py FOLDER
+
+Writes ``resnet50.toml`` (batch 32, half,
 NHWC, batch norms folded), ``trunk.toml`` (the same without pooling and last layer, which cuDNN has
 no graphs for) and ``encoder.toml`` (batch 8, 512 tokens, half).
 """
@@ -12,6 +15,8 @@ import sys
 from pathlib import Path
 
 from bench_schema.pipeline import Input, Layer, LeftOut, Link, Pipeline, pipeline_text
+
+from tests.benchmarks.harness import script
 
 BLOCKS = (3, 4, 6, 3)
 WITHOUT = (
@@ -120,8 +125,10 @@ def write(pipeline, folder):
     return path
 
 
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
+def main(folder: str) -> None:
     for made in (resnet50(), resnet50(pool=False), encoder()):
-        sys.stdout.write(f"{write(made, Path(sys.argv[1]))}\n")
+        sys.stdout.write(f"{write(made, Path(folder))}\n")
+
+
+if __name__ == "__main__":
+    script(main)

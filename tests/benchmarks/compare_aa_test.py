@@ -22,12 +22,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from docopt import docopt
+from tests.benchmarks.harness import ROOT, folder, script
 
-ROOT = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 OPS = (
     "matmul: m=96 n=96 k=96",
     "matmul: m=256 n=256 k=256",
@@ -69,7 +70,7 @@ def compared(*files: Path) -> tuple[collections.Counter[str], int]:
     return found, done.returncode
 
 
-def main(arguments: dict[str, str]) -> int:
+def main(pairs: int, keep: str | None, engine: str, smoke: bool) -> int:
     total: collections.Counter[str] = collections.Counter()
     codes: collections.Counter[int] = collections.Counter()
 
@@ -80,18 +81,16 @@ def main(arguments: dict[str, str]) -> int:
         load = os.getloadavg()[0]
         print(f"{what}: {dict(found)}, exit code {code}, load {load:.1f}", flush=True)
 
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(arguments["--keep"] or temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        pairs = []
-        for number in range(int(arguments["--pairs"])):
-            pair = [folder / f"pair{number:02d}_{label}.json" for label in "ab"]
+    with folder(keep) as kept:
+        made = []
+        for number in range(pairs):
+            pair = [kept / f"pair{number:02d}_{label}.json" for label in "ab"]
             for label, path in zip("ab", pair, strict=True):
-                run(path, label, arguments["--engine"], bool(arguments["--smoke"]))
-            pairs.append(pair)
+                run(path, label, engine, smoke)
+            made.append(pair)
             add(f"pair {number + 1}", *pair)
-        for first in range(0, len(pairs) - SIDE + 1, SIDE):
-            group = pairs[first : first + SIDE]
+        for first in range(0, len(made) - SIDE + 1, SIDE):
+            group = made[first : first + SIDE]
             files = [*(a for a, _ in group), *(b for _, b in group)]
             add(f"{SIDE} documents a side, from pair {first + 1}", *files)
     alarms = sum(total[verdict] for verdict in ALARMS)
@@ -102,4 +101,4 @@ def main(arguments: dict[str, str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(docopt(__doc__)))
+    script(main)

@@ -1,6 +1,12 @@
 """Verdicts on what the statistics do not assume, through the real functions.
 
-    python -m tests.benchmarks.compare_attacks [--repeats 40] [--cases 40] [--only NAME]
+Usage:
+  compare_attacks.py [--repeats=N] [--cases=N] [--only=NAME]
+
+Options:
+  --repeats=N  comparisons of each scenario [default: 40]
+  --cases=N    [default: 40]
+  --only=NAME  this scenario
 
 Each scenario says how the logarithms of round medians come about: an array of (documents, rounds,
 cases) for each side, and where and in which rounds documents were measured. Two lines each: nothing
@@ -11,7 +17,6 @@ what did); share of the changed cases that is found; share of comparisons with a
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +26,7 @@ from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, machine, round_, side
+from tests.benchmarks.harness import script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,13 +258,11 @@ def outcome(random, scenario, cases, change):
     return ((low <= truth) & (truth <= high)).mean(), wrong.mean(), hits, wrong.any()
 
 
-def main(argv: list[str]) -> None:
-    words = dict(zip(argv[::2], argv[1::2], strict=True))
-    repeats, cases = int(words.get("--repeats", 40)), int(words.get("--cases", 40))
+def main(repeats: int, cases: int, only: str | None) -> None:
     print(f"{repeats} comparisons of {cases} cases")
     print(f"{'scenario':17} {'changed':10} coverage  wrong  found  comparisons with a wrong")
     for name, scenario in SCENARIOS.items():
-        if words.get("--only", name) != name:
+        if only not in (None, name):
             continue
         for change in (0.0, CHANGE):
             random = np.random.default_rng(len(name))
@@ -273,4 +277,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

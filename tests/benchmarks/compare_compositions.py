@@ -23,9 +23,8 @@ import time
 import traceback
 from pathlib import Path
 
-from docopt import docopt
-
 from tests.bench_compare.worlds import answered
+from tests.benchmarks.harness import script
 
 SHARE = 50
 """Compositions that a process does between two looks at what is left."""
@@ -49,12 +48,10 @@ def tried(share):
     return codes, findings, time.process_time() - began
 
 
-def main():
-    words = docopt(__doc__)
-    first, count = int(words["--first"]), int(words["--count"])
-    with multiprocessing.get_context("fork").Pool(int(words["--processes"])) as pool:
+def main(count: int, first: int, processes: int, only: str | None) -> None:
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
         for kind, bad in (("bad", True), ("sound", False)):
-            if words["--only"] not in (None, kind):
+            if only not in (None, kind):
                 continue
             starts = range(first, first + count, SHARE)
             shares = [(bad, range(one, min(one + SHARE, first + count))) for one in starts]
@@ -74,4 +71,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

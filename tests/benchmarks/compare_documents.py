@@ -25,12 +25,12 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from docopt import docopt
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side
+from tests.benchmarks.harness import script
 
 ROUND_SD, ITERATION_SD = 0.002, 0.001
 ROUNDS, ITERATIONS = 5, 8
@@ -120,14 +120,13 @@ def text(found: list[Row]) -> str:
     )
 
 
-def main(arguments: dict[str, str]) -> None:
-    repeats, cases = int(arguments["--repeats"]), int(arguments["--cases"])
-    counts = [int(word) for word in arguments["--documents"].split(",")]
-    pairs = [word.split("/") for word in arguments["--effects"].split(",")]
-    effects = [(float(common) / 100, float(own) / 100) for common, own in pairs]
+def main(repeats: int, cases: int, documents: str, effects: str) -> None:
+    counts = [int(word) for word in str(documents).split(",")]
+    pairs = [word.split("/") for word in effects.split(",")]
+    moved = [(float(common) / 100, float(own) / 100) for common, own in pairs]
     print(f"{repeats} comparisons or more of {cases} cases, {ROUNDS} rounds, round spread 0.2 %")
     print("common / own  documents  changed          coverage    wrong  found  with a wrong one")
-    for number, (effect, count) in enumerate(itertools.product(effects, counts)):
+    for number, (effect, count) in enumerate(itertools.product(moved, counts)):
         total = []
         name = f"{100 * effect[0]:4.0f} % / {100 * effect[1]:.0f} %  {count:9}"
         for place, change in enumerate(CHANGES):
@@ -141,4 +140,4 @@ def main(arguments: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    main(docopt(__doc__))
+    script(main)

@@ -1,7 +1,7 @@
 """What further documents of one build add: power, coverage and false verdicts by grouping.
 
 Usage:
-  compare_groupings.py DIR [--groupings=LIST] [--shifts=LIST] [--draws=N]
+  compare_groupings.py FOLDER [--groupings=LIST] [--shifts=LIST] [--draws=N]
 
 Options:
   --groupings=LIST  documents of base and of other
@@ -9,7 +9,7 @@ Options:
   --shifts=LIST     delays planted into every case of other, % [default: 0,1.7,4,10]
   --draws=N         groupings drawn for each row [default: 40]
 
-DIR holds result documents of identical runs, measured one after another on a machine left alone.
+FOLDER has documents of identical runs, measured one after another on a machine left alone.
 Every row draws documents for base and other at random, without a common one, plants the delay into
 the samples of other and compares them as `bench-compare` does. Printed: cases judged, share called
 slower (without a delay: called anything), *same* and *unclear*, share of 95 % intervals that hold
@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.files import read
-from docopt import docopt
 
 from bench_compare.comparison.compare import compare
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import side
+from tests.benchmarks.harness import script
 
 if TYPE_CHECKING:
     from bench_schema.document import Document
@@ -99,20 +99,17 @@ def row(documents: list[Document], counts: tuple[int, int], ratio: float, draws:
     )
 
 
-def main() -> None:
-    asked = docopt(__doc__)
-    paths = sorted(path for path in Path(asked["DIR"]).iterdir() if ".json" in path.name)
+def main(folder: str, groupings: str, shifts: str, draws: int) -> None:
+    paths = sorted(path for path in Path(folder).iterdir() if ".json" in path.name)
     documents = [read(path) for path in paths]
-    groupings = [
-        tuple(int(word) for word in text.split("+")) for text in asked["--groupings"].split(",")
-    ]
-    usable = [one for one in groupings if sum(one) <= len(documents)]
+    wanted = [tuple(int(word) for word in text.split("+")) for text in groupings.split(",")]
+    usable = [one for one in wanted if sum(one) <= len(documents)]
     print(f"{len(documents)} documents of {len(documents[0].cases)} cases")
     print("delay  grouping  cases  called   same  unclear   held  half width")
-    for shift in (float(word) for word in asked["--shifts"].split(",")):
+    for shift in map(float, str(shifts).split(",")):
         found: dict[tuple[int, ...], float] = {}
         for base, other in usable:
-            one = row(documents, (base, other), 1 + shift / 100, int(asked["--draws"]))
+            one = row(documents, (base, other), 1 + shift / 100, draws)
             fewer = [called for (a, b), called in found.items() if a <= base and b <= other]
             weaker = shift > 0 and any(called > one.called + TOLERANCE for called in fewer)
             found[base, other] = one.called
@@ -126,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -25,14 +25,13 @@ import os
 import random
 import resource
 import signal
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from bench_schema.packing import zstd_module
-from docopt import docopt
 
+from tests.benchmarks.harness import script
 from tests.fuzz import mutators, targets
 from tests.fuzz.run import attempt, changed
 
@@ -111,8 +110,7 @@ def _pages(column: int) -> int:
     return int(Path("/proc/self/statm").read_text().split()[column]) * resource.getpagesize()
 
 
-def main(arguments: dict[str, str]) -> int:
-    seed, first, count = (int(arguments[f"--{name}"]) for name in ("seed", "first", "count"))
+def main(count: int, first: int, seed: int) -> int:
     mapped, begin = warm(seed), time.monotonic()
     findings: collections.Counter[str] = collections.Counter()
     most = 0
@@ -134,4 +132,4 @@ def main(arguments: dict[str, str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(docopt(__doc__)))
+    script(main)

@@ -1,8 +1,14 @@
 """Planted slow-downs with the real tools: documents of `bench-run --a --b`, and what
 `bench-compare` says of several of them.
 
-    python -m tests.benchmarks.compare_planted [--trials 10] [--documents 3] [--extra 30]
-        [--keep FOLDER]
+Usage:
+  compare_planted.py [--trials=N] [--documents=N] [--extra=P] [--keep=FOLDER]
+
+Options:
+  --trials=N     [default: 10]
+  --documents=N  in each trial [default: 3]
+  --extra=P      more work, in percent [default: 30]
+  --keep=FOLDER  for the documents
 
 One execution of engine ``planted:13`` is 13 repeats of the same graph, one of ``planted:10`` is 10:
 30 % more work on the same machine, minute and data. Each trial measures so many documents and
@@ -17,11 +23,14 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.benchmarks.harness import ROOT, folder, install_engine, script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SOURCE = ROOT / "tests" / "doubles" / "planted" / "planted_engine.py"
 GRAPHS = (
     "matmul: m=96 n=96 k=96",
@@ -30,17 +39,6 @@ GRAPHS = (
     "conv_fwd: n=1 c=8 h=8 w=8 k=8 r=3 s=3 pad=1",
 )
 ITERATIONS = 100
-
-
-def installed(folder: Path) -> dict[str, str]:
-    """The environment in which bench-run knows the engine."""
-    info = folder / "planted-1.0.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
-    (folder / SOURCE.name).write_text(SOURCE.read_text())
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: planted\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[bench_run.engines]\nplanted = planted_engine\n")
-    paths = [str(folder), str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
 def measure(target: Path, extra: int, environment: dict[str, str]) -> None:
@@ -61,19 +59,14 @@ def verdicts(documents: list[Path]) -> collections.Counter[str]:
     return collections.Counter(one["verdict"] for one in json.loads(done.stdout)["cases"])
 
 
-def main(argv: list[str]) -> None:
-    words = dict(zip(argv[::2], argv[1::2], strict=True))
-    trials, count = int(words.get("--trials", 10)), int(words.get("--documents", 3))
-    extra = int(words.get("--extra", 30))
+def main(trials: int, documents: int, extra: int, keep: str | None) -> None:
     total: collections.Counter[str] = collections.Counter()
     alarmed = 0
-    with tempfile.TemporaryDirectory() as temporary:
-        environment = installed(Path(temporary) / "site")
-        folder = Path(words.get("--keep", temporary))
-        folder.mkdir(parents=True, exist_ok=True)
+    with folder() as site, folder(keep) as kept:
+        environment = install_engine(SOURCE, site)
         for trial in range(trials):
             begin = time.monotonic()
-            files = [folder / f"plus{extra}_{trial:02d}_{number}.json" for number in range(count)]
+            files = [kept / f"plus{extra}_{trial:02d}_{n}.json" for n in range(documents)]
             for path in files:
                 measure(path, extra, environment)
             found = verdicts(files)
@@ -84,10 +77,10 @@ def main(argv: list[str]) -> None:
             print(f"trial {trial + 1}: {dict(found)}  load {load:.1f}, {taken:.0f} s", flush=True)
     judged = sum(total.values())
     print(
-        f"+{extra} %, {count} documents a trial: {total['slower']} of {judged} cases slower, "
+        f"+{extra} %, {documents} documents a trial: {total['slower']} of {judged} cases slower, "
         f"{total['faster']} faster; in {alarmed} of {trials} trials one at least slower"
     )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

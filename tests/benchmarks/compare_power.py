@@ -1,6 +1,12 @@
 """False alarms and power of bench-compare on simulated runs, through its real functions.
 
-    python -m tests.benchmarks.compare_power [--graphs 2000] [--seed 1] [--repeats 1]
+Usage:
+  compare_power.py [--graphs=N] [--seed=N] [--repeats=N]
+
+Options:
+  --graphs=N   cases of a document [default: 2000]
+  --seed=N     of the first [default: 1]
+  --repeats=N  [default: 1]
 
 Each run is a document of `graphs` cases with 5 rounds of 20 iterations. Iterations are an AR(1)
 series (0.5 % marginal deviation), with an exponential tail of mean 0.5 % and 0.4 % spikes of 5 to
@@ -11,7 +17,6 @@ coverage of the 95 % intervals; cases proven the same in A/A.
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass, fields, replace
 
@@ -21,6 +26,7 @@ from bench_compare.comparison.compare import compare
 from bench_compare.model import Comparison, Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side
+from tests.benchmarks.harness import script
 
 MOVER_EVERY = 10
 ALARMS = (Verdict.FASTER, Verdict.SLOWER)
@@ -169,11 +175,9 @@ def mean_rates(scenario: Scenario, design: Design, seeds: range) -> list[Rates]:
     return result
 
 
-def main(argv: list[str]) -> None:
-    words = dict(zip(argv[::2], argv[1::2], strict=True))
-    design = replace(Design(), graphs=int(words.get("--graphs", 2000)))
-    first, repeats = int(words.get("--seed", 1)), int(words.get("--repeats", 1))
-    seeds = range(first, first + repeats * len(CHANGES), len(CHANGES))
+def main(graphs: int, seed: int, repeats: int) -> None:
+    design = replace(Design(), graphs=graphs)
+    seeds = range(seed, seed + repeats * len(CHANGES), len(CHANGES))
     print(f"{design.graphs} graphs, {design.rounds} rounds of {design.iterations}; all in %")
     print("scenario  A/A alarms  +5% found  +2% found  false of +5%  of +2%  coverage  same in A/A")
     total = false = 0.0
@@ -193,4 +197,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

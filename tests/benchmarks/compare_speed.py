@@ -1,11 +1,17 @@
 """Time and memory of bench-compare, from the shell, on generated documents; peers beside it.
 
-    python -m tests.benchmarks.compare_speed [--keep FOLDER] [--peers PYTHON] [--largest 10000]
+Usage:
+  compare_speed.py [--keep=FOLDER] [--peers=PYTHON] [--largest=N]
+
+Options:
+  --keep=FOLDER   for the documents
+  --peers=PYTHON  an interpreter that has pyperf and pytest-benchmark
+  --largest=N     cases of the largest documents [default: 10000]
 
 Prints one line a size: the median of three calls, wall and processor time, and peak memory; for the
 largest size also of documents with all that a run on a GPU tells (telemetry, checks, surroundings,
 validation). With
-``--peers`` (an interpreter that has pyperf and pytest-benchmark) the same samples are compared by
+``--peers`` the same samples are compared by
 ``pyperf compare_to`` and shown by ``pytest-benchmark compare`` (which tests nothing), for a tenth
 of the cases: both grow linearly, the line says how many there were.
 """
@@ -13,12 +19,7 @@ of the cases: both grow linearly, the line says how many there were.
 from __future__ import annotations
 
 import json
-import os
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,6 +39,7 @@ from tests.bench_compare.build import (
     gpu_validation,
     round_,
 )
+from tests.benchmarks.harness import cost, folder, in_turns, middle, script
 
 SIZES = ((2, 100), (1000, 1000), (10_000, 1000))
 """(cases, samples of each)."""
@@ -108,31 +110,6 @@ def _levels(cases: int):
     return 10 ** np.random.default_rng(0).uniform(4, 7, cases)
 
 
-def environment() -> dict[str, str]:
-    """As installed: modules are compiled once, not at every call."""
-    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "compare_speed")}
-
-
-def measured(command: list[str]) -> tuple[float, float, float]:
-    """(wall seconds, processor seconds, peak MiB) of a command, the median of three calls."""
-    calls = [_call(command) for _ in range(3)]
-    wall, processor, peak = (statistics.median(column) for column in zip(*calls, strict=True))
-    return wall, processor, peak
-
-
-def _call(command: list[str]) -> tuple[float, float, float]:
-    begin = time.perf_counter()
-    ends = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=environment(), **ends) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode == 1:
-            raise SystemExit(process.stderr.read().decode())
-    wall = time.perf_counter() - begin
-    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-
-
 def pyperf_file(document: Document, path: Path, cases: int) -> None:
     """The first cases of a document as pyperf stores them: a run for each round, seconds."""
     benchmarks = []
@@ -183,7 +160,7 @@ def _pytest_benchmark(one: Case) -> dict[str, Any]:
 
 def line(what: str, command: list[str], goal: str = "") -> float:
     """Prints it and returns the wall seconds."""
-    wall, processor, peak = measured(command)
+    wall, processor, peak = middle([cost(command, codes=(0, 2)) for _ in range(3)])
     print(
         f"{what:40}  {wall:6.2f} s  {processor:6.2f} s of processor  {peak:5.0f} MiB  {goal}",
         flush=True,
@@ -191,7 +168,7 @@ def line(what: str, command: list[str], goal: str = "") -> float:
     return wall
 
 
-def run_peers(folder: Path, documents: list[Document], python: str, share: int) -> None:
+def run_peers(kept: Path, documents: list[Document], python: str, share: int) -> None:
     """Both peers on the first `share` cases of the documents."""
     makers = {"pyperf": pyperf_file, "pytest-benchmark": pytest_benchmark_file}
     commands = {
@@ -200,7 +177,7 @@ def run_peers(folder: Path, documents: list[Document], python: str, share: int) 
     }
     samples = sum(one.series["e2e_ns"].size for one in documents[0].cases[0].rounds)
     for peer, make in makers.items():
-        paths = [folder / f"{peer}_{name}.json" for name in ("a", "b")]
+        paths = [kept / f"{peer}_{name}.json" for name in ("a", "b")]
         for path, made in zip(paths, documents, strict=True):
             make(made, path, share)
         command = [*commands[peer], *map(str, paths)]
@@ -221,19 +198,15 @@ for path in sys.argv[1:]:
 RATIO_GOALS = {"table": 0.4, "csv": 0.7, "json": 0.7, "html": 0.7}
 
 
-def run_ratios(paths: list[Path], tool: list[str], folder: Path) -> None:
+def run_ratios(paths: list[Path], tool: list[str], kept: Path) -> None:
     """Every output against the ten lines, in turns; two small documents against NumPy's import."""
     python = sys.executable
     commands = {"ten lines": [python, "-c", BASELINE, *map(str, paths)], "table": tool}
     for name in ("csv", "json", "html"):
-        commands[name] = [*tool, f"--{name}", str(folder / f"report.{name}"), "-q"]
-    calls: dict[str, list[tuple[float, float, float]]] = {name: [] for name in commands}
-    for _ in range(3):
-        for name, command in commands.items():
-            calls[name].append(_call(command))
-    base = _middle(calls["ten lines"])
-    for name, found in calls.items():
-        wall, processor, peak = _middle(found)
+        commands[name] = [*tool, f"--{name}", str(kept / f"report.{name}"), "-q"]
+    found = in_turns(commands, 3, codes=(0, 2))
+    base = found["ten lines"]
+    for name, (wall, processor, peak) in found.items():
         goal = f"  goal {RATIO_GOALS[name]}" if name in RATIO_GOALS else ""
         print(
             f"  {name:12} {wall:6.2f} s, x {wall / base[0]:.2f}{goal}; "
@@ -242,9 +215,9 @@ def run_ratios(paths: list[Path], tool: list[str], folder: Path) -> None:
         )
 
 
-def save_both(folder: Path, size: tuple[int, int], kind: str = "") -> list[Path]:
+def save_both(kept: Path, size: tuple[int, int], kind: str = "") -> list[Path]:
     """Made by a process of its own: the most memory of this one counts for all that it starts."""
-    paths = [folder / f"{kind}{name}_{size[0]}.json" for name in ("a", "b")]
+    paths = [kept / f"{kind}{name}_{size[0]}.json" for name in ("a", "b")]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
         for seed, path in enumerate(paths):
             apart.submit(_save, path, size, seed, kind).result()
@@ -255,58 +228,51 @@ def _save(path: Path, size: tuple[int, int], seed: int, kind: str) -> None:
     files.save(path, of_a_gpu(*size, seed) if kind else generated(*size, seed))
 
 
-def run_fields(folder: Path, size: tuple[int, int]) -> None:
+def run_fields(kept: Path, size: tuple[int, int]) -> None:
     """The ratios for documents of a GPU."""
-    paths = save_both(folder, size, "gpu_")
+    paths = save_both(kept, size, "gpu_")
     print(f"the same with the fields of documents of a GPU, {size[0]} x {size[1]} x 2")
     tool = [str(Path(sys.executable).with_name("bench-compare")), *map(str, paths)]
-    run_ratios(paths, tool, folder)
+    run_ratios(paths, tool, kept)
 
 
-def run_small(folder: Path) -> None:
+def run_small(kept: Path) -> None:
     """Two documents of two cases, against what importing NumPy takes, in turns."""
-    paths = [folder / f"{name}_{SIZES[0][0]}.json" for name in ("a", "b")]
+    paths = [kept / f"{name}_{SIZES[0][0]}.json" for name in ("a", "b")]
     tool = [str(Path(sys.executable).with_name("bench-compare")), *map(str, paths)]
-    calls = [(_call([sys.executable, "-c", "import numpy"]), _call(tool)) for _ in range(9)]
-    numpy_s, tool_s = (_middle([pair[side] for pair in calls])[1] for side in (0, 1))
-    print(f"two small documents: x {tool_s / numpy_s:.2f} of importing NumPy (processor), goal 3")
+    ways = {"NumPy": [sys.executable, "-c", "import numpy"], "tool": tool}
+    found = in_turns(ways, 9, codes=(0, 2))
+    ratio = found["tool"].processor_s / found["NumPy"].processor_s
+    print(f"two small documents: x {ratio:.2f} of importing NumPy (processor), goal 3")
 
 
-def _middle(calls: list[tuple[float, float, float]]) -> list[float]:
-    return [statistics.median(column) for column in zip(*calls, strict=True)]
-
-
-def run_size(folder: Path, size: tuple[int, int], peers: str | None) -> None:
+def run_size(kept: Path, size: tuple[int, int], peers: str | None) -> None:
     cases, samples = size
-    paths = save_both(folder, size)
+    paths = save_both(kept, size)
     tool = [str(Path(sys.executable).with_name("bench-compare")), *map(str, paths)]
     seconds, mib = GOALS.get(cases, (None, None))
     text = f"goal {seconds} s" + (f", {mib} MiB" if mib else "") if seconds else ""
     plain = line(f"bench-compare, {cases} x {samples} x 2", tool, text)
     if cases == SIZES[0][0]:
-        run_small(folder)
+        run_small(kept)
     if cases == SIZES[-1][0]:
-        run_ratios(paths, tool, folder)
-        run_fields(folder, size)
-    page = [*tool, "--html", str(folder / "page.html"), "-q"]
+        run_ratios(paths, tool, kept)
+        run_fields(kept, size)
+    page = [*tool, "--html", str(kept / "page.html"), "-q"]
     whole = line(f"  and its page, {cases} cases", page)
     goal = f", goal {PAGE_GOAL_S} s" if cases == SIZES[-1][0] else ""
     print(f"  the page adds {whole - plain:.2f} s{goal}")
     if peers is not None:
         documents = [generated(cases, samples, seed) for seed in (0, 1)]
-        run_peers(folder, documents, peers, max(cases // PEER_SHARE, 2))
+        run_peers(kept, documents, peers, max(cases // PEER_SHARE, 2))
 
 
-def main(argv: list[str]) -> None:
-    words = dict(zip(argv[::2], argv[1::2], strict=True))
-    largest = int(words.get("--largest", SIZES[-1][0]))
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(words.get("--keep", temporary))
-        folder.mkdir(parents=True, exist_ok=True)
+def main(keep: str | None, peers: str | None, largest: int) -> None:
+    with folder(keep) as kept:
         for size in SIZES:
             if size[0] <= largest:
-                run_size(folder, size, words.get("--peers"))
+                run_size(kept, size, peers)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

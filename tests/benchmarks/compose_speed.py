@@ -1,8 +1,12 @@
 """How long composing takes: 53 layers, as many rows as asked for, in one document.
 
-    python -m tests.benchmarks.compose_speed [ROWS]
+Usage:
+  compose_speed.py [--rows=N]
 
-Writes a pipeline with residual links and a document of ROWS rows (10,000 without it) of 3 rounds
+Options:
+  --rows=N  of the document [default: 10000]
+
+Writes a pipeline with residual links and a document of so many rows of 3 rounds
 of 20 samples into a temporary folder, then prints the processor time of the whole command, of the
 choice alone (the problem made and solved), and, for one row and several forms a layer, of the
 choice by time, energy and their product. Last, of layers that choose under a limit of the error:
@@ -11,13 +15,9 @@ choice by time, energy and their product. Last, of layers that choose under a li
 
 from __future__ import annotations
 
-import resource
-import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from bench_compare.compose.optimum import Limit, Problem, Term, least
 from bench_compare.compose.select import ComposeSettings, allowed
 from bench_compare.input.load import load
 from tests.bench_compare.compose import worlds
+from tests.benchmarks.harness import cost, folder, middle, script
 
 LAYERS, SAMPLES, REPEATS = 53, 20, 5
 RANDOM = np.random.default_rng(0)
@@ -79,18 +80,11 @@ def document(made):
     return replace(found, cases=tuple(map(with_noise, found.cases)))
 
 
-def command_s(words):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "bench_compare", *words], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime), after.ru_maxrss
-
-
-def choice_ms(folder, goal):
+def choice_ms(scratch, goal):
     """Processor time of making and solving the problem, without reading."""
-    sources, _ = load([str(folder / "parts.json")])
+    sources, _ = load([str(scratch / "parts.json")])
     given = read_given(
-        Inputs(tuple(sources), (), folder / "net.toml", ComposeSettings(choose=goal))
+        Inputs(tuple(sources), (), scratch / "net.toml", ComposeSettings(choose=goal))
     )
     rows = allowed(given.table, given.network, given.cache, {}, limited=False)
     answer = Composer(given, rows)
@@ -138,26 +132,24 @@ def limited_engines(engines=8):
     return Problem((engines,) * LAYERS, tuple(terms), (Limit(bound, tuple(errors)),))
 
 
-def main(rows):
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+def main(rows: int) -> None:
+    with folder() as scratch:
         made = world(rows)
-        worlds.write_pipeline(made, folder)
+        worlds.write_pipeline(made, scratch)
         held = document(made)
-        worlds.save(folder, "parts.json", held)
-        size = (folder / "parts.json").stat().st_size / 1e6
-        words = ["compose", str(folder / "net.toml"), str(folder / "parts.json"), "-q"]
-        took = [command_s([*words, "--choose", "time"]) for _ in range(REPEATS)]
+        worlds.save(scratch, "parts.json", held)
+        size = (scratch / "parts.json").stat().st_size / 1e6
+        words = ["compose", str(scratch / "net.toml"), str(scratch / "parts.json"), "-q"]
+        command = [sys.executable, "-m", "bench_compare", *words, "--choose", "time"]
+        took = middle([cost(command) for _ in range(REPEATS)])
         print(
-            f"{len(held.cases)} rows, {size:.0f} MB: whole command "
-            f"{min(s for s, _ in took):.2f} s of processor time (of {REPEATS}; "
-            f"{sorted(s for s, _ in took)[REPEATS // 2]:.2f} median), "
-            f"{took[-1][1] / 1024:.0f} MiB"
+            f"{len(held.cases)} rows, {size:.0f} MB: whole command {took.processor_s:.2f} s of "
+            f"processor time (median of {REPEATS}), {took.peak_mib:.0f} MiB"
         )
-        print("choice by time: {:.0f} ms, optimal: {}".format(*choice_ms(folder, "time")))
-        worlds.save(folder, "parts.json", document(world(LAYERS * 8, energy=True)))
+        print("choice by time: {:.0f} ms, optimal: {}".format(*choice_ms(scratch, "time")))
+        worlds.save(scratch, "parts.json", document(world(LAYERS * 8, energy=True)))
         for goal in ("time", "energy"):
-            took_ms, optimal = choice_ms(folder, goal)
+            took_ms, optimal = choice_ms(scratch, goal)
             print(
                 f"{LAYERS} layers of 7 rows with energy, by {goal}: {took_ms:.0f} ms, "
                 f"optimal: {optimal}"
@@ -174,6 +166,4 @@ def main(rows):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2 or not all(word.isdecimal() for word in sys.argv[1:]):
-        sys.exit(__doc__)
-    main(int(sys.argv[1]) if len(sys.argv) == 2 else 10_000)
+    script(main)

@@ -1,28 +1,30 @@
 """How often the interval of a replayed chain holds, and how far predictions are off.
 
-    python -m tests.benchmarks.compose_worlds [WORLDS]
+Usage:
+  compose_worlds.py [--worlds=N]
+
+Options:
+  --worlds=N  of each kind of noise [default: 200]
 
 Planted worlds of twelve layers (`tests/bench_compare/compose/test_replayed.py`) on a device with a
 gap of 0.29 us between kernels of a graph and 0.91 us between graphs. Layers, pairs and the chain
 are measured by the functions that measure on a device, in documents of their own, and composed and
 checked by `bench-compare`'s own. A row for each kind of noise: standard deviations of a kernel in a
-round, of a round's state, and of a document's; then the median error and how many of WORLDS (200
-without it) hold, and the same where a pair has the mean of both gaps.
+round, of a round's state, and of a document's; then the median error and how many of the worlds
+hold, and the same where a pair has the mean of both gaps.
 """
 
 from __future__ import annotations
 
 import statistics
-import sys
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from tests.bench_compare import build
 from tests.bench_compare.compose import test_replayed as replayed
 from tests.bench_compare.compose import worlds
+from tests.benchmarks.harness import folder, script
 
 KINDS = (
     (0.001, 0.001, 0.001),
@@ -51,21 +53,19 @@ def one(folder, kind, seed, refuses):
     return abs(check.log_error), check.holds
 
 
-def main(count):
+def main(worlds: int) -> None:
     print("| kernel, round, document | median off by | hold | mean of gaps: off by | hold |")
     print("| --- | --- | --- | --- | --- |")
-    with tempfile.TemporaryDirectory() as name:
+    with folder() as scratch:
         for kind in KINDS:
             cells = []
             for refuses in (False, True):
-                found = [one(Path(name), kind, seed, refuses) for seed in range(count)]
+                found = [one(scratch, kind, seed, refuses) for seed in range(worlds)]
                 cells.append(f"{statistics.median(error for error, _ in found):.2%}")
-                cells.append(f"{sum(holds for _, holds in found)} of {count}")
+                cells.append(f"{sum(holds for _, holds in found)} of {worlds}")
             text = ", ".join(f"{each:.1%}" for each in kind)
             print(f"| {text} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2 or not all(word.isdecimal() for word in sys.argv[1:]):
-        sys.exit(__doc__)
-    main(int(sys.argv[1]) if len(sys.argv) == 2 else 200)
+    script(main)

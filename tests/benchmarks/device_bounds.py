@@ -18,8 +18,6 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from docopt import docopt
-
 from bench_run.engines import engine_module
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
@@ -29,6 +27,7 @@ from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.kernel_pass import added_ns, record_kernels
 from bench_run.measure.loop import REST_S, Measured, SamplingBudget, on_device
 from bench_run.tensors.seeded.inputs import make_inputs
+from tests.benchmarks.harness import script
 
 SPECS = (
     "relu: n=1 c=8 h=8 w=8 dtype=half",
@@ -61,16 +60,14 @@ def one_turn(engine, plan):
     return kernels, (statistics.median(events), span, total, stated, bound, queue - gap)
 
 
-def main() -> None:
-    asked = docopt(__doc__)
-    specs = Path(asked["--specs"]).read_text().splitlines() if asked["--specs"] else SPECS
-    spec = parse_spec(asked["--engine"])
-    engine = engine_module(spec.name).open(spec, EngineOptions(timer="auto"))
-    correction = engine.stream.correction_ns()
-    print(f"{engine.facts.device_kind}, {spec.text}; correction of events {correction:.0f} ns")
+def main(specs: str | None, engine: str) -> None:
+    spec = parse_spec(engine)
+    opened = engine_module(spec.name).open(spec, EngineOptions(timer="auto"))
+    correction = opened.stream.correction_ns()
+    print(f"{opened.facts.device_kind}, {spec.text}; correction of events {correction:.0f} ns")
     print(f"{'case':40} kernels" + "".join(f"{name:>9}" for name in COLUMNS) + "  events stated")
-    for text in filter(None, specs):
-        show(engine, text)
+    for text in filter(None, Path(specs).read_text().splitlines() if specs else SPECS):
+        show(opened, text)
 
 
 def show(engine, text):
@@ -95,4 +92,4 @@ def show(engine, text):
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -23,16 +23,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 from bench_schema.files import read
-from docopt import docopt
 
 from bench_compare.statistics.special import t_quantile
+from tests.benchmarks.harness import folder, script
 
 WAYS = {
     "exec": ("--fresh", "exec", "--prepare", "1"),
@@ -125,22 +124,19 @@ def is_beyond(base: np.ndarray, other: np.ndarray) -> bool:
     return bool(abs(other.mean() - base.mean()) - reach > BOUND)
 
 
-def main() -> None:
-    asked = docopt(__doc__)
-    specs = Path(asked["--specs"]).read_text().splitlines() if asked["--specs"] else list(SPECS)
-    specs = [spec for spec in specs if spec.strip()]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(asked["--keep"] or scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        for engine in asked["--engine"]:
-            compare_ways(
-                engine,
-                specs,
-                asked["--way"] or list(DEFAULT),
-                int(asked["--repeats"]),
-                asked["FLAG"],
-                folder,
-            )
+def main(
+    engine: list[str],
+    way: list[str],
+    specs: str | None,
+    repeats: int,
+    keep: str | None,
+    flag: list[str],
+) -> None:
+    wanted = Path(specs).read_text().splitlines() if specs else SPECS
+    wanted = [spec for spec in wanted if spec.strip()]
+    with folder(keep) as kept:
+        for one in engine:
+            compare_ways(one, wanted, way or list(DEFAULT), repeats, flag, kept)
 
 
 def compare_ways(
@@ -163,4 +159,4 @@ def compare_ways(
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -1,6 +1,7 @@
 """How true device times are, measured on the GPU at hand.
 
-    python tests/benchmarks/gpu_truth.py [methods] [repeat] [cost] [engines]
+Usage:
+  gpu_truth.py [SECTION]...
 
 methods: every way to time the same cuDNN plan, beside the device's own records (CUPTI's span), and
 what one more execution adds to a queue of them (nothing recorded, no marks between: an upper bound,
@@ -34,6 +35,7 @@ from bench_run.measure.kernel_pass import SHORT_NS
 from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 from bench_run.streams import cupti
 from bench_run.tensors.seeded.inputs import make_inputs
+from tests.benchmarks.harness import script
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = {
@@ -282,13 +284,13 @@ def engines(folder):
 SECTIONS = {"methods": lambda _: methods(), "repeat": repeat, "cost": cost, "engines": engines}
 
 
-def main(words):
+def main(section):
     kept = os.environ.get("KEEP")
     with tempfile.TemporaryDirectory() as temporary:
-        for word in words or SECTIONS:
-            SECTIONS[word](Path(kept or temporary))
+        for name in section or SECTIONS:
+            SECTIONS[name](Path(kept or temporary))
             print(flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

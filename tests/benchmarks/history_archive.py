@@ -1,7 +1,12 @@
 """A real archive with known slow-downs: documents of `graphs/smoke` made on this machine, one a
 build, and what `bench-compare history` says of them.
 
-    python -m tests.benchmarks.history_archive [--builds 40] [--keep FOLDER]
+Usage:
+  history_archive.py [--builds=N] [--keep=FOLDER]
+
+Options:
+  --builds=N     [default: 40]
+  --keep=FOLDER  for the documents
 
 The engine `slowed` repeats NumPy's work: from build 13 on batch norms take 3 repeats in place
 of 2 (+50 %), from build 28 on convolutions take 4 (twice as long). At build 21 an environment
@@ -12,13 +17,15 @@ the page is written beside the archive.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.benchmarks.harness import ROOT, folder, install_engine, script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SOURCE = ROOT / "tests" / "doubles" / "slowed" / "slowed_engine.py"
 BATCHNORM, ENVIRONMENT, CONV = 12, 20, 27
 FLAGS = (
@@ -40,17 +47,6 @@ FLAGS = (
 )
 
 
-def installed(folder: Path) -> dict[str, str]:
-    """The environment in which bench-run knows the engine."""
-    info = folder / "slowed-1.0.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
-    (folder / SOURCE.name).write_text(SOURCE.read_text())
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slowed\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[bench_run.engines]\nslowed = slowed_engine\n")
-    paths = [str(folder), str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
-
-
 def planted(build: int) -> dict[str, str]:
     """What of the environment is of a build."""
     slow = ["batchnorm=3"] * (build >= BATCHNORM) + ["conv=4"] * (build >= CONV)
@@ -67,17 +63,15 @@ def measure(target: Path, build: int, environment: dict[str, str]) -> None:
     subprocess.run(command, check=True, cwd=ROOT, env={**environment, **planted(build)})
 
 
-def main(argv: list[str]) -> None:
-    words = dict(zip(argv[::2], argv[1::2], strict=True))
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(words.get("--keep", temporary))
-        archive = folder / "archive"
+def main(builds: int, keep: str | None) -> None:
+    with folder() as site, folder(keep) as kept:
+        archive = kept / "archive"
         archive.mkdir(parents=True, exist_ok=True)
-        environment = installed(Path(temporary) / "site")
-        for build in range(int(words.get("--builds", 40))):
+        environment = install_engine(SOURCE, site)
+        for build in range(builds):
             measure(archive / f"build_{build + 1:02d}.json", build, environment)
         program = [sys.executable, "-m", "bench_compare", "history", str(archive), "--by", "label"]
-        subprocess.run([*program, "--html", str(folder / "trend.html")])
+        subprocess.run([*program, "--html", str(kept / "trend.html")])
         done = subprocess.run([*program, "--json", "-"], capture_output=True, text=True)
         for event in json.loads(done.stdout)["events"]:
             ends = event["earliest"] + 1, event["build"] + 1, event["latest"] + 1
@@ -85,4 +79,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

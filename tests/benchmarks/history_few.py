@@ -1,6 +1,11 @@
 """What a history of few documents says of steps and slopes, beside Welch's test and PELT.
 
-    python -m tests.benchmarks.history_few [--draws 200] [--seed 1]
+Usage:
+  history_few.py [--draws=N] [--seed=N]
+
+Options:
+  --draws=N  [default: 200]
+  --seed=N   [default: 1]
 
 One series, one document a build, normal noise of 1 to 15 %. *step*: ×1.3 to ×3 after 2 to 8
 documents, 2 to 8 documents long. *any place*: of 8 or 16 documents, the step anywhere with two on
@@ -13,7 +18,6 @@ least (package ruptures, where it is installed).
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 
 import numpy as np
@@ -21,6 +25,7 @@ import numpy as np
 from bench_compare.history.steps.detect import detect, odd_heads
 from bench_compare.history.steps.hidden import hidden
 from bench_compare.history.steps.noise import Grid
+from tests.benchmarks.harness import script
 
 LEAST = math.log1p(0.01)
 SPREADS = (0.01, 0.02, 0.05, 0.1, 0.15)
@@ -97,9 +102,8 @@ def worlds(random, spread: float):
         yield f"ramp +{100 * rise:g} %", lambda rise=rise: ramp(random, rise, spread)
 
 
-def main(words: list[str]) -> None:
-    options = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-    draws, random = options.get("--draws", 200), np.random.default_rng(options.get("--seed", 1))
+def main(draws: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
     known = rivals()
     print(f"{'':24}" + "".join(f"{name:>22}" for name in known))
     print(f"{'':24}" + f"{'found undec. passed':>22}" * len(known))
@@ -120,4 +124,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

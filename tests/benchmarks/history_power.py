@@ -1,7 +1,15 @@
 """False events, delay and place of bench-compare history, through its real functions.
 
-    python -m tests.benchmarks.history_power [false|power|place|grow|controls|tails]... \
-        [--archives 100] [--cases 20] [--builds 60] [--seed 1]
+Usage:
+  history_power.py [--archives=N] [--cases=N] [--builds=N] [--seed=N] [SECTION]...
+
+Options:
+  --archives=N  [default: 100]
+  --cases=N     [default: 20]
+  --builds=N    [default: 60]
+  --seed=N      [default: 1]
+
+SECTION is false, power, place, grow, controls or tails; all but the last without one.
 
 Archives are grids of levels: `cases` series, one document a build, noise of 1 % unless the kind
 says otherwise: *iid*; *spikes* (5 % of the values are 5 to 60 % slower); *ar.5* (neighbouring
@@ -20,7 +28,6 @@ Apache Otava and ASV, as re-stated here. tails: the factors of `history/steps/ta
 from __future__ import annotations
 
 import math
-import sys
 import time
 from itertools import pairwise
 
@@ -30,6 +37,7 @@ from bench_compare.history.steps.detect import detect
 from bench_compare.history.steps.noise import Grid
 from bench_compare.history.steps.segments import splits
 from bench_compare.history.steps.track import FACTORS, HEAD, tail
+from tests.benchmarks.harness import script
 
 SD = 0.01
 LEAST = math.log1p(0.01)
@@ -272,14 +280,8 @@ def report(what: str, words: dict[str, int]) -> None:
         print(f"  {kind:8s} {said}", flush=True)
 
 
-def main(argv: list[str]) -> None:
-    words = {"archives": 100, "cases": 20, "builds": 60, "seed": 1}
-    asked = [
-        word for word in argv if word in ("false", "power", "place", "grow", "controls", "tails")
-    ]
-    flags = [word for word in argv if word not in asked]
-    words |= {k.removeprefix("--"): int(v) for k, v in zip(flags[::2], flags[1::2], strict=True)}
-    for what in asked or ["false", "power", "place", "grow", "controls"]:
+def main(section: list[str], **words: int) -> None:
+    for what in section or ["false", "power", "place", "grow", "controls"]:
         if what == "tails":
             tails(words)
         elif what == "controls":
@@ -296,4 +298,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

@@ -1,6 +1,12 @@
 """Time of bench-compare history over a large archive, and its page in a browser.
 
-    python -m tests.benchmarks.history_speed [--builds 365] [--cases 150] [--keep FOLDER]
+Usage:
+  history_speed.py [--builds=N] [--cases=N] [--keep=FOLDER]
+
+Options:
+  --builds=N     [default: 365]
+  --cases=N      of a build [default: 150]
+  --keep=FOLDER  for the archive and its page
 
 Documents of 5 rounds × 20 iterations, with a few steps, are written to a folder; then the command
 runs twice: the first time makes the index, the second reads it. The page is opened in Chromium
@@ -9,14 +15,11 @@ where there is one.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 from tests.bench_compare.history import make
+from tests.benchmarks.harness import cost, folder, script
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 
@@ -30,16 +33,11 @@ def steps(builds: int, cases: int):
     ]
 
 
-def command(folder: Path, *words: str) -> str:
+def command(archive: Path, *words: str) -> str:
     """How long it took, and the processor time of it and its processes."""
-    began, before = time.perf_counter(), os.times()
-    program = [sys.executable, "-m", "bench_compare", "history", str(folder), "-q", *words]
-    done = subprocess.run(program, capture_output=True, text=True)
-    if done.returncode == 1:
-        raise SystemExit(done.stderr)
-    wall_s, after = time.perf_counter() - began, os.times()
-    cpu_s = after[2] + after[3] - before[2] - before[3]
-    return f"{wall_s:.1f} s ({cpu_s:.1f} s of processor time)"
+    program = [sys.executable, "-m", "bench_compare", "history", str(archive), "-q", *words]
+    found = cost(program, codes=(0, 2))
+    return f"{found.wall_s:.1f} s ({found.processor_s:.1f} s of processor time)"
 
 
 def opened(page: Path) -> float:
@@ -58,24 +56,20 @@ def opened(page: Path) -> float:
         driver.quit()
 
 
-def main(argv: list[str]) -> None:
-    words = dict(zip(argv[::2], argv[1::2], strict=True))
-    builds, cases = int(words.get("--builds", 365)), int(words.get("--cases", 150))
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(words.get("--keep", temporary)) / "archive"
-        if not folder.exists():
-            make.archive(
-                folder, builds=builds, cases=cases, steps=steps(builds, cases), rounds=5, count=20
-            )
-        page = folder.parent / "trend.html"
-        (folder / "history.sqlite").unlink(missing_ok=True)
-        print(f"{builds} documents of {cases} cases: first {command(folder)}", flush=True)
-        print(f"again {command(folder)}", flush=True)
-        print(f"with the page {command(folder, '--html', str(page))}", flush=True)
+def main(builds: int, cases: int, keep: str | None) -> None:
+    with folder(keep) as kept:
+        archive, page = kept / "archive", kept / "trend.html"
+        if not archive.exists():
+            made = {"steps": steps(builds, cases), "rounds": 5, "count": 20}
+            make.archive(archive, builds=builds, cases=cases, **made)
+        (archive / "history.sqlite").unlink(missing_ok=True)
+        print(f"{builds} documents of {cases} cases: first {command(archive)}", flush=True)
+        print(f"again {command(archive)}", flush=True)
+        print(f"with the page {command(archive, '--html', str(page))}", flush=True)
         print(f"page {page.stat().st_size / 1e6:.2f} MB")
         if CHROMIUM.exists() and DRIVER.exists():
             print(f"open in {opened(page) / 1000:.2f} s")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

@@ -1,9 +1,15 @@
 """How large the page is, how long it takes to make and how long Chromium takes to open it.
 
 Generates two runs, writes their documents, reads and compares them as the command does, and renders
-the page::
+the page.
 
-    python -m tests.benchmarks.html_size [CASES [ITERATIONS [FILE]]]
+Usage:
+  html_size.py [--cases=N] [--iterations=N] [--output=FILE]
+
+Options:
+  --cases=N       [default: 5000]
+  --iterations=N  of a case [default: 1000]
+  --output=FILE   keep the page
 
 Prints one line each: bytes, seconds of reading and comparing, and of rendering (on the wall, and of
 the processor), the rise of the process's memory, and the
@@ -16,7 +22,6 @@ from __future__ import annotations
 import gc
 import os
 import resource
-import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -34,6 +39,7 @@ from bench_compare.model import Comparison, Side, Source, View
 from bench_compare.policy import Policy
 from tests.bench_compare.build import gpu_case, gpu_document, gpu_round, gpu_validation
 from tests.bench_compare.report.shown import render
+from tests.benchmarks.harness import folder, script
 
 FAMILIES = {
     "conv_fwd": "conv_fwd_n{0}_c64_h56_w56_k{1}_r3_s3_nhwc",
@@ -205,13 +211,11 @@ def drawn_ms(driver: object, patience_s: float = 60.0) -> float | None:
     return None
 
 
-def main(arguments: list[str]) -> None:
-    number = int(arguments[0]) if arguments else 5_000
-    iterations = int(arguments[1]) if len(arguments) > 1 else 1_000
-    print(f"{number} cases of {iterations} iterations a side")
-    with tempfile.TemporaryDirectory() as folder:
-        comparison = compared(Path(folder), number, iterations)
-        path = Path(arguments[2] if len(arguments) > 2 else f"{folder}/page.html")
+def main(cases: int, iterations: int, output: str | None) -> None:
+    print(f"{cases} cases of {iterations} iterations a side")
+    with folder() as scratch:
+        comparison = compared(scratch, cases, iterations)
+        path = Path(output or scratch / "page.html")
         rendered(comparison, path)
         ready = opened_ms(path)
     if ready is None:
@@ -236,4 +240,4 @@ def rendered(comparison: Comparison, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

@@ -1,13 +1,18 @@
 """Kills runs at random moments, resumes them, and looks for rounds that were lost or mixed.
 
-    python tests/benchmarks/kill_resume.py [KILLS] [SEED] [PREPARE]
+Usage:
+  kill_resume.py [--kills=N] [--seed=N] [--prepare=N]
 
-KILLS (1,000) times a run, or the resumption of one, is killed with SIGKILL after a random time:
+Options:
+  --kills=N    [default: 1000]
+  --seed=N     [default: 0]
+  --prepare=N  rounds prepared side by side, on the double of hipDNN [default: 0]
+
+So many times a run, or the resumption of one, is killed with SIGKILL after a random time:
 while it starts, measures, saves or seals. After three kills on average it may end. Then every
 round that any journal had shown must be in the document, once, as it was measured; every case must
 have all its rounds; and no file but the document may be left. Sometimes two runs are started at
-once for one output: one of them is refused, or comes later. With PREPARE the engine is the double
-of hipDNN, whose device so many rounds share: they are prepared side by side. Prints one line of
+once for one output: one of them is refused, or comes later. Prints one line of
 figures; exit code 1 if anything was lost.
 """
 
@@ -25,6 +30,8 @@ from pathlib import Path
 from bench_schema.errors import DocumentError
 from bench_schema.files import read
 from bench_schema.journal import journal_path, read_journal
+
+from tests.benchmarks.harness import script
 
 ROOT = Path(__file__).resolve().parents[2]
 DOUBLES = ROOT / "tests" / "doubles"
@@ -150,12 +157,12 @@ def one_run(folder, chance, prepare):
             return kills, refused, problems(folder, seen, prepare)
 
 
-def main(wanted=1000, seed=0, prepare=0):
+def main(kills: int, seed: int, prepare: int) -> int:
     chance = random.Random(seed)
-    kills = runs = refused = 0
+    killed = runs = refused = 0
     wrong = []
     began = time.perf_counter()
-    while kills < wanted:
+    while killed < kills:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             (folder / "graphs").mkdir()
@@ -163,17 +170,17 @@ def main(wanted=1000, seed=0, prepare=0):
             for index in range(GRAPHS):
                 (folder / "graphs" / f"add_{index}.json").write_text(json.dumps(graph(index)))
             more, alone, what = one_run(folder, chance, prepare)
-        kills, refused, runs = kills + more, refused + alone, runs + 1
+        killed, refused, runs = killed + more, refused + alone, runs + 1
         if what:
             wrong.append(what)
             print(f"run {runs}: {what}", file=sys.stderr)
     seconds = time.perf_counter() - began
     print(
-        f"{kills} kills in {runs} runs, {refused} of two at once refused, {seconds:.0f} s: "
+        f"{killed} kills in {runs} runs, {refused} of two at once refused, {seconds:.0f} s: "
         f"{len(wrong)} runs lost or mixed anything"
     )
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    script(main)

@@ -3,6 +3,9 @@
 The same plan is run by the real loop and, in the same process, by a bare loop that only reads the
 clock around the call. Prints the median sample of both, the loop's own cost per sample (an empty
 plan), and its wall time per iteration. Goal: less than 1 µs inside of a sample.
+
+Usage:
+  loop_cost.py
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from bench_run.engines.numpy_engine import open as open_engine
 from bench_run.graph.make import make_graphs
 from bench_run.measure.loop import SamplingBudget, end_to_end, quiet
 from bench_run.tensors.seeded.inputs import make_inputs
+from tests.benchmarks.harness import script
 
 COUNT = 20_000
 
@@ -64,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

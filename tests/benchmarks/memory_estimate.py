@@ -16,13 +16,8 @@ estimate and peak.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
-
-from docopt import docopt
 
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
@@ -30,8 +25,8 @@ from bench_run.graph.format.hipdnn_json import read_graph
 from bench_run.graph.make.spec import make_graphs
 from bench_run.plan.engines import PlannedEngine
 from bench_run.runner.memory import case_need
+from tests.benchmarks.harness import ROOT, cost, folder, script
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = "relu: dims=4 dtype=float"
 LARGE = (
     "relu: n=32 c=64 h=112 w=112 dtype=float",
@@ -52,26 +47,14 @@ LARGE = (
     "sdpa: b=1 h=16 s=2048 d=64 dtype=float",
     "sdpa_bwd: b=1 h=16 s=2048 d=64 dtype=half",
 )
-PROGRAM = """
-import resource, subprocess, sys
-done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
-print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
-"""
 
 
 def peak_bytes(engine: str, source: list[str]) -> int:
     """Of the largest process of a run; kernels note it for every child that was waited for."""
-    with tempfile.TemporaryDirectory() as folder:
+    with folder() as scratch:
         run = [sys.executable, "-m", "bench_run", *source, "--engine", engine, "-q"]
         run += ["--rounds", "1", "--iters", "3", "--warmup", "1", "--reference-cache", "off"]
-        run += ["-o", str(Path(folder) / "run.json")]
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'schema'}"}
-        command = [sys.executable, "-S", "-c", PROGRAM, *run]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    code, peak = map(int, done.stdout.split())
-    if code == 1:
-        raise SystemExit(f"{source}: {done.stderr[-500:]}")
-    return peak
+        return int(cost([*run, "-o", str(scratch / "run.json")], codes=(0, 2)).peak_mib * 2**20)
 
 
 def estimate(engine: str, graph) -> int:
@@ -79,32 +62,31 @@ def estimate(engine: str, graph) -> int:
     return case_need(graph, planned, "cpu").host
 
 
-def main() -> None:
-    asked = docopt(__doc__)
-    paths = [Path(path) for path in asked["GRAPH"]]
-    specs = [*asked["--op"], *(LARGE if asked["--large"] else ())]
+def main(graph: list[str], op: list[str], large: bool, engine: list[str]) -> None:
+    paths = [Path(path) for path in graph]
+    specs = [*op, *(LARGE if large else ())]
     if not paths and not specs:
         paths = sorted((ROOT / "graphs").glob("*/*.json"))
     sources = [(path.stem, [str(path)], read_graph(path.read_bytes(), path.stem)) for path in paths]
     for spec in specs:
-        (graph,) = make_graphs(spec, "common")
-        sources.append((spec, ["--op", spec], graph))
-    for engine in " ".join(asked["--engine"]).split():
-        process = peak_bytes(engine, ["--op", TINY])
+        (made,) = make_graphs(spec, "common")
+        sources.append((spec, ["--op", spec], made))
+    for key in " ".join(engine).split():
+        process = peak_bytes(key, ["--op", TINY])
         ratios = {}
-        for name, source, graph in sources:
-            need, peak = estimate(engine, graph), peak_bytes(engine, source)
+        for name, source, made in sources:
+            need, peak = estimate(key, made), peak_bytes(key, source)
             ratios[name] = (process + need) / peak
             grown = need / max(1, peak - process)
             print(
-                f"{engine:10}{name[:70]:72}{peak / 1e6:8.0f} MB  ratio {ratios[name]:.2f}, "
+                f"{key:10}{name[:70]:72}{peak / 1e6:8.0f} MB  ratio {ratios[name]:.2f}, "
                 f"without the process {grown:.2f}",
                 flush=True,
             )
         low, high = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
-        print(f"{engine}: process {process / 1e6:.0f} MB, {ratios[low]:.2f} ({low})", end=" ")
+        print(f"{key}: process {process / 1e6:.0f} MB, {ratios[low]:.2f} ({low})", end=" ")
         print(f"to {ratios[high]:.2f} ({high}) over {len(ratios)} graphs", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

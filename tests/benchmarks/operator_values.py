@@ -1,6 +1,9 @@
 """Which operators take longer or shorter for other values: zeros, ones, sorted, denormal numbers.
 
-``python -m tests.benchmarks.operator_values torch:cpu|torch:cuda|numpy [OUT.json]``: each operator
+Usage:
+  operator_values.py ENGINE [OUT]
+
+ENGINE is torch:cpu, torch:cuda or numpy; OUT a JSON file. Run: each operator
 of ``--op`` on its common shape with these values in every floating-point input, in turn with
 random ones (`multinomial` refuses weights of zero). A ratio counts where it is beyond `LEAST`, on
 the same side, in each quarter of the turns. ``make tables`` writes them into the page.
@@ -9,7 +12,6 @@ the same side, in each quarter of the turns. ``make tables`` writes them into th
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from statistics import median
@@ -23,6 +25,7 @@ from bench_run.errors import BenchRunError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.make.spec import OPS, make_graphs
 from bench_run.tensors.seeded.inputs import make_inputs
+from tests.benchmarks.harness import script
 
 LEAST = 1.3
 TURNS, BUDGET_S = 24, 1.0
@@ -73,25 +76,25 @@ def ratios(engine, graph):
     return found
 
 
-def main(key, out=DATA):
-    spec = parse_spec(key)
-    engine = engine_module(spec.name).open(spec, EngineOptions(threads=1))
+def main(engine: str, out: str | None) -> None:
+    spec, path = parse_spec(engine), Path(out or DATA)
+    opened = engine_module(spec.name).open(spec, EngineOptions(threads=1))
     found = {}
     for name, recipe in OPS.items():
         if recipe.only_after or recipe.direction != "fwd" or name == "multinomial":
             continue
         try:
-            row = ratios(engine, make_graphs(name)[0])
+            row = ratios(opened, make_graphs(name)[0])
         except BenchRunError:
             continue
         if row:
             found[name] = row
             print(name, row, flush=True)
-    engine.close()
-    known = json.loads(Path(out).read_text()) if Path(out).exists() else {}
-    lines = (f"{json.dumps(k)}: {json.dumps(v)}" for k, v in {**known, key: found}.items())
-    Path(out).write_text("{" + ",\n".join(lines) + "}\n")
+    opened.close()
+    known = json.loads(path.read_text()) if path.exists() else {}
+    lines = (f"{json.dumps(k)}: {json.dumps(v)}" for k, v in {**known, engine: found}.items())
+    path.write_text("{" + ",\n".join(lines) + "}\n")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    script(main)

@@ -1,18 +1,20 @@
 """The names of opperf's list, each with its command and its outcome on several engines.
 
-``python -m tests.benchmarks.opperf_names numpy torch:cpu``: a table of what becomes of each name,
+Usage:
+  opperf_names.py ENGINE...
+
+Prints a table of what becomes of each name,
 forward, backward and both in one execution, on small shapes. ``ok`` is a right result, ``-`` an
 operator that has no gradient.
 """
 
 from __future__ import annotations
 
-import sys
-
 import bench_run
 from bench_run.errors import UsageError
 from bench_run.graph.make.names import rewritten
 from bench_run.graph.make.spec import ALIASES, OPS, make_graphs
+from tests.benchmarks.harness import script
 
 OTHER = {"max": "amax", "min": "amin"}
 """Reductions, where ``--op max`` is the larger of two tensors."""
@@ -58,7 +60,7 @@ def outcome(case):
     return WORDS.get(case.outcome.status, case.outcome.status)
 
 
-def main(*engines):
+def main(engine: list[str]) -> None:
     wanted, reasons = {}, {}
     for name in NAMES.split():
         try:
@@ -69,29 +71,29 @@ def main(*engines):
         (),
         op=[f"{OTHER.get(n, n)}: direction={','.join(ways)}" for n, ways in wanted.items()],
         shapes="small",
-        engine=engines,
+        engine=engine,
         rounds=1,
         iterations=3,
         warmup=1,
         quiet=False,
     )
     ends = {(case.graph.name, case.engine): outcome(case) for case in document.cases}
-    print("| name | command |", " | ".join(f"{engine} f b j" for engine in engines), "|")
-    print("|---|---|" + "---|" * len(engines))
+    print("| name | command |", " | ".join(f"{one} f b j" for one in engine), "|")
+    print("|---|---|" + "---|" * len(engine))
     for name in NAMES.split():
         if name in reasons:
-            print(f"| {name} | {reasons[name]} |" + " |" * len(engines))
+            print(f"| {name} | {reasons[name]} |" + " |" * len(engine))
             continue
         (spec,) = rewritten(OTHER.get(name, name), OPS, ALIASES)
         cells = []
-        for engine in engines:
+        for key in engine:
             words = []
             for way in ("fwd", "bwd", "joint"):
-                found = {ends.get((g, engine), "left out") for g in wanted[name].get(way, ())}
+                found = {ends.get((g, key), "left out") for g in wanted[name].get(way, ())}
                 words.append("/".join(sorted(found)) or "-")
             cells.append(" ".join(words))
         print(f"| {name} | `--op '{spec}'` |", " | ".join(cells), "|")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    script(main)

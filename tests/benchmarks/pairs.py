@@ -1,8 +1,16 @@
 """Two identical sides and a planted step: what is unclear, what is seen, and how often it is wrong.
 
-    python -m tests.benchmarks.pairs aa GRAPH... --engine ENGINE
-    python -m tests.benchmarks.pairs planted [--step 2%] [--trials 20] [--busy N] [--triton]
-    python -m tests.benchmarks.pairs peers [--step 1%] [--trials 20]
+Usage:
+  pairs.py aa GRAPH... --engine=ENGINE
+  pairs.py planted [--step=P] [--trials=N] [--busy=N] [--triton]
+  pairs.py peers [--step=P] [--trials=N]
+
+Options:
+  --engine=ENGINE  engine of both runs
+  --step=P         planted step [default: 2%]
+  --trials=N       pairs of each kind [default: 20]
+  --busy=N         processes that copy memory at the same time [default: 0]
+  --triton         kernels for a GPU
 
 *aa* measures the graphs twice and compares the two documents at 1 %. *planted* compares two kernels
 of one graph with `--a/--b`, of which the second does so much more of the same memory traffic, and
@@ -17,14 +25,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from docopt import docopt
+
+from tests.benchmarks.harness import folder, script
 
 NUMPY_KERNEL = """
 import numpy as np
@@ -196,31 +204,16 @@ def peers(step: float, trials: int, folder: Path) -> None:
         )
 
 
-def main() -> None:
-    assert __doc__ is not None
-    usage = """Usage:
-  pairs aa GRAPH... --engine ENGINE
-  pairs planted [--step P] [--trials N] [--busy N] [--triton]
-  pairs peers [--step P] [--trials N]
-
-Options:
-  --engine ENGINE  engine of both runs
-  --step P         planted step [default: 2%]
-  --trials N       pairs of each kind [default: 20]
-  --busy N         processes that copy memory meanwhile [default: 0]
-  --triton         kernels for a GPU
-"""
-    words = docopt(usage)
-    step, trials = float(words["--step"].rstrip("%")) / 100, int(words["--trials"])
-    with tempfile.TemporaryDirectory(prefix="pairs-") as name:
-        folder = Path(name)
-        if words["aa"]:
-            aa(words["GRAPH"], words["--engine"], folder)
-        elif words["planted"]:
-            planted(step, trials, int(words["--busy"]), words["--triton"], folder)
+def main(graph, step, trials, busy, triton, engine, **way) -> None:
+    wanted = float(step.rstrip("%")) / 100
+    with folder() as scratch:
+        if way["aa"]:
+            aa(graph, engine, scratch)
+        elif way["planted"]:
+            planted(wanted, trials, busy, triton, scratch)
         else:
-            peers(step, trials, folder)
+            peers(wanted, trials, scratch)
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -17,17 +17,15 @@ from __future__ import annotations
 
 import resource
 import sys
-import tempfile
 import time
 from pathlib import Path
-
-from docopt import docopt
 
 from bench_run.options import Options, Validation, grouped
 from bench_run.plan.cases import PlannedGraph, plan_graph
 from bench_run.plan.load import gather
 from bench_run.runner.references import Helpers, ReferenceStore
 from tests.benchmarks.evidence_per_second import SPECS
+from tests.benchmarks.harness import folder, script
 
 
 def children_s() -> float:
@@ -54,15 +52,13 @@ def timed(graphs: list[PlannedGraph], cache: str, cores: int | None) -> tuple[fl
     return took, children_s() - used, " and ".join(sorted({str(one.source) for one in found}))
 
 
-def main() -> None:
-    asked = docopt(__doc__)
-    specs = Path(asked["--specs"]).read_text().splitlines() if asked["--specs"] else SPECS
-    cores = None if asked["--cores"] is None else int(asked["--cores"])
-    gathered = gather(Options(op=tuple(spec for spec in specs if spec.strip())))
+def main(specs: str | None, repeats: int, cores: int | None) -> None:
+    wanted = Path(specs).read_text().splitlines() if specs else SPECS
+    gathered = gather(Options(op=tuple(spec for spec in wanted if spec.strip())))
     graphs = [plan_graph(loaded) for loaded in gathered.graphs]
-    with tempfile.TemporaryDirectory() as scratch:
+    with folder() as scratch:
         kept = f"{scratch}/kept"
-        for way in ("off", kept) * int(asked["--repeats"]):
+        for way in ("off", kept) * repeats:
             took, used, source = timed(graphs, way, cores)
             print(f"{len(graphs)} references {source}: {took:.2f} s, {used:.2f} s of processors")
             sys.stdout.flush()
@@ -78,4 +74,4 @@ def print_each(graphs: list[PlannedGraph], kept: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -21,36 +21,22 @@ before it and half after, and their means count: a slow spell of the machine hit
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import tempfile
-import time
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
-from docopt import docopt
 
 from bench_run.worker.reference_cache import ReferenceCache
+from tests.benchmarks.harness import Cost, cost, folder, script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 GRAPHS, KEPT = (300, 900, 2_700), (0, 16_000)
 MOST_EXPONENT = 1.05
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of one run."""
-
-    processor_s: float
-    wall_s: float
-    peak_bytes: int
 
 
 def write_graphs(folder: Path, count: int) -> None:
@@ -89,15 +75,10 @@ def cost_of_run(base: Path, count: int, kept: int, rounds: int, seed: int) -> Co
     words = ["--engine", "numpy", "--warmup", "0", "--iters", str(rounds), "--quiet"]
     words += ["--rounds", str(rounds), "--seed", str(seed), "--force", "-o", str(output)]
     words += ["--reference-cache", str(base / f"kept-{kept}")]
-    begin = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "bench_run", str(graphs), *words])
-    _, status, used = os.wait4(process.pid, 0)
-    wall_s = time.perf_counter() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
+    found = cost([sys.executable, "-m", "bench_run", str(graphs), *words])
     assert len(orjson.loads(output.read_bytes())["cases"]) == count
     output.unlink()
-    return Cost(used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss << 10)
+    return found
 
 
 def costs_of_sizes(
@@ -113,29 +94,26 @@ def costs_of_sizes(
     return costs
 
 
-def main() -> None:
-    arguments = docopt(__doc__)
-    sizes = [int(text) for text in arguments["--graphs"]] or GRAPHS
-    rounds = int(arguments["--rounds"])
-    with tempfile.TemporaryDirectory() as scratch:
-        base = Path(scratch)
+def main(graphs: list[int], kept: list[int], rounds: int) -> None:
+    sizes = graphs or GRAPHS
+    with folder() as base:
         outputs = base / "outputs"
         outputs.mkdir()
         np.save(outputs / "1.npy", np.arange(4.0))
-        for kept in [int(text) for text in arguments["--kept"]] or KEPT:
-            fill_cache(base / f"kept-{kept}", outputs, kept)
-            print(f"{kept:,} references kept before", flush=True)
-            first = cost_of_run(base, 1, kept, rounds, 0)
-            costs = costs_of_sizes(base, sizes, kept, rounds)
+        for before in kept or KEPT:
+            fill_cache(base / f"kept-{before}", outputs, before)
+            print(f"{before:,} references kept before", flush=True)
+            first = cost_of_run(base, 1, before, rounds, 0)
+            costs = costs_of_sizes(base, sizes, before, rounds)
             seconds = []
             for count in sizes:
-                processor_s = mean(cost.processor_s for cost in costs[count])
+                processor_s = mean(one.processor_s for one in costs[count])
                 seconds.append(processor_s - first.processor_s)
-                wall_s = mean(cost.wall_s for cost in costs[count])
-                peak_bytes = max(cost.peak_bytes for cost in costs[count])
+                wall_s = mean(one.wall_s for one in costs[count])
+                peak_mib = max(one.peak_mib for one in costs[count])
                 print(
                     f"{count:7,} graphs: {processor_s:7.2f} s, {1e3 * seconds[-1] / count:.2f} ms "
-                    f"each, {wall_s:.1f} s on the wall, {peak_bytes / 2**20:.0f} MiB",
+                    f"each, {wall_s:.1f} s on the wall, {peak_mib:.0f} MiB",
                     flush=True,
                 )
             if len(sizes) > 1:
@@ -145,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -3,7 +3,13 @@
 Each run is the whole command (worker processes, reference, document), on a small graph. The
 first tenth warms up; from then on the count of descriptors and of children and the files left in
 the scratch folder must stay as they are, and memory may grow by at most 20 kB a run (least squares
-over all runs). Usage: soak.py [RUNS], 200 by default.
+over all runs).
+
+Usage:
+  soak.py [--runs=N]
+
+Options:
+  --runs=N  [default: 200]
 """
 
 from __future__ import annotations
@@ -11,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +25,8 @@ import numpy as np
 import psutil
 
 from bench_run.cli import main as bench_run
+from tests.benchmarks.harness import script
 
-RUNS = 200
 GROWTH_BYTES = 20_000
 WORDS = (
     "--op",
@@ -80,8 +85,8 @@ def growth(readings):
     return float(np.polyfit(range(len(memory)), memory, 1)[0])
 
 
-def main(words) -> None:
-    readings = soak(int(words[0]) if words else RUNS)
+def main(runs: int) -> None:
+    readings = soak(runs)
     settled = readings[len(readings) // 10 :]
     for name in ("descriptors", "children", "scratch"):
         values = [getattr(each, name) for each in settled]
@@ -97,4 +102,4 @@ def main(words) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

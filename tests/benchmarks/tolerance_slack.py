@@ -8,12 +8,13 @@ percent: 1 % is the goal. `used` is the largest part of any limit that an honest
 (numpy, and PyTorch on the CPU where it is installed): goal at most 0.7 of the limit for all
 elements, 1 for single ones.
 
-With words as arguments only operations that contain one of them.
+Usage:
+  tolerance_slack.py [WORD]...
+
+With words only operations that contain one of them.
 """
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import compare
 from bench_run.validate.tolerance import Circumstances, criteria, tolerances
+from tests.benchmarks.harness import script
 
 FLOATS = ("float", "half", "bfloat16")
 SPECS = {
@@ -128,12 +130,12 @@ def row(spec, runners):
         yield tensor, sizes, max(f[0] for f in facts), max(f[1] for f in facts)
 
 
-def main(words) -> None:
+def main(word: list[str]) -> None:
     runners = list(engines())
     print("| operation | output | type | scaled | moved | offset | one element | all elements |")
     print("|---|---|---|---|---|---|---|---|")
     for name, spec in SPECS.items():
-        if words and not any(word in name for word in words):
+        if word and not any(one in name for one in word):
             continue
         for dtype in FLOATS:
             for tensor, sizes, worst, shared in row(f"{spec} dtype={dtype}", runners):
@@ -147,4 +149,4 @@ def main(words) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

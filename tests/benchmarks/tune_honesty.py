@@ -1,6 +1,10 @@
 """Is what a tuning claims true? The race against the rules of other tuners, in simulated worlds.
 
-    python tests/benchmarks/tune_honesty.py [WORLDS]
+Usage:
+  tune_honesty.py [--worlds=N]
+
+Options:
+  --worlds=N  [default: 200]
 
 A world has 40 plans whose true times lie evenly within 8 % of the best; the first is the default.
 Samples are noisy and skewed to the right, and every visit to a plan (a process, a placement, a
@@ -18,7 +22,6 @@ mean of the middle half of 20 events of 10 runs. The race is the code that `benc
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +30,7 @@ from bench_schema.estimate import looks
 from bench_run.tune.choosing import ROUNDS_AT_MOST, Finalist, decide, open_finalists
 from bench_run.tune.racing import BlockSample, RaceSettings, choose_finalists, run_race
 from bench_run.worker.plan_store import midmean
+from tests.benchmarks.harness import script
 
 PLANS, WIDTH = 40, 0.08
 SKEW = 0.5
@@ -194,7 +198,7 @@ def judge(rule, noise, worlds):
     )
 
 
-def main(worlds):
+def main(worlds: int) -> None:
     print(f"{worlds} worlds of {PLANS} plans, two tunings each")
     print(f"{'':28}{'rule':16}{'regret':>9}{'95 %':>9}{'claim':>9}{'agree':>8}{'executions':>12}")
     for label, noise in WORLDS.items():
@@ -210,4 +214,4 @@ def main(worlds):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+    script(main)

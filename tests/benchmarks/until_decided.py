@@ -1,6 +1,11 @@
 """Error rate, power and rounds of ``--until decided``, through the functions of bench-compare.
 
-    python -m tests.benchmarks.until_decided [--suites 100] [--max-rounds 30]
+Usage:
+  until_decided.py [--suites=N] [--max-rounds=N]
+
+Options:
+  --suites=N      [default: 100]
+  --max-rounds=N  [default: 30]
 
 Each line is a kind of noise; suites of 1, 6 and 40 cases, the same number of cases in all (a tenth
 of it where there is a change). Both sides of a pair share what a visit does to both (drift, states
@@ -11,7 +16,6 @@ rounds for every case, judged once.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +26,7 @@ from bench_compare.comparison.judging.moves import Move, judge
 from bench_compare.statistics.columns import Columns
 from bench_compare.statistics.discovery import false_discovery
 from bench_compare.statistics.intervals import estimate
+from tests.benchmarks.harness import script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,10 +141,8 @@ def tried(rule: Callable, noise: Noise, shift: float, cases: int, max_rounds: in
     return (*shares, float(np.concatenate(rounds).mean()))
 
 
-def main(argv: list[str]) -> None:
-    words = dict(zip(argv[::2], argv[1::2], strict=True))
-    cases = int(words.get("--suites", 100)) * max(SIZES)
-    max_rounds = int(words.get("--max-rounds", 30))
+def main(suites: int, max_rounds: int) -> None:
+    cases = suites * max(SIZES)
     print(
         f"{len(SIZES) * cases} cases without a change; "
         f"looks after {looks(ROUNDS, max_rounds)} rounds"
@@ -162,4 +165,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

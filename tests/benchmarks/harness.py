@@ -1,0 +1,113 @@
+"""Frame of the scripts in this folder: their words, a folder for their files, costs of commands.
+
+A script is a function `main` whose arguments are the words of its module's docstring, by docopt:
+``script(main)`` reads them, numbers as numbers, and exits with what `main` returns.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from docopt import docopt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def script(main: Callable[..., int | None]) -> None:
+    """Run `main` with the words of the command line, by the docstring of its module."""
+    words = docopt(sys.modules[main.__module__].__doc__ or "")
+    sys.exit(main(**{_name(key): _value(value) for key, value in words.items()}))
+
+
+def _name(word: str) -> str:
+    return word.strip("-<>").lower().replace("-", "_")
+
+
+def _value(text: Any) -> Any:
+    if isinstance(text, list):
+        return [_value(one) for one in text]
+    if not isinstance(text, str):
+        return text
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+@contextmanager
+def folder(keep: str | None = None) -> Iterator[Path]:
+    """The folder that the user names, or a temporary one."""
+    with tempfile.TemporaryDirectory() as temporary:
+        found = Path(keep or temporary)
+        found.mkdir(parents=True, exist_ok=True)
+        yield found
+
+
+def install_engine(source: Path, folder: Path) -> dict[str, str]:
+    """Put an engine's module into a folder that looks like an installed distribution; the variables
+    with which `bench-run` knows it. `source`: ``NAME_engine.py``."""
+    name = source.stem.removesuffix("_engine")
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (folder / source.name).write_text(source.read_text())
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    entry = f"{name} = {source.stem}"
+    (info / "entry_points.txt").write_text(f"[bench_run.engines]\n{entry}\n")
+    paths = [str(folder), environment()["PYTHONPATH"]]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+class Cost(NamedTuple):
+    """Of a command and all processes that it waited for."""
+
+    wall_s: float
+    processor_s: float
+    peak_mib: float
+
+
+def environment() -> dict[str, str]:
+    """Variables of a command that imports the packages of this checkout."""
+    paths = (str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def cost(command: Sequence[str], codes: Sequence[int] = (0,)) -> Cost:
+    """Run a command whose exit code has to be one of these."""
+    begin = time.perf_counter()
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in codes, (process.returncode, command)
+    wall_s = time.perf_counter() - begin
+    return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def middle(costs: Sequence[Cost]) -> Cost:
+    """The median of each figure."""
+    return Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
+
+
+def in_turns(
+    commands: Mapping[str, Sequence[str]], turns: int, codes: Sequence[int] = (0,)
+) -> dict[str, Cost]:
+    """Medians of commands that run one after the other, `turns` times: a slow spell of the machine
+    hits all of them."""
+    found: dict[str, list[Cost]] = {name: [] for name in commands}
+    for _ in range(turns):
+        for name, command in commands.items():
+            found[name].append(cost(command, codes))
+    return {name: middle(costs) for name, costs in found.items()}
