@@ -20,7 +20,7 @@ LINT := $(VENV)/lint
 VENDOR := bench_compare/report/html/assets/vendor
 LINT_STAMP := $(LINT)/installed
 
-.PHONY: run test test-slow fuzz test-gpu test-hardware check lint plotly support tables bench clean
+.PHONY: run test test-long test-slow fuzz test-gpu test-hardware check lint plotly support tables bench clean
 
 run: $(STAMP)
 	@echo "1/3 seven small operations"
@@ -34,6 +34,9 @@ run: $(STAMP)
 
 test: $(TEST_STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-long: $(TEST_STAMP)
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "long and not slow and not gpu and not hardware"
 
 test-slow: $(TEST_STAMP)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -m "slow or (hypothesis and not gpu and not hardware)"

@@ -133,6 +133,7 @@ def test_what_has_no_end_or_no_beginning_is_no_input(ends_well, reader, path):
     assert (1, 1) == (done.returncode, done.stderr.count(b"\n"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["label", "graph"])
 def test_names_that_are_not_utf8_are_spelled(ends_well, tmp_path, command):
     done = ends_well(COMMANDS[command])
@@ -140,6 +141,7 @@ def test_names_that_are_not_utf8_are_spelled(ends_well, tmp_path, command):
     assert rb"caf\\udce9" in (tmp_path / "out.json").read_bytes()
 
 
+@pytest.mark.long
 def test_too_few_descriptors_are_one_line(ends_well):
     done = ends_well(COMMANDS["run"], {}, limit(resource.RLIMIT_NOFILE, 8))
     expected = b"bench-run: Too many open files: raise the limit of open files (ulimit -n)\n"

@@ -67,6 +67,7 @@ def assert_table(text):
     assert not [cell for cell in cells if cell.startswith(FORMULA_STARTS)]
 
 
+@pytest.mark.long
 @given(NAMES)
 @settings(max_examples=examples(30), deadline=None)
 def test_no_report_of_a_comparison_steers_a_terminal(name):

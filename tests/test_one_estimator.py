@@ -188,6 +188,7 @@ def test_a_case_has_one_time_in_every_output_of_its_document(found):
     }
 
 
+@pytest.mark.long
 @settings(max_examples=examples(15), deadline=None)
 @given(rounds(), rounds(), rounds())
 def test_a_comparison_tells_the_times_of_its_documents(first, second, third):

@@ -48,6 +48,7 @@ def test_a_command_of_the_pages_works(typed, page, command):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", blocks("python"))
 def test_a_program_of_the_readme_works(typed, program):
     done = typed("python", "python", "-c", program)
@@ -65,6 +66,7 @@ def test_every_guide_is_printed_by_help(tool, page):
     assert page in TEXT
 
 
+@pytest.mark.long
 def test_the_outputs_of_the_readme_have_the_form_of_real_ones(tmp_path):
     made = dict(outputs(tmp_path, "--rounds", "3", "--iters", "9", "--warmup", "1"))
     page = shown(TEXT)

@@ -16,6 +16,8 @@ from bench_run.commands.run import USAGE
 from bench_run.errors import UsageError
 from bench_run.options import read_options
 
+pytestmark = pytest.mark.long
+
 
 def options(*words: str):
     from docopt import docopt

@@ -159,6 +159,7 @@ def test_a_problem_is_said_once_on_stderr_where_stdout_holds_a_document(files, c
     assert capsys.readouterr().err == line
 
 
+@pytest.mark.long
 def test_a_process_says_all_that_the_function_says(files, capsys):
     words = ["a.json", "slow.json", "--all"]
     code = main(words)
@@ -167,6 +168,7 @@ def test_a_process_says_all_that_the_function_says(files, capsys):
     assert (done.returncode, done.stdout, done.stderr) == (code, *capsys.readouterr())
 
 
+@pytest.mark.long
 def test_a_page_on_the_way_to_nobody_ends_quietly(files):
     command = f"{sys.executable} -m bench_compare a.json slow.json --json - | head -c 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
@@ -193,6 +195,7 @@ def test_a_stream_that_takes_nothing_is_one_line(files, words, name):
     assert ("--json" in words) == (files / "r.json").exists()
 
 
+@pytest.mark.long
 def test_a_table_is_spelled_for_terminals_that_lack_a_sign(files, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     command = [sys.executable, "-m", "bench_compare", "a.json", "slow.json"]
@@ -201,6 +204,7 @@ def test_a_table_is_spelled_for_terminals_that_lack_a_sign(files, monkeypatch):
     assert "\\x" not in done.stdout
 
 
+@pytest.mark.long
 def test_control_c_is_one_line(files):
     process = subprocess.Popen(  # it reads a pipe that nobody writes to
         [sys.executable, "-m", "bench_compare", "/dev/stdin", "a.json"],
@@ -253,6 +257,7 @@ def test_a_usage_error_loads_no_numpy():
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.long
 def test_a_table_loads_no_plotly_and_no_scipy(files):
     code = (
         "import sys; from bench_compare.cli import main; main(['a.json', 'b.json']); "

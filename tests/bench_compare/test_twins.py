@@ -44,6 +44,7 @@ def command(folder, module, *words):
     )
 
 
+@pytest.mark.long
 def test_twins_are_cases_of_their_own_told_apart_by_their_paths(documents):
     done = command(documents[0].parent, "bench_compare", *documents, "--csv", "-", ANYWAY)
     assert done.returncode in (0, 2), done.stderr
@@ -51,6 +52,7 @@ def test_twins_are_cases_of_their_own_told_apart_by_their_paths(documents):
     assert {"add", "add (fast/add.json)", "add (slow/add.json)"} == {row["name"] for row in rows}
 
 
+@pytest.mark.long
 def test_each_twin_meets_itself(documents):
     done = command(documents[0].parent, "bench_compare", *documents, "--json", "-")
     cases = json.loads(done.stdout)["cases"]

@@ -100,6 +100,7 @@ def test_an_output_that_cannot_be_written_is_said_before_anything_is_measured(
     assert "/proc/no/run.json" in one_line(done)
 
 
+@pytest.mark.long
 def test_a_full_disk_is_one_line_and_keeps_what_was_saved(bench_run_command, graph_folder):
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
@@ -121,6 +122,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_saved(bench_run_command, gra
     assert journal.read_bytes().endswith(b"\n")
 
 
+@pytest.mark.long
 def test_the_table_is_no_wider_than_80_columns(bench_run_command, graph_folder):
     long_name = graph_json("a_very_long_name_" * 6)
     (graph_folder / "long.json").write_text(json.dumps(long_name))
@@ -247,6 +249,7 @@ def test_a_crash_exits_1(hostile, bench_run_command, small_graph):
     assert (done.returncode, "SIGSEGV" in done.stdout) == (1, True)
 
 
+@pytest.mark.long
 def test_two_engines_side_by_side_with_the_change(hostile, bench_run_command, small_graph):
     done = bench_run_command(small_graph, *QUICK[2:], "--a", "hostile:slow", "--b", "numpy")
     assert done.returncode == 0

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def raw(done):
     return {sign for sign in done.stdout + done.stderr if sign != "\n" and not sign.isprintable()}
 
 
+@pytest.mark.long
 def test_a_hostile_name_reaches_the_terminal_as_text(bench_run_command, tmp_path):
     (tmp_path / "h.json").write_text(hostile_graph())
     quick = ("--engine", "numpy", "--rounds", "1", "--iters", "2", "--warmup", "0")

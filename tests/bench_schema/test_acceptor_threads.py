@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys, threading
 from bench_schema.checks import acceptor
@@ -33,6 +35,7 @@ print(len(found), len(set(found)))
 """
 
 
+@pytest.mark.long
 def test_threads_that_ask_at_once_get_the_same_answer():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert (0, "240 1\n") == (done.returncode, done.stdout), done.stderr

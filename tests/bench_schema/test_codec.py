@@ -265,6 +265,7 @@ def test_samples_survive_to_the_last_bit(stored, samples):
     assert samples == samples_of(codec.decode(codec.encode(document), "x")).tolist()
 
 
+@pytest.mark.long
 @given(st.lists(st.integers(-(2**70), 2**70) | st.sampled_from([2**63 - 1, -(2**63), 2**64])))
 def test_samples_beyond_the_limit_are_refused_never_wrapped(stored, samples):
     text = codec.encode(with_samples(stored, np.array([777], dtype=np.int64)))
@@ -358,6 +359,7 @@ def test_a_gzip_file_of_several_members_is_read(stored, tmp_path):
     assert files.read(tmp_path / "a.gz").run == stored.run
 
 
+@pytest.mark.long
 def test_two_threads_may_read_their_first_case_at_the_same_time(stored_path):
     """msgspec alone ends the process here, one time in two."""
     program = (

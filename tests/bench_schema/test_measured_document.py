@@ -19,6 +19,7 @@ def document(root):
     return files.read(root / "tests" / "data" / "gpu" / "three_engines_h200.json.gz")
 
 
+@pytest.mark.long
 def test_statistics_from_the_samples_are_those_that_were_recorded(document):
     measured = [case for case in document.cases if case.rounds]
     assert len(measured) > 400

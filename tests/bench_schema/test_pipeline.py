@@ -160,11 +160,13 @@ def pipelines(draw):
     )
 
 
+@pytest.mark.long
 @given(pipelines())
 def test_what_is_written_is_read_again(pipeline):
     assert pipeline == parse(pipeline_text(pipeline, PATH.parent))
 
 
+@pytest.mark.long
 @given(pipelines())
 def test_every_layer_runs_once_and_after_what_it_needs(pipeline):
     order = [layer.id for layer in pipeline.order]

@@ -38,6 +38,7 @@ def test_the_jq_example_runs(stored_path, stored):
     assert (engine, float(median_ns)) == ("cudnn", stored.cases[0].summary["device_ns"].median)
 
 
+@pytest.mark.long
 def test_the_python_example_runs(stored_path, capsys):
     pytest.importorskip("pandas", reason="the example is for people who have pandas")
     code = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[1]

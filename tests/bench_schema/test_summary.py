@@ -58,6 +58,7 @@ def test_statistics_do_not_depend_on_the_order_within_a_round():
     assert summarize(rounds, [0] * 3) == summarize(shuffled, [0] * 3)
 
 
+@pytest.mark.long
 def test_the_interval_over_rounds_is_the_t_interval_of_their_log_medians():
     from scipy import stats
 

@@ -33,6 +33,7 @@ def test_every_seed_ends_well_as_it_is(name):
     assert [] == [trace for seed in TARGETS[name].seeds() if (trace := attempt(name, seed))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_first_changed_inputs_end_well(name):
     count = 10 if name == "comparisons" else 40  # a comparison takes as long as four others

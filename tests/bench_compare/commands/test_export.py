@@ -162,6 +162,7 @@ def test_labels_survive_quotes_backslashes_and_lines(tmp_path, capsys):
     assert times.samples[0].labels["engine"] == name
 
 
+@pytest.mark.long
 def test_parquet_is_read_by_duckdb(tmp_path, capsys):
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("pyarrow")

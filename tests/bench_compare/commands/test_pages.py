@@ -31,6 +31,7 @@ def copied(made, tmp_path):
     return folder, site
 
 
+@pytest.mark.long
 def test_every_link_leads_to_a_page(made):
     _, site = made
     pages = [path for path in site.rglob("*.html") if path.parent.name in ("site", "builds")]
@@ -59,6 +60,7 @@ def test_a_light_page_has_no_script(made):
         assert page.stat().st_size < 20_000
 
 
+@pytest.mark.long
 def test_a_second_call_writes_what_is_new(copied, capsys):
     folder, site = copied
     kept = site / "builds/2026-01-05-03-00-00.html"

@@ -17,12 +17,14 @@ def source(name, random, rounds=5, factor=1.0):
     return Source(name, document(cases, run_id=name), "bench")
 
 
+@pytest.mark.long
 def test_the_rounds_of_one_document_are_halved_in_every_way():
     found = aa_test([source("a", np.random.default_rng(0), 6)], Policy())
     assert (found.splits, found.judged, found.metric) == (10, 400, "e2e_ns")
     assert found.trusted
 
 
+@pytest.mark.long
 def test_splits_are_limited():
     found = aa_test([source("a", np.random.default_rng(0), 12)], Policy())
     assert found.splits == MOST_SPLITS
@@ -60,6 +62,7 @@ def documents(count, scatter):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scatter", "least", "most"), [(0.0, 0.01, 0.01), (0.02, 0.04, 0.15)])
 def test_the_advice_is_a_threshold_for_three_documents_a_side(scatter, least, most):
     found = aa_test(documents(6, scatter), Policy())
@@ -67,11 +70,13 @@ def test_the_advice_is_a_threshold_for_three_documents_a_side(scatter, least, mo
     assert found.sentence.endswith("%` with 3 documents a side.")
 
 
+@pytest.mark.long
 def test_more_documents_a_side_do_not_change_the_advice_for_three():
     few, many = (aa_test(documents(n, 0.02), Policy()).threshold_ratio for n in (4, 8))
     assert 0.4 <= few / many <= 2.5
 
 
+@pytest.mark.long
 def test_one_document_advises_with_its_reservation():
     found = aa_test([source("a", np.random.default_rng(0), 6)], Policy())
     assert "use at least `--threshold 1%` with 3 documents a side; one document" in found.sentence

@@ -62,6 +62,7 @@ def test_no_step_is_the_same_under_a_drift_of_fifty(seed):
     assert ratio_and_verdict(*sides(1.0, seed=seed))[1] == "same"
 
 
+@pytest.mark.long
 def test_what_differs_by_process_is_no_change():
     """Pairs of processes, and not blocks, are what a verdict rests on."""
     verdicts = [ratio_and_verdict(*sides(1.0, seed=seed, own=0.03))[1] for seed in range(40)]

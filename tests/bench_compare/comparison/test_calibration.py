@@ -52,6 +52,7 @@ def outcomes(calibration, repeats=30):
     return np.mean(held), np.mean(alarms)
 
 
+@pytest.mark.long
 def test_single_documents_are_honest_with_a_calibration_and_not_without():
     calibration = calibrate(one_build(np.random.default_rng(2), 12))
     without, calibrated = outcomes(None), outcomes(calibration)

@@ -342,6 +342,7 @@ LEVELS = st.sampled_from([0.9, 0.99, 1.0, 1.005, 1.05, 2.0])
 STATES = st.sampled_from(["completed"] * 5 + ["failed"])
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(LEVELS, STATES), min_size=1, max_size=6), st.integers(0, 9))
 @settings(max_examples=examples(30), deadline=None)
 def test_swapping_the_sides_swaps_every_verdict(cases, seed):

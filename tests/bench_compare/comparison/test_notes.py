@@ -72,6 +72,7 @@ def test_a_missing_cut_is_computed():
     assert found.gate_metric.ratio == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("samples", [10, 20, 100])
 @pytest.mark.parametrize("spread", [0.01, 0.05, 0.15])
 def test_mere_noise_neither_drifts_nor_stays_cold(samples, spread):

@@ -16,6 +16,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_identical_builds_raise_no_alarm(name):
     found = rates(pair(SCENARIOS[name], DESIGN, 0.0, seed=11), 0.0)
@@ -23,6 +24,7 @@ def test_identical_builds_raise_no_alarm(name):
     assert found.coverage >= 0.90  # 95 % in the mean, here of 400 cases
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_true_five_percent_is_found(name):
     found = rates(pair(SCENARIOS[name], DESIGN, 0.05, seed=12), 0.05)
@@ -30,6 +32,7 @@ def test_a_true_five_percent_is_found(name):
     assert found.false <= 0.07  # 5 % in the mean, here of forty alarms
 
 
+@pytest.mark.long
 def test_a_true_two_percent_is_found_where_rounds_spread_little():
     found = rates(pair(SCENARIOS["run.2"], DESIGN, 0.02, seed=13), 0.02)
     assert found.power >= 0.8

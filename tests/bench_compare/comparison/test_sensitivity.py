@@ -84,6 +84,7 @@ def share_called(spread, cases, repeats):
     return np.mean(called)
 
 
+@pytest.mark.long
 def test_the_stated_slow_down_is_called():
     assert share_called(0.01, cases=6, repeats=40) >= 0.8
 

@@ -88,6 +88,7 @@ def passed(world, draws):
     return [n for n in draws if answer(*world(np.random.default_rng(n))).word == "PASS"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("world", WORLDS)
 def test_bad_news_among_good_news_does_not_pass(world):
     assert [] == passed(world, range(examples(60)))
@@ -169,6 +170,7 @@ def with_restless_cases(random, name, spread, restless=1, cases=10):
     return document(made, run_id=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spread", [0.02, 0.05, 0.1, 0.3])
 @pytest.mark.parametrize(("restless", "cases"), [(1, 10), (3, 40)])
 def test_restless_cases_among_calm_ones_are_not_called(spread, restless, cases):

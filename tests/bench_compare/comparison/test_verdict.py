@@ -45,6 +45,7 @@ def test_a_move_at_the_threshold_whose_interval_nearly_reaches_no_change_is_uncl
     assert (Move.UNCLEAR, Move.DOWN) == (judged(-0.01, 0.003), judged(-0.01, 0.0013))
 
 
+@pytest.mark.long
 @given(st.floats(-0.1, 0.1), st.floats(0, 0.1), st.floats(0, 1))
 def test_swapping_the_sides_swaps_the_move(shift, spread, q):
     mirrored = {Move.UP: Move.DOWN, Move.DOWN: Move.UP}

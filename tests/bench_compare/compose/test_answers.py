@@ -31,6 +31,7 @@ def noisy(world, generator):
     return replace(document, cases=tuple(cases))
 
 
+@pytest.mark.long
 def test_rounds_that_chose_do_not_predict(tmp_path):
     """Twelve equal plans and noise: the fastest of them is luck, and the prediction knows it."""
     plans = {"e": 10_000, **{f"e plan={n}": 10_000 for n in range(12)}}

@@ -340,6 +340,7 @@ def _flag(line, name):
     return words[words.index(name) + 1] if name in words else None
 
 
+@pytest.mark.long
 def test_lines_of_missing_conversions_are_understood_by_bench_run(tmp_path):
     found = worlds.composed(replace(LAYOUTS, convert={}), tmp_path, choose="time")
     (line,) = [one.command for one in found.missing if one.kind == "conversion"]

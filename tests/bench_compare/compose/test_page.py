@@ -78,6 +78,7 @@ def test_layers_that_are_alike_are_one_bar():
     assert ("layers", "1. conv1 and 1 alike", 40.0) == bars(made)[0]
 
 
+@pytest.mark.long
 def test_every_part_of_a_pass_is_drawn_and_listed(show, browser, texts):
     show(composition())
     browser.implicitly_wait(5)
@@ -93,6 +94,7 @@ def test_the_baseline_has_a_chart_of_its_own():
     assert ["layers-chosen", "layers-cudnn"] == [one["id"] for one in charts]
 
 
+@pytest.mark.long
 def test_a_layer_opens_to_all_that_was_measured(show, browser, texts):
     show(composition())
     browser.find_element("css selector", "tr.more summary").click()
@@ -102,6 +104,7 @@ def test_a_layer_opens_to_all_that_was_measured(show, browser, texts):
     ]
 
 
+@pytest.mark.long
 def test_what_is_missing_is_a_command(show, texts):
     show(composition())
     assert ["bench-run net/net.toml --seams -e cudnn --cache rotate -o rotate.json"] == texts(
@@ -109,24 +112,28 @@ def test_what_is_missing_is_a_command(show, texts):
     )
 
 
+@pytest.mark.long
 def test_without_energy_the_page_says_what_to_measure(show, texts):
     made = composition()
     show(replace(made, chosen=replace(made.chosen, energy=None)))
     assert any("a measurement with --energy" in text for text in texts("#report li"))
 
 
+@pytest.mark.long
 def test_without_an_answer_the_reason_is_told(show, texts):
     show(replace(composition(), chosen=None, ratios=None, problems=("conv1 was not measured",)))
     assert ["UNDECIDED: conv1 was not measured"] == texts("h1")
     assert "conv1 was not measured" in texts("#alarms p")
 
 
+@pytest.mark.long
 def test_no_text_of_a_document_is_markup_and_nothing_fails(show, browser):
     show(hostile())
     assert browser.execute_script("return window.hacked") is None
     assert [] == [one["message"] for one in browser.get_log("browser")]
 
 
+@pytest.mark.long
 def test_on_a_telephone_nothing_is_wider_than_the_screen(show, browser):
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",

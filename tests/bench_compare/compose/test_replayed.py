@@ -97,6 +97,7 @@ def test_the_gap_between_graphs_is_in_no_prediction(tmp_path):
     assert abs(found.value - truth()) < wrong / 10
 
 
+@pytest.mark.long
 def test_intervals_of_replayed_chains_hold_where_rows_and_rounds_are_noisy(tmp_path):
     """Each document in a state of its own; the clock's bound is part of the interval."""
     held, errors = 0, []

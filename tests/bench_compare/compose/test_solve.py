@@ -40,6 +40,7 @@ def every_choice(sizes):
     return itertools.product(*map(range, sizes))
 
 
+@pytest.mark.long
 @given(networks())
 @settings(max_examples=examples(150), deadline=None)
 def test_the_solver_finds_what_trying_everything_finds(network):
@@ -58,6 +59,7 @@ def hard(nodes, options):
     return Problem((options,) * nodes, tuple(Term(pair, t, t) for pair, t in tables))
 
 
+@pytest.mark.long
 def test_a_search_that_is_cut_short_says_so():
     found = minimise(hard(10, 4), 1.0, 0.0, nodes=1)
     assert (False, True) == (found.optimal, 0 < found.gap < 1)

@@ -33,6 +33,7 @@ def verdicts(capsys, *words):
     return {case["verdict"] for case in json.loads(capsys.readouterr().out)["cases"]}
 
 
+@pytest.mark.long
 def test_the_spread_between_documents_is_found(archive):
     (entry,) = learned(archive)[0].entries.values()
     assert 0.02 == pytest.approx((entry.own_variance + entry.common_variance) ** 0.5, rel=0.2)

@@ -294,6 +294,7 @@ def test_a_step_is_told_by_its_tables(archive, capsys):
     assert (24 * 6,) == count
 
 
+@pytest.mark.long
 def test_the_record_satisfies_its_schema(archive, capsys):
     found = record(capsys, archive)[1]
     jsonschema.Draft202012Validator.check_schema(json_text.schema("history"))

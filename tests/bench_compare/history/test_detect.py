@@ -65,6 +65,7 @@ def test_steps_at_one_build_are_one_event():
     ]
 
 
+@pytest.mark.long
 def test_a_step_that_all_series_take_is_a_step_of_the_suite():
     values = archive(cases=40)
     values[:, 30:] += 0.02
@@ -176,6 +177,7 @@ def test_the_mirrored_archive_has_the_mirrored_events(seed, size, at):
     ]
 
 
+@pytest.mark.long
 @settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 10**6), st.randoms())
 def test_the_order_of_the_series_changes_nothing(seed, random):

@@ -35,6 +35,7 @@ def test_nor_is_a_ramp_over_24_builds(rise, spread):
     assert "passed" not in {said(ramp(random, rise, spread)) for _ in range(examples(12))}
 
 
+@pytest.mark.long
 def test_none_of_30_archives_of_identical_builds_fails():
     random = np.random.default_rng(11)
     told = [said(random.normal(0, SPREADS[n % 5], (6, 24))) for n in range(30)]

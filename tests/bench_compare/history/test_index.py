@@ -28,6 +28,7 @@ def started(folder):
     )
 
 
+@pytest.mark.long
 def test_two_processes_make_one_index(tmp_path):
     folder = make.archive(tmp_path / "a", builds=30, cases=4)
     found = [process.communicate(timeout=120) for process in (started(folder), started(folder))]

@@ -48,6 +48,7 @@ def test_too_few_series_do_not_tell_it(cases):
     assert noise_of(grid(values(0.8, cases))).guess.correlation == 0
 
 
+@pytest.mark.long
 def test_white_noise_counts_as_white_in_nearly_all_archives():
     counted = [noise_of(grid(values(0.0, seed=seed))).guess.correlation for seed in range(60)]
     assert np.mean(np.array(counted) > 0) <= 0.15

@@ -36,6 +36,7 @@ def texts(browser, selector):
     return [node.text for node in browser.find_elements("css selector", selector)]
 
 
+@pytest.mark.long
 def test_the_page_shows_the_answer_the_events_and_every_series(browser, trend):
     shown(browser, trend)
     (answer,) = texts(browser, "h1")
@@ -58,6 +59,7 @@ def test_the_first_chart_is_that_of_the_newest_event(browser, trend):
     assert texts(browser, "#report > figure figcaption")[0].startswith("graph_001 ")
 
 
+@pytest.mark.long
 def test_a_point_tells_its_build_and_document(browser, trend):
     shown(browser, trend)
     browser.implicitly_wait(5)
@@ -69,6 +71,7 @@ def test_a_point_tells_its_build_and_document(browser, trend):
     assert text.endswith("d014.json")
 
 
+@pytest.mark.long
 def test_charts_follow_the_colours_that_a_reader_chooses(browser, trend):
     shown(browser, trend)
     browser.implicitly_wait(5)
@@ -82,12 +85,14 @@ def test_charts_follow_the_colours_that_a_reader_chooses(browser, trend):
     assert ["#1c1f23", "#e7e6e2"] == colors
 
 
+@pytest.mark.long
 def test_paper_has_the_charts_that_were_not_in_view(browser, trend):
     shown(browser, trend)
     browser.execute_cdp_cmd("Page.printToPDF", {})
     assert len(browser.find_elements("css selector", "figure .main-svg")) >= 8
 
 
+@pytest.mark.long
 def test_an_event_has_the_command_that_compares_its_documents(browser, trend):
     shown(browser, trend)
     browser.find_elements("css selector", ".event summary")[-1].click()
@@ -95,12 +100,14 @@ def test_an_event_has_the_command_that_compares_its_documents(browser, trend):
     assert "d014.json" in texts(browser, ".event pre")[0]
 
 
+@pytest.mark.long
 def test_a_series_links_to_its_chart(browser, trend):
     shown(browser, trend)
     browser.find_element("css selector", "tr#s0003 a").click()
     assert browser.current_url.endswith("#chart-s0003")
 
 
+@pytest.mark.long
 def test_a_head_sorts_its_table(browser, trend):
     shown(browser, trend)
     heads = browser.find_elements("css selector", "section:has(tr[id^=s0]) thead button")
@@ -109,6 +116,7 @@ def test_a_head_sorts_its_table(browser, trend):
     assert names == sorted(names)
 
 
+@pytest.mark.long
 def test_a_search_narrows_a_long_table(browser, tmp_path):
     make.archive(tmp_path / "a", builds=4, cases=14)
     main(["history", str(tmp_path / "a"), "-q", "--html", str(tmp_path / "t.html")])
@@ -117,6 +125,7 @@ def test_a_search_narrows_a_long_table(browser, tmp_path):
     assert 1 == len(texts(browser, "tr[id^=s0]"))
 
 
+@pytest.mark.long
 def test_the_page_fits_a_telephone_with_a_chart_on_its_first_screen(browser, trend):
     metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -131,6 +140,7 @@ def test_the_page_fits_a_telephone_with_a_chart_on_its_first_screen(browser, tre
     assert (width, top < 600) == (390, True)
 
 
+@pytest.mark.long
 def test_absent_series_come_last_and_raise_no_alarm(browser, tmp_path):
     random = np.random.default_rng(1)
     rows = [make.one(n, [1e6, 1e6, None if n > 7 else 1e6], random=random) for n in range(9)]

@@ -103,6 +103,7 @@ def test_each_graph_meets_itself_on_another_engine_and_the_header_says_so(measur
     assert (names[0] != names[1]) == (sentence in comparison.warnings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "engine",
     ["numpy", pytest.param("torch:cpu", marks=[pytest.mark.needs("torch:cpu"), pytest.mark.slow])],
@@ -209,6 +210,7 @@ def tuned(folder, tmp_path_factory):
     return paths
 
 
+@pytest.mark.long
 def test_a_tuned_document_meets_the_plain_one(tuned):
     comparison = compared(*map(files.read, tuned))
     assert [(name, "numpy", "numpy") for name in NAMES] == met(comparison)

@@ -223,6 +223,7 @@ def test_a_refusal_names_the_tools(tmp_path, capsys):
         assert tool in said
 
 
+@pytest.mark.long
 @given(
     tool=st.sampled_from(["google", "pytest", "hyperfine", "pyperf", "nvbench"]),
     place=st.integers(0, 10**6),

@@ -135,6 +135,7 @@ def test_that_units_differ_is_the_question_and_no_reservation():
     assert not any("another unit" in text for text in compare(base, others, Policy()).warnings)
 
 
+@pytest.mark.long
 def test_two_measured_units_differ_in_the_convolutions_by_up_to_18_percent():
     paths = [TWO_UNITS / f"{name}.json.zst" for name in ("solo_1", "solo_2", "solo1_1", "solo1_2")]
     base, *others = sides(*(Source(str(path), files.read(path), "bench") for path in paths))

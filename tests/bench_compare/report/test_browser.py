@@ -26,6 +26,8 @@ from tests.bench_compare.build import (
 from tests.bench_compare.report.shown import render
 from tests.benchmarks import html_size
 
+pytestmark = pytest.mark.long
+
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = (
     "--headless=new",

@@ -2,6 +2,7 @@ import csv
 import io
 from dataclasses import replace
 
+import pytest
 from bench_schema.packing import FORMULA_STARTS
 
 from bench_compare.model import Verdict, View
@@ -47,6 +48,7 @@ def test_no_name_becomes_a_formula(hostile_suite):
     assert not any(cell.startswith(FORMULA_STARTS) for cell in cells)
 
 
+@pytest.mark.long
 def test_rows_from_columns_are_those_of_each_metric():
     for seed in range(12):
         _, comparison = composed(seed)

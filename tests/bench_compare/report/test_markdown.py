@@ -5,6 +5,7 @@ from bench_compare.report.markdown import ROOM, code, prose
 from tests.bench_compare.report.shown import render
 
 
+@pytest.mark.long
 def test_a_comment_of_ten_thousand_cases_still_fits(make):
     row = make.row(1, "conv_fwd_" + "n" * 80, Verdict.SLOWER, 1.2)
     text = render("markdown", make.comparison([row] * 10_000))

@@ -130,6 +130,7 @@ def test_the_command_shows_a_document_and_refuses_to_gate_it(tmp_path, capsys):
     assert "one document" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_page_opens_a_case_with_its_samples(browser, suite, tmp_path):
     path = tmp_path / "run.html"
     path.write_text(render("html", suite), encoding="utf-8")

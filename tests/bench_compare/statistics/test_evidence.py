@@ -56,6 +56,7 @@ def by_grouping(groupings, shift, repeats=20, common=0.0, own=0.0):
     return np.array(table)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shift", [0.02, 0.04])
 def test_power_grows_with_every_document_of_either_side(shift):
     for groupings in (GROUPINGS, [(b, a) for a, b in GROUPINGS]):
@@ -64,11 +65,13 @@ def test_power_grows_with_every_document_of_either_side(shift):
         assert (np.diff(width) < 0).all(), width
 
 
+@pytest.mark.long
 def test_intervals_hold_for_every_grouping_of_documents_that_do_not_differ():
     held = by_grouping(GROUPINGS, 0.0)[:, 2]
     assert ((held > 0.93) & (held < 0.98)).all(), held
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("effects", [(0.01, 0.0), (0.0, 0.01), (0.01, 0.01)])
 def test_documents_that_differ_widen_the_intervals_by_as_much(effects):
     common, own = effects
@@ -128,6 +131,7 @@ def test_the_order_of_the_rounds_changes_nothing(seed):
         assert getattr(mixed, name) == pytest.approx(getattr(plain, name), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.long
 def test_pairs_of_more_documents_decide_more():
     widths = []
     for count in (1, 2, 3, 5):

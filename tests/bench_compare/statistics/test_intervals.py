@@ -355,6 +355,7 @@ def documents_of(first, count, rounds=5):
     return Columns(number + first, np.tile(np.arange(rounds), count), np.zeros_like(number))
 
 
+@pytest.mark.long
 def test_intervals_hold_where_documents_move_one_half_of_the_cases_together():
     random = np.random.default_rng(5)
     places = documents_of(0, 5), documents_of(5, 5)

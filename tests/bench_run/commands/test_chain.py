@@ -56,6 +56,7 @@ def test_an_output_between_layers_that_is_off_fails_the_chain(pipeline, tmp_path
     assert (2, True) == (code, outputs["again:y"])
 
 
+@pytest.mark.long
 def test_seams_are_graphs_alone_and_distinct_pairs(pipeline, tmp_path):
     _, document = run(tmp_path, pipeline, "--seams")
     alone = [c.graph.fingerprint for c in document.cases if not c.graph.layers]
@@ -64,12 +65,14 @@ def test_seams_are_graphs_alone_and_distinct_pairs(pipeline, tmp_path):
     assert [("net:conv+again", (conv, conv)), ("net:again+sum", (conv, add))] == pairs
 
 
+@pytest.mark.long
 def test_a_chain_is_measured_with_what_it_is_made_of(pipeline, tmp_path):
     _, document = run(tmp_path, pipeline, "--chain", "--seams")
     names = [case.graph.name for case in document.cases if case.graph.layers]
     assert (["net:conv+again", "net:again+sum", "net"], 5) == (names, len(document.cases))
 
 
+@pytest.mark.long
 def test_nothing_runs_before_the_chain_of_a_pass(pipeline, tmp_path):
     _, document = run(tmp_path, pipeline, "--chain", "--seams", "--cache", "pass")
     told = [case.plan["before each iteration"] for case in document.cases]
@@ -77,6 +80,7 @@ def test_nothing_runs_before_the_chain_of_a_pass(pipeline, tmp_path):
     assert all("of the pipeline run" in each for each in told[:-1])
 
 
+@pytest.mark.long
 def test_graphs_alone_are_filled_as_their_layers_say(pipeline, tmp_path):
     _, document = run(tmp_path, pipeline, "--seams")
     assert "filled as conv of net: w=uniform:-0.3:0.3" in document.cases[0].notes
@@ -94,6 +98,7 @@ def test_inputs_are_filled_as_the_suite_says_unless_a_flag_does(flags, value, tm
     assert (0, [value] * 6) == (code, values.reshape(-1).tolist())
 
 
+@pytest.mark.long
 def test_a_pair_that_occurs_again_is_measured_once(tmp_path):
     path = tmp_path / "net.toml"
     third = f'[[graph]]\nid = "third"\nop = "conv_fwd+bias+relu: {IMAGE} k=4 pad=1"\n'
@@ -103,6 +108,7 @@ def test_a_pair_that_occurs_again_is_measured_once(tmp_path):
     assert ["net:conv+again", "net:again+sum", "net:sum+third"] == names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cache", ["hot", "weights-cold"])
 def test_the_document_says_which_memory_was_shared(pipeline, tmp_path, cache):
     _, document = run(tmp_path, pipeline, "--chain", "--cache", cache)
@@ -153,6 +159,7 @@ def test_what_the_model_lacks_is_a_note_of_the_case(tmp_path):
     assert "without 25.0% of the model's work: 2 × softmax" in document.cases[0].notes
 
 
+@pytest.mark.long
 def test_in_the_state_of_a_pass_as_much_is_touched_as_the_pipeline_holds(pipeline, tmp_path):
     _, document = run(tmp_path, pipeline, "--seams", "--cache", "pass")
     chain = read_chain(pipeline).graph
@@ -163,6 +170,7 @@ def test_in_the_state_of_a_pass_as_much_is_touched_as_the_pipeline_holds(pipelin
     }
 
 
+@pytest.mark.long
 def test_in_the_state_of_a_pass_the_other_layers_run_before_each_iteration(pipeline, tmp_path):
     _, document = run(tmp_path, pipeline, "--seams", "--cache", "pass")
     counts = {case.graph.name: case.plan["before each iteration"] for case in document.cases}

@@ -180,6 +180,7 @@ def gate(repository, kernel, **env):
     return repository.play("bench-gate.yml", head, base=repository.first, **words)
 
 
+@pytest.mark.long
 def test_the_gate_is_red_on_a_slow_down_and_green_on_its_fix_with_one_comment(repository):
     steps, summary, work = gate(repository, SLOW)
     code, said = steps["Compare"]
@@ -201,6 +202,7 @@ def test_the_gate_is_red_on_a_slow_down_and_green_on_its_fix_with_one_comment(re
     assert "FAIL" not in comment["body"]
 
 
+@pytest.mark.long
 def test_the_gate_is_red_on_wrong_outputs(repository):
     steps, _, _ = gate(repository, WRONG)
     code, said = steps["Compare"]
@@ -208,6 +210,7 @@ def test_the_gate_is_red_on_wrong_outputs(repository):
     assert "wrong" in said
 
 
+@pytest.mark.long
 def test_noise_is_undecided_and_never_green_by_silence(repository):
     repository.first = repository.commit("main", kernel__py=NOISY)
     for attempt in range(3):  # one interval of 95 % in twenty leaves out the truth
@@ -247,6 +250,7 @@ def test_a_kernel_that_the_base_lacks_is_measured_alone(repository):
     assert "1 case" in steps["Compare"][1]
 
 
+@pytest.mark.long
 def test_the_nightly_workflow_keeps_an_archive_and_makes_pages(repository):
     for number in range(2):
         steps, _, work = repository.play("bench-nightly.yml", repository.first, event="schedule")
@@ -257,6 +261,7 @@ def test_the_nightly_workflow_keeps_an_archive_and_makes_pages(repository):
     assert repository.first[:10] in index
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "said"),
     [

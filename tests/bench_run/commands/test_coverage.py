@@ -16,6 +16,7 @@ from tests.support import graph_json
 GRAPHS = [graph for name in NODES for graph in small_graphs(OPS[name])]
 
 
+@pytest.mark.long
 def test_the_table_has_a_row_for_every_operation_and_a_column_for_every_engine(bench_run_command):
     done = bench_run_command("coverage", "--engine", "numpy")
     assert done.returncode == 0, done.stderr
@@ -61,6 +62,7 @@ def test_every_engine_of_hipdnn_is_a_column(bench_run_command, small_graph, root
     assert "hipdnn:TEST_ENGINE: 1 of 1 graphs" in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["", "@tests/doubles/hipdnn_plugins/engines"])
 def test_claims_are_written_for_the_chip_and_hold_a_later_run(tmp_path, root, monkeypatch, place):
     graph = tmp_path / "add.json"

@@ -22,6 +22,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_verdict_and_the_exit_code_of_a_kernel(name, tmp_path, capsys):
     body, verdicts, correct, honest = KERNELS[name]
@@ -40,6 +41,7 @@ def test_the_verdict_and_the_exit_code_of_a_kernel(name, tmp_path, capsys):
     assert case["reason"]
 
 
+@pytest.mark.long
 def test_an_operator_of_ones_own_is_judged_with_its_own_reference(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["init", "kernel"]) == 0
@@ -82,6 +84,7 @@ def test_every_parameter_of_the_tool_is_a_word_of_the_command():
         assert (name.upper() if name == "kernel" else f"--{name}") in USAGE
 
 
+@pytest.mark.long
 def test_a_file_that_holds_a_run_is_not_replaced_and_a_wrong_kernel_keeps_its_run(
     tmp_path, monkeypatch, capsys
 ):

@@ -277,6 +277,7 @@ def test_a_date_that_does_not_exist_stops_nothing(part, joined):
     assert () == told.missing
 
 
+@pytest.mark.long
 def test_a_merge_holds_one_part_at_a_time(part, tmp_path):
     def peak_of(count):
         paths = [part(f"{index}/{count}", graphs=30 * count) for index in range(1, count + 1)]

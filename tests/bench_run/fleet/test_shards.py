@@ -62,6 +62,7 @@ def processes(document):
     return [each.pid for case in document.cases for each in case.rounds]
 
 
+@pytest.mark.long
 def test_two_devices_leave_the_document_of_one_run(options, graphs):
     document = run_shards(options, (), TWO)
     assert measured(bench_run.run([str(graphs)], **GIVEN)) == measured(document)
@@ -71,12 +72,14 @@ def test_two_devices_leave_the_document_of_one_run(options, graphs):
     assert not parts_path(options.output).exists()
 
 
+@pytest.mark.long
 def test_each_round_names_the_devices_that_measured_at_the_same_time(options):
     document = run_shards(replace(options, output=None), (), TWO)
     named = {each.surroundings.companions for case in document.cases for each in case.rounds}
     assert named == {("A",), ("B",)}
 
 
+@pytest.mark.long
 def test_an_unfinished_run_of_one_device_is_not_continued_in_shards(options):
     journal_path(options.output).write_text("begun")
     with pytest.raises(UsageError, match="has one device"):
@@ -115,6 +118,7 @@ class DyingPlace:
         return shard
 
 
+@pytest.mark.long
 def test_a_shard_that_is_killed_goes_on_where_it_was(options):
     dying = DyingPlace(after=3)
     document = run_shards(options, (), [TWO[0], dying])
@@ -123,6 +127,7 @@ def test_a_shard_that_is_killed_goes_on_where_it_was(options):
     assert rounds == [list(range(ROUNDS))] * GRAPHS
 
 
+@pytest.mark.long
 def test_a_shard_that_always_dies_leaves_what_was_measured_and_is_continued(options, monkeypatch):
     monkeypatch.setattr(shards, "RESTARTS", 1)
     with pytest.raises(IncompleteRunError, match=r"was lost 2 times.*--resume") as error:
@@ -140,6 +145,7 @@ def test_a_shard_that_always_dies_leaves_what_was_measured_and_is_continued(opti
     assert set(before) <= set(processes(document))
 
 
+@pytest.mark.long
 def test_a_finished_run_is_not_measured_again(options):
     first = run_shards(options, ("x",), TWO)
     again = run_shards(replace(options, resume=True), ("x", "--resume"), TWO)
@@ -149,6 +155,7 @@ def test_a_finished_run_is_not_measured_again(options):
             run_shards(replace(options, resume=True, **changes), (), TWO)
 
 
+@pytest.mark.long
 def test_what_is_wrong_for_every_shard_is_one_error(options):
     with pytest.raises(BenchRunError, match="hipdnn"):
         run_shards(replace(options, engine=("hipdnn@no-such-plugin",)), (), TWO)
@@ -176,6 +183,7 @@ def interrupted_run(graphs, output, number, iterations):
     return process
 
 
+@pytest.mark.long
 def test_an_interrupted_run_keeps_its_rounds(graphs, tmp_path):
     output = tmp_path / "all.json"
     process = interrupted_run(graphs, output, signal.SIGINT, "100000")
@@ -191,6 +199,7 @@ def test_a_mistake_is_one_line_and_starts_no_process(options):
     assert dying.starts == 0
 
 
+@pytest.mark.long
 def test_no_shard_outlives_a_run_that_is_killed(graphs, tmp_path):
     output = tmp_path / "all.json"
     process = interrupted_run(graphs, output, signal.SIGKILL, "100000")

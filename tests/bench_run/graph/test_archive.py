@@ -132,6 +132,7 @@ def test_a_name_that_occurs_twice_is_refused(tmp_path):
     assert "a.json: is in the archive twice" in refusal(path)
 
 
+@pytest.mark.long
 def test_contents_out_of_proportion_are_refused(tmp_path):
     path = tar(tmp_path / "g.tgz", {"a.tensor1.bin": bytes(80 << 20)})
     assert "unpacks to more than 200 times its size" in refusal(path)

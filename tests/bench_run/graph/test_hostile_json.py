@@ -3,6 +3,7 @@
 import copy
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ def outcome(text):
     return "fine"
 
 
+@pytest.mark.long
 @settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(ORIGINALS), st.data(), anything)
 def test_a_changed_value_gives_a_graph_or_one_line(original, data, new):

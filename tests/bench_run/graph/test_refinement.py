@@ -116,6 +116,7 @@ def test_large_graphs_have_fingerprints_that_names_and_order_do_not_change(drawn
         assert fingerprint(renamed(drawn, seed)) == fingerprint(drawn)
 
 
+@pytest.mark.long
 @given(graphs(), graphs())
 def test_large_graphs_are_told_apart_as_small_ones_are(one, other):
     with patch.object(module, "_SMALL", 0):

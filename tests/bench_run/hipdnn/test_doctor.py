@@ -52,6 +52,7 @@ def report(path):
     return {name.removeprefix("report/"): text.decode() for name, text in members.items()}
 
 
+@pytest.mark.long
 def test_a_report_holds_all_that_a_developer_asks_for(release, tmp_path, capsys):
     release()
     path = tmp_path / "hipdnn.tar.gz"

@@ -86,6 +86,7 @@ def test_the_bindings_own_watchdog_opens_the_gate_after_two_seconds(
     assert {"matmul_2d.json": {"gated events"}, "pointwise_add.json": {"events"}} == timings(cases)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("profile", "kept"),
     [
@@ -125,6 +126,7 @@ def test_both_sides_of_an_a_b_run_carry_the_mark(release, plugin, two_graphs):
     )
 
 
+@pytest.mark.long
 def test_a_side_with_a_gate_is_not_held_against_one_without(release, plugin, two_graphs):
     release()
     folders = [plugin("waiting", waits=WAITS), plugin("usual")]

@@ -41,6 +41,7 @@ def test_the_page_has_a_command_and_an_expectation_in_every_section():
     assert all(section.commands and section.everywhere for section in found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("release", "section"),
     [

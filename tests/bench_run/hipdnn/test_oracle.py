@@ -36,6 +36,7 @@ def test_a_planted_12_percent_is_found_with_its_interval(
     assert "fresh" == document.run.settings.vendor_caches
 
 
+@pytest.mark.long
 def test_the_first_call_with_benchmarking_is_a_phase_of_its_own(release, plugin, small_graph):
     release()
     spec = f"hipdnn:MIOPEN_ENGINE{SEARCHED}@{plugin('build', **PLANTED)}"
@@ -92,6 +93,7 @@ def test_a_search_reaches_later_plain_runs_through_a_shared_cache_only(
     assert median_ms * 1e6 == pytest.approx(document.cases[0].summary["device_ns"].median, rel=0.02)
 
 
+@pytest.mark.long
 def test_knobs_of_one_side_differ_from_the_other(release, plugin, small_graph):
     release()
     folder = plugin("build", **PLANTED)

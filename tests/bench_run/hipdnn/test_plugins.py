@@ -31,6 +31,7 @@ def statuses(document):
     return [case.outcome.status for case in document.cases]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [None, ""])
 def test_an_engine_without_a_name_is_its_number_which_chooses_it(ran, name):
     row = {"name": name, "id": 77}
@@ -55,11 +56,13 @@ def test_a_plugin_that_claims_more_than_it_has_is_unsupported_in_its_words(ran):
     assert "API 1.1.0 without its symbol" in shown
 
 
+@pytest.mark.long
 def test_a_plugin_of_another_version_is_skipped_and_the_others_stay(ran, plugin):
     plugin("build", name="liba.so", engines=("OTHER_ENGINE",), api="zero")
     assert (0, ["completed"] * 2) == (lambda r: (r[0], statuses(r[1])))(ran("hipdnn:all"))
 
 
+@pytest.mark.long
 def test_an_execution_that_fails_is_a_failure_of_its_cases_alone(ran):
     fails = {"execute": "GRAPH_EXECUTION_FAILED: no code object for this chip"}
     code, document, shown, _ = ran("hipdnn:all", {"name": "BAD", "fails": fails}, "GOOD")
@@ -68,6 +71,7 @@ def test_an_execution_that_fails_is_a_failure_of_its_cases_alone(ran):
     assert "Graph.execute: failed during execution (GRAPH_EXECUTION_FAILED): no code obje" in shown
 
 
+@pytest.mark.long
 def test_an_engine_that_waits_inside_a_gate_is_measured_without_it(ran):
     code, document, shown, _ = ran(waits=["PointwiseAttributes"])
     assert (0, ["completed"] * 2) == (code, statuses(document))
@@ -83,6 +87,7 @@ def test_a_plugin_that_aborts_at_its_end_loses_nothing(ran, when, said):
     assert said == complained.count("its process ended by SIGABRT after its results were in")
 
 
+@pytest.mark.long
 def test_a_graph_that_no_engine_takes_has_an_outcome_among_all(ran):
     code, document, shown, _ = ran("hipdnn:all", types=["MatmulAttributes"])
     assert (0, ["completed", "unsupported"]) == (code, sorted(statuses(document)))

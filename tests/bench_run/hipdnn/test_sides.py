@@ -84,6 +84,7 @@ def slower(tmp_path_factory, doubles):
     return Sides(done.returncode, done.stdout, document, str(folder / "sides.json"))
 
 
+@pytest.mark.long
 def test_a_slower_build_is_shown_with_its_change_and_exit_code_0(slower):
     assert 0 == slower.code, slower.table
     assert re.search(r"B is (9\.9|10\.[01]) % slower \(95 % CI", slower.table)
@@ -126,6 +127,7 @@ def test_one_document_compares_its_two_builds(slower, tmp_path, capsys):
     assert page.stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_one_wrong_element_of_b_is_exit_code_2_shown_and_still_timed(sides):
     code, table, document = sides(b={"wrong": True})
     assert 2 == code
@@ -135,6 +137,7 @@ def test_one_wrong_element_of_b_is_exit_code_2_shown_and_still_timed(sides):
     assert all("device_ns" in case.summary for case in document.cases)
 
 
+@pytest.mark.long
 def test_a_side_may_name_its_engine_by_number(release, plugin, small_graph, tmp_path, capsys):
     release()
     words = []
@@ -145,6 +148,7 @@ def test_a_side_may_name_its_engine_by_number(release, plugin, small_graph, tmp_
     assert "hipdnn:1563989756945604898@" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_another_engine_id_is_the_reference(release, plugin, small_graph, tmp_path, capsys):
     release()
     right, wrong = plugin("right", engines=("CPU_REFERENCE",)), plugin("wrong", wrong=True)
@@ -169,6 +173,7 @@ def test_another_engine_id_is_the_reference(release, plugin, small_graph, tmp_pa
     )
 
 
+@pytest.mark.long
 def test_a_plugin_that_prints_changes_the_locale_leaks_and_forks_spoils_nothing(sides):
     everything = "print locale leak fork"
     code, table, document = sides(b={"misdeed": {"load": everything, "build": everything}})
@@ -186,6 +191,7 @@ def test_each_misdeed_alone_spoils_nothing(sides, deed, step):
     assert ["completed"] * 2 == [case.outcome.status for case in document.cases]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("deed", ["exit0", pytest.param("segfault", marks=pytest.mark.slow)])
 def test_a_build_that_ends_its_process_costs_its_own_case(sides, deed):
     code, table, document = sides(b={"misdeed": {"execute": deed}})
@@ -251,6 +257,7 @@ def cache_folder(pool, side):
     return psutil.Process(pid).environ()["HIPDNN_CACHE_DIR"]
 
 
+@pytest.mark.long
 def test_a_sides_caches_serve_all_of_its_rounds_and_nobody_elses(fresh_workers, release, tmp_path):
     release()
     spec, pool = parse_spec(write_plugin(tmp_path / "same")), WorkerPool(30.0)
@@ -267,6 +274,7 @@ PARTLY = (
 )
 
 
+@pytest.mark.long
 def test_what_only_one_engine_of_a_run_takes_is_said_of_the_others(release, small_graph, capsys):
     release(devices="2")
     words = "--engine hipdnn:MIOPEN_ENGINE --engine numpy --knob A=1 --device 1 --timer events"

@@ -57,6 +57,7 @@ def test_the_hosts_timer_can_be_asked_for(measured):
     assert ["e2e_ns"] == list(measured(timer="host")[1])
 
 
+@pytest.mark.long
 def test_rotation_runs_on_copies_of_the_buffers(open_engine, monkeypatch):
     engine, packs = open_engine(cache="rotate"), []
     graph_class = sys.modules["hipdnn_frontend"].Graph

@@ -45,6 +45,7 @@ def test_a_scale_that_is_named_is_run_validated_and_said_in_the_case(attention, 
     assert f"taken as {value:.6g} (--sdpa-scale {meaning})" in " ".join(case.notes)
 
 
+@pytest.mark.long
 def test_the_named_meanings_are_different_graphs(attention):
     prints = {attention(sdpa_scale=meaning).graph.fingerprint for meaning in ("one", "rsqrt")}
     assert 2 == len(prints)

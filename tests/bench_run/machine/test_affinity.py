@@ -69,6 +69,7 @@ def test_threads_are_a_number_from_one_on(text):
         parse_spec(text)
 
 
+@pytest.mark.long
 def test_more_threads_than_processors_are_refused(small_graph):
     most = len(os.sched_getaffinity(0))
     with pytest.raises(UsageError, match=f"this process may use {most} processors"):

@@ -66,6 +66,7 @@ def test_processor_time_of_this_process_is_not_that_of_others():
     assert tree_time_s(root) - before >= time.process_time() - begin - 0.03
 
 
+@pytest.mark.long
 def test_processor_time_of_a_stranger_is_counted():
     command = [
         sys.executable,
@@ -80,6 +81,7 @@ def test_processor_time_of_a_stranger_is_counted():
     assert watch.surroundings().others_cpu_s > 0.05
 
 
+@pytest.mark.long
 def test_processor_time_of_a_process_that_we_start_meanwhile_is_not_that_of_others(monkeypatch):
     busy = iter([(0.0, 0.0), (1.0, 0.0)])  # one processor for a second
     monkeypatch.setattr(surroundings, "_host_times", lambda _proc: next(busy))
@@ -104,6 +106,7 @@ def test_where_there_is_no_proc_nothing_is_known_and_nothing_fails(tmp_path):
     assert cpu_clock_mhz(tmp_path, tmp_path) is None
 
 
+@pytest.mark.long
 def test_every_round_says_what_went_on_beside_it(fresh_workers, small_graph):
     document = bench_run.run([str(small_graph)], engine=["numpy"], rounds=1, iterations=3)
     found = document.cases[0].rounds[0].surroundings

@@ -63,6 +63,7 @@ def test_a_side_has_enough_after_its_time_and_its_iterations():
     assert asked.index(True) == blocks_needed
 
 
+@pytest.mark.long
 def test_more_iterations_than_fit_into_the_time_are_measured_all_the_same():
     found, _, asked = measure(700_000, turns=5_000, iterations=2_000)
     assert len(found.series["e2e_ns"]) >= 2_000

@@ -29,6 +29,7 @@ def test_a_table_without_values_is_none(text):
     assert parse(text) is None
 
 
+@pytest.mark.long
 def test_a_case_on_the_processor_is_counted_or_says_what_is_missing(bench_run_command, small_graph):
     words = ("--engine", "numpy", "--rounds", "1", "--iters", "2", "--counters", "basic", "-v")
     done = bench_run_command(small_graph, *words)

@@ -57,6 +57,7 @@ def test_the_line_has_the_longest_first_and_leaves_out_what_is_nothing():
     assert "took 6.5 s: other 4.0 s, checking 2.5 s" == breakdown.line()
 
 
+@pytest.mark.long
 def test_a_run_says_at_its_end_where_the_time_went(bench_run_command, small_graph):
     words = ["--rounds", "1", "--iters", "2", "--engine", "numpy"]
     done = bench_run_command(small_graph, *words, check=False)  # not forked: workers start

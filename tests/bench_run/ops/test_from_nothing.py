@@ -32,6 +32,7 @@ def test_saved_graphs_run_as_files_with_the_same_fingerprint(run_quickly, tmp_pa
     assert prints[0] == prints[1]
 
 
+@pytest.mark.long
 def test_both_directions_are_timed_apart(run_quickly):
     _, document = run_quickly("--op", "relu: n=1 direction=both", "--engine", "numpy")
     assert ["relu", "relu_bwd", "relu_fwd_bwd"] == [

@@ -42,6 +42,7 @@ def good(tmp_path_factory):
     return folders
 
 
+@pytest.mark.long
 def test_golden_outputs_are_what_a_bundle_is_held_against(run_quickly, good):
     done, document = run_quickly(*good.values(), "--engine", "numpy")
     checked = [case.validation for case in document.cases]
@@ -49,11 +50,13 @@ def test_golden_outputs_are_what_a_bundle_is_held_against(run_quickly, good):
     assert [("golden", "passed")] * 2 == [(v.reference, v.status) for v in checked]
 
 
+@pytest.mark.long
 def test_golden_tensors_may_lie_elsewhere(run_quickly, fused, good):
     _, document = run_quickly(fused, "--engine", "numpy", "--golden", good[""])
     assert "golden" == document.cases[0].validation.reference
 
 
+@pytest.mark.long
 def test_a_changed_golden_output_is_a_wrong_result(run_quickly, good, tmp_path):
     gold = tmp_path / "gold"
     shutil.copytree(good["hipdnn:"], gold)
@@ -99,6 +102,7 @@ def missing(gold):
     return "no golden data for bias (uid 4)"
 
 
+@pytest.mark.long
 def test_a_bundle_that_does_not_fit_is_an_error_that_names_the_tensor(run_quickly, good, tmp_path):
     said = {}
     for damage in (cut, flip, other_type, other_shape, missing):
@@ -136,6 +140,7 @@ def test_the_cases_of_a_sweep_find_their_golden_tensors(run_quickly, tmp_path):
     assert [("golden", "passed")] * 2 == [(v.reference, v.status) for v in checked]
 
 
+@pytest.mark.long
 def test_a_sidecar_sets_the_tolerance_of_its_graph(run_quickly, fused):
     sidecar = fused.with_suffix(".tolerance.json")
     sidecar.write_text(json.dumps({"reason": "a test", "tensors": {"y": {"rtol": 0.5}}}))
@@ -145,6 +150,7 @@ def test_a_sidecar_sets_the_tolerance_of_its_graph(run_quickly, fused):
     assert "tolerance.json" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_sidecar_with_an_unknown_output_is_an_error_that_names_it(run_quickly, fused):
     fused.with_suffix(".tolerance.json").write_text('{"tensors": {"z": {"rtol": 0.5}}}')
     done, document = run_quickly(fused, "--engine", "numpy")

@@ -44,6 +44,7 @@ def test_memory_taken_before_does_not_count():
     assert peak.taken_bytes() < 4e6 < block.nbytes
 
 
+@pytest.mark.long
 @LINUX
 def test_the_document_has_peak_workspace_and_buffers(run_quickly):
     _, document = run_quickly("--op", ADD, "--engine", "numpy")
@@ -52,6 +53,7 @@ def test_the_document_has_peak_workspace_and_buffers(run_quickly):
     assert BUFFERS <= memory.peak_bytes < 1.5 * BUFFERS
 
 
+@pytest.mark.long
 @LINUX
 def test_tables_and_csv_show_the_peak(bench_run_command, tmp_path):
     done = bench_run_command("--op", ADD, *QUICK, "-v", "--markdown", "m.md", "--csv", "c.csv")

@@ -58,6 +58,7 @@ def rows():
     ) + bench_run.run_performance_test(["relu"], inputs[1:], **QUICK)
 
 
+@pytest.mark.long
 def test_forward_and_backward_are_rows_of_their_own(rows):
     expected = [
         (operator, direction)
@@ -103,6 +104,7 @@ def test_importing_the_package_loads_no_numpy():
     assert 0 == done.returncode, done.stderr
 
 
+@pytest.mark.long
 def test_a_function_is_measured_as_the_operation_of_its_name(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(
@@ -139,6 +141,7 @@ def test_a_script_that_runs_while_it_is_imported_is_refused_in_one_line(tmp_path
 # The document's own words.
 
 
+@pytest.mark.long
 def test_the_documents_call_of_add_runs_as_written():
     from bench_run.opperf import mx, nd, run_performance_test
 
@@ -197,6 +200,7 @@ def test_an_operator_class_prints_its_times(capsys):
     assert lines[2].endswith(" seconds")
 
 
+@pytest.mark.long
 def test_a_category_is_one_call():
     from bench_run.opperf import run_all_hyperbolic_operations_benchmarks
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench_run.graph.make import make_graphs
 
 MATMUL = "matmul: m=64 n=48 k=512 dtype=half"
@@ -26,6 +28,7 @@ SPECS = words("--op", (spec for _, spec in PLANTED.values()))
 WAYS = words("--engine", (f"hostile:{way}" for way, _ in PLANTED.values() if way != "half-sums"))
 
 
+@pytest.mark.long
 def test_planted_errors_are_found(run_quickly, hostile):
     done, document = run_quickly(*SPECS, *WAYS)
     named = {make_graphs(spec)[0].name: [] for _, spec in PLANTED.values()}
@@ -37,6 +40,7 @@ def test_planted_errors_are_found(run_quickly, hostile):
     assert 2 == done.returncode
 
 
+@pytest.mark.long
 def test_sums_in_half_in_place_of_float_are_found(run_quickly, hostile):
     done, document = run_quickly("--op", MATMUL, "--engine", "hostile:half-sums")
     assert (2, "failed") == (done.returncode, document.cases[0].validation.status)
@@ -48,6 +52,7 @@ def test_one_wrong_element_is_one_mismatch_with_its_place(run_quickly, hostile):
     assert (1, [63, 47]) == (output.mismatched, list(output.worst[0].index))
 
 
+@pytest.mark.long
 def test_the_same_graphs_are_right_without_the_errors(run_quickly, hostile):
     done, document = run_quickly(*SPECS, "--engine", "hostile:fine")
     assert 0 == done.returncode

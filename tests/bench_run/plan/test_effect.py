@@ -141,6 +141,7 @@ def read_in_a_run(small_graph, monkeypatch, tmp_path):
 OF_A_READER_THAT_IS_THERE = {"comparison", "float64 reference", "template", "table"}
 
 
+@pytest.mark.long
 def test_every_run_reads_what_the_column_says(read_in_a_run):
     rows = rows_of(Options)
     assert {row.read_by for row in rows.values()} == set(READERS)
@@ -148,6 +149,7 @@ def test_every_run_reads_what_the_column_says(read_in_a_run):
     assert always - read_in_a_run == set()
 
 
+@pytest.mark.long
 def test_nothing_but_the_readers_there_reads_the_others(read_in_a_run):
     """`duty`, caches and the like become part of requests that engines are given: see below."""
     rows = rows_of(Options)

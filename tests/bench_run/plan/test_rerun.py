@@ -37,6 +37,7 @@ def compared(graph_folder, tmp_path):
     return document, path
 
 
+@pytest.mark.long
 def test_only_slower_and_unclear_cases_are_measured_again(compared, tmp_path):
     document, path = compared
     again = bench_run.run([], rerun_from=str(path), output=str(tmp_path / "b.json"), **QUICK)
@@ -60,6 +61,7 @@ def test_another_file_is_refused(tmp_path, text):
         read_wanted(str(path))
 
 
+@pytest.mark.long
 def test_a_case_is_open_whatever_its_engine_is_called_now(compared):
     _, path = compared
     record = json.loads(path.read_text())
@@ -100,6 +102,7 @@ def called(monkeypatch, *words):
     return main(words)
 
 
+@pytest.mark.long
 def test_a_result_document_is_all_that_a_run_again_needs(measured, monkeypatch):
     assert 0 == called(monkeypatch, "--rerun-from", "b.json", "-o", "again.json")
     first, again = (read(measured / name) for name in ("b.json", "again.json"))
@@ -109,6 +112,7 @@ def test_a_result_document_is_all_that_a_run_again_needs(measured, monkeypatch):
     assert not (measured / "b.csv").exists()
 
 
+@pytest.mark.long
 def test_a_run_again_can_be_run_again_with_other_settings(measured, monkeypatch):
     called(monkeypatch, "--rerun-from", "b.json", "-o", "again.json", "--rounds", "2")
     assert 0 == called(monkeypatch, "--rerun-from", "again.json", "-o", "c.json", "--label", "c")
@@ -116,6 +120,7 @@ def test_a_run_again_can_be_run_again_with_other_settings(measured, monkeypatch)
     assert ("c", 2, 2) == (found.run.label, found.run.settings.rounds, len(found.cases))
 
 
+@pytest.mark.long
 def test_a_repeat_names_the_run_that_it_repeats_and_keeps_its_tags(measured, monkeypatch):
     called(monkeypatch, *OPS, "--rounds", "1", "--iters", "2", "--tag", "build=7", "-o", "t.json")
     called(monkeypatch, "--rerun-from", "t.json", "-o", "again.json")
@@ -127,6 +132,7 @@ def test_a_repeat_names_the_run_that_it_repeats_and_keeps_its_tags(measured, mon
     assert {"build": "7"} == dict(read(measured / "other.json").run.tags)
 
 
+@pytest.mark.long
 def test_a_document_that_was_merged_of_shards_is_run_again_as_a_whole(measured, monkeypatch):
     for share in ("1", "2"):
         words = ("--shard", f"{share}/2", "--rounds", "1", "--iters", "2", "-o", f"s{share}.json")
@@ -136,6 +142,7 @@ def test_a_document_that_was_merged_of_shards_is_run_again_as_a_whole(measured, 
     assert 2 == len(read(measured / "again.json").cases)
 
 
+@pytest.mark.long
 def test_a_run_by_a_configuration_file_is_run_again_by_it(measured, monkeypatch):
     lines = [f"op = {list(OPS[1:4:2])}", 'engine = ["numpy"]', "rounds = 1", "iters = 2"]
     (measured / "c.toml").write_text("\n".join(lines))
@@ -146,6 +153,7 @@ def test_a_run_by_a_configuration_file_is_run_again_by_it(measured, monkeypatch)
     assert 2 == len(again.cases)
 
 
+@pytest.mark.long
 def test_other_engines_take_the_place_of_all_that_a_document_had(measured, monkeypatch):
     words = ("--a", "numpy", "--b", "numpy+threads=1", "-o", "ab.json")
     assert 0 == called(monkeypatch, "--rerun-from", "b.json", *words)
@@ -153,6 +161,7 @@ def test_other_engines_take_the_place_of_all_that_a_document_had(measured, monke
     assert {"numpy", "numpy+threads=1"} == found
 
 
+@pytest.mark.long
 def test_the_record_of_a_comparison_is_all_that_its_open_cases_need(measured, monkeypatch):
     record = comparison(read(measured / "b.json"), ["same", "unclear"])
     record["others"] = [{"documents": [{"path": "b.json"}]}]

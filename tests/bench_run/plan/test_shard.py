@@ -49,6 +49,7 @@ def many(count=10_000, seed=1):
     return {f"graph {i}": int(1e6 * chance.paretovariate(3)) for i in range(count)}
 
 
+@pytest.mark.long
 def test_ten_thousand_graphs_are_balanced_within_the_slack_in_seconds():
     costs = many()
     begin = time.perf_counter()

@@ -65,6 +65,7 @@ def test_the_command_writes_each_form(bench_run_command, small_graph, tmp_path):
         assert (tmp_path / f"drawing{ending}").read_text().startswith(begin)
 
 
+@pytest.mark.long
 def test_another_ending_is_refused_with_those_there_are(bench_run_command, small_graph):
     done = bench_run_command("--describe", small_graph, "--diagram", "drawing.png")
     assert (1, True) == (done.returncode, ".svg, .html, .dot, .mmd" in done.stderr)

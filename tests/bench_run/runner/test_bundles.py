@@ -67,6 +67,7 @@ def claims(engine="HIPBLASLT_ENGINE", chip="gfx942", platforms=("linux",)):
 ADD, BLAS = "pointwise_add.json", "HIPBLASLT_ENGINE"
 
 
+@pytest.mark.long
 def test_a_claim_that_an_engine_does_not_keep_is_bad_news(ran):
     code, cases, _ = ran(support=claims())
     outcome = cases.pop((ADD, BLAS)).outcome
@@ -76,6 +77,7 @@ def test_a_claim_that_an_engine_does_not_keep_is_bad_news(ran):
     assert {"completed"} == {case.outcome.status for case in cases.values()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "told",
     [
@@ -91,12 +93,14 @@ def test_a_claim_that_is_kept_or_of_elsewhere_changes_nothing(ran, told):
     assert (0, 5) == (code, len(cases))
 
 
+@pytest.mark.long
 def test_claims_that_nothing_can_hold_are_a_note(ran, monkeypatch):
     monkeypatch.setattr("bench_run.runner.bundles.device_named", lambda _: None)
     code, _, complained = ran(support=claims())
     assert (0, 1) == (code, complained.count("note: support claims are not held: amdsmi does not"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("word", [BLAS, "0x79aeb17432d4a22b"])
 def test_an_engine_that_is_named_or_numbered_is_held_to_its_claim_too(ran, word):
     code, cases, _ = ran("--engine", f"hipdnn:{word}", support=claims())
@@ -118,6 +122,7 @@ def test_the_level_says_how_far_a_claim_goes(level, phase, broken):
     assert broken == (bundle.breach(BLAS, "gfx942", phase) is not None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("memory_mb", "status"), [(4097, "skipped"), (4096, "completed")])
 def test_a_case_that_needs_more_memory_than_the_device_has_is_skipped(ran, memory_mb, status):
     metadata = {"format_version": 1, "minimum_vram_mb": memory_mb}
@@ -128,6 +133,7 @@ def test_a_case_that_needs_more_memory_than_the_device_has_is_skipped(ran, memor
         assert "a device of 4097 MiB (minimum_vram_mb); this has 4096" in outcome.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("chip", "used"), [("gfx90a:sramecc+", False), ("gfx942:xnack-", True)])
 def test_golden_data_of_another_chip_are_not_compared_with(ran, two_graphs, tmp_path, chip, used):
     golden = tmp_path / "golden"
@@ -145,6 +151,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(VALUES, VALUES, VALUES, st.sampled_from(["", "a"]))
 def test_whatever_lies_beside_a_graph_is_read_or_refused(memory, chip, engines, case):
     metadata = {"minimum_vram_mb": memory, "gpu_architecture": chip}

@@ -61,6 +61,7 @@ VANISHING = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "flag",
     [
@@ -143,6 +144,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -163,6 +165,7 @@ def test_the_document_is_written_whoever_reads_along(small_graph, tmp_path, name
     assert b"Exception" not in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "encoding",
     [
@@ -208,6 +211,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flag", FOREIGN)
 def test_what_is_not_ours_is_replaced_with_force_only(
     bench_run_command, small_graph, tmp_path, flag
@@ -224,6 +228,7 @@ def test_what_is_not_ours_is_replaced_with_force_only(
     assert "my own notes" not in path.read_text()
 
 
+@pytest.mark.long
 def test_graphs_do_not_replace_other_files(bench_run_command, tmp_path):
     path = tmp_path / "g" / "add_8x8_float.json"
     path.parent.mkdir()
@@ -248,6 +253,7 @@ def test_more_executions_than_fit_a_timeout_are_refused_at_once(bench_run_comman
     assert "10000000 executions in one sample do not end within --timeout" in done.stdout
 
 
+@pytest.mark.long
 def test_without_a_limit_a_pass_ends_before_the_timeout(bench_run_command, small_graph):
     words = ("--max-time", "none", "--iters", "10000000", "--timeout", "4")
     done = bench_run_command(

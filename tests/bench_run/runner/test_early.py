@@ -33,6 +33,7 @@ def made(monkeypatch):
     return found
 
 
+@pytest.mark.long
 def test_a_run_forks_its_workers_from_the_template_that_started_early(made, small_graph, tmp_path):
     out = tmp_path / "out.json"
     assert 0 == main([str(small_graph), *FORKING, "2", "-o", str(out)])
@@ -40,6 +41,7 @@ def test_a_run_forks_its_workers_from_the_template_that_started_early(made, smal
     assert "fork" == json.loads(out.read_text())["run"]["settings"]["worker_start"]
 
 
+@pytest.mark.long
 def test_a_run_of_one_round_starts_none(made, small_graph, tmp_path):
     assert 0 == main([str(small_graph), *FORKING, "1", "-o", str(tmp_path / "out.json")])
     assert made == []

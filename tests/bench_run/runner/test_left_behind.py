@@ -61,6 +61,7 @@ def test_a_command_leaves_nothing(bench_run_command, folder, end):
     assert [] == os.listdir(scratch)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, *slow([signal.SIGTERM, signal.SIGHUP])])
 def test_a_run_that_is_stopped_leaves_nothing(folder, number):
     """While it measures: its scratch folder is there."""

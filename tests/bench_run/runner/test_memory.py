@@ -80,6 +80,7 @@ def test_a_refusal_has_both_figures_and_says_what_to_do(needed, free, expected):
     assert reason is None or "--scale-batch" in reason
 
 
+@pytest.mark.long
 @LINUX
 def test_a_case_beyond_what_is_free_is_skipped_and_the_run_goes_on(tmp_path):
     done = run_limited(900, tmp_path / "d.json", "--op", LARGE, "--op", SMALL, "--engine", "numpy")
@@ -90,6 +91,7 @@ def test_a_case_beyond_what_is_free_is_skipped_and_the_run_goes_on(tmp_path):
     assert large.outcome.reason in done.stdout + done.stderr
 
 
+@pytest.mark.long
 @LINUX
 def test_an_engine_that_grows_is_lost_in_words_and_others_are_measured(hostile, tmp_path):
     engines = ("--engine", "hostile:grow", "--engine", "numpy")

@@ -79,12 +79,14 @@ def test_what_would_be_lost_is_refused_in_one_line(finished, tmp_path, words, ca
     assert contents(tmp_path) == before
 
 
+@pytest.mark.long
 def test_a_finished_run_is_replaced_with_force(finished, bench_run_command):
     before = read(finished).run.id
     assert bench_run_command("small_add.json", *QUICK, "-o", "run.json", "--force").returncode == 0
     assert before != read(finished).run.id
 
 
+@pytest.mark.long
 def test_resume_of_a_finished_run_says_so_and_changes_no_byte(finished, bench_run_command):
     before = contents(finished.parent)
     words = [word for word in QUICK if word != "-q"]
@@ -94,6 +96,7 @@ def test_resume_of_a_finished_run_says_so_and_changes_no_byte(finished, bench_ru
     assert "Validation: PASSED" in done.stdout
 
 
+@pytest.mark.long
 def test_an_unfinished_run_is_gone_on_with_or_replaced(finished, bench_run_command):
     document = read(finished)
     run = replace(document.run, complete=False, finished=None)
@@ -126,6 +129,7 @@ def test_a_merge_leaves_its_inputs_and_other_documents(finished, tmp_path, capsy
     assert 0 == main(["merge", "run.json", "-o", "older.json", "--force"])
 
 
+@pytest.mark.long
 def test_an_unfinished_document_is_no_finished_one(finished, bench_run_command):
     document = read(finished)
     save(finished, replace(document, run=replace(document.run, complete=False)))

@@ -63,6 +63,7 @@ def test_side_by_side_gives_what_one_by_one_gives(three, tmp_path):
         assert path.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.long
 def test_a_helper_serves_again(fresh_workers, three, tmp_path):
     others = child_pids()
     evaluate(three, tasks(tmp_path, 3))

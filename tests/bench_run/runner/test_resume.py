@@ -47,6 +47,7 @@ def resume(folder, **changes):
     return bench_run.run([str(folder / "g.json")], output=output, resume=True, **options)
 
 
+@pytest.mark.long
 def test_the_rounds_that_are_missing_are_measured_and_no_others(folder):
     before = read_journal(journal_path(folder / "run.json")).cases[0].rounds[0]
     rounds = resume(folder).cases[0].rounds

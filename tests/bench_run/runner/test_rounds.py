@@ -137,6 +137,7 @@ def test_the_process_that_opened_the_engine_serves_the_first_round(small_graph, 
     assert (2, 2) == (len(started), len(processes))
 
 
+@pytest.mark.long
 def test_a_process_that_did_more_than_open_serves_no_round(fresh_workers):
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
     several, others = pool.WorkerPool(10.0), child_pids()
@@ -147,6 +148,7 @@ def test_a_process_that_did_more_than_open_serves_no_round(fresh_workers):
     assert set() == child_pids() - others
 
 
+@pytest.mark.long
 def test_a_process_of_an_engine_with_other_options_serves_no_round(fresh_workers):
     engine = plan_engines(Options(), [parse_spec("numpy")])[0]
     several, others = pool.WorkerPool(10.0), child_pids()

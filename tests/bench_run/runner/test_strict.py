@@ -31,6 +31,7 @@ def same_with_and_without(graphs, engines, **options):
     return plain
 
 
+@pytest.mark.long
 def test_an_honest_engine_s_outputs_are_the_same_in_strict_runs():
     found = same_with_and_without([], ["numpy"], op=SMOKE)
     assert {"passed"} == {validation.status for _, validation in found.values()}
@@ -44,6 +45,7 @@ def test_honest_engines_outputs_are_the_same_in_strict_runs_of_graphs(root, suit
     same_with_and_without(graphs, ["numpy", "torch:cpu"])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("hostile")
 def test_wrong_engines_are_wrong_for_the_same_reasons(small_graph):
     ways = ("wrong", "scribbles", "remembers", "fine")
@@ -52,6 +54,7 @@ def test_wrong_engines_are_wrong_for_the_same_reasons(small_graph):
     assert ["failed", "failed", "failed", "passed"] == statuses
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("hostile")
 def test_a_judge_that_the_engine_replaced_in_its_own_process_does_not_judge(small_graph):
     engine = "hostile:patches-the-judge"

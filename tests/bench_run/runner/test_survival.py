@@ -75,6 +75,7 @@ def check_killed_run(folder, output, lines, delay_s):
     assert not journal.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lines", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_killed_run_keeps_every_visit_and_resumes(graph_folder, tmp_path, lines):
     check_killed_run(graph_folder, tmp_path / "run.json", lines, 0.0)
@@ -134,6 +135,7 @@ def test_nothing_measured_is_measured_again(graph_folder, tmp_path):
     assert before == {key: after[key] for key in before}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "number",
     [

@@ -54,6 +54,7 @@ def test_who_keeps_the_limit_wins_and_the_default_is_confirmed_beside_it(record)
     )
 
 
+@pytest.mark.long
 def test_a_record_of_graphs_that_were_no_files_is_verified_where_they_are_named(record, capsys):
     assert 1 == main(["tune", "--verify", "tuned.json", "-q"])
     assert "name its graphs again, as files, --op" in capsys.readouterr().err

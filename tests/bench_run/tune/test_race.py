@@ -198,6 +198,7 @@ def test_an_energy_race_of_equals_ends_after_few_blocks():
     assert (ENERGY_BLOCKS[1], "most blocks") == (state.blocks - state.heat, state.stopped_by)
 
 
+@pytest.mark.long
 def test_the_best_is_dropped_no_more_often_than_allowed():
     lost = sum(1 not in raced([0.08, 0.0, *([0.006] * 10)], seed=seed).alive for seed in range(100))
     assert lost <= 3

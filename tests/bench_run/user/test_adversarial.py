@@ -60,6 +60,7 @@ def cases(tmp_path_factory):
     return dict(zip(("numpy", *names), document.cases, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -91,6 +92,7 @@ def test_results_that_differ_in_bits_are_told(cases):
     assert cases["random"].validation.deterministic is False
 
 
+@pytest.mark.long
 def test_operations_of_hipdnn_are_right_on_all_kinds():
     document = bench_run.run(
         [],

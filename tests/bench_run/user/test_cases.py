@@ -48,6 +48,7 @@ def run(*graphs, engine, **options):
     return bench_run.run([str(g) for g in graphs], engine=engine, **{**usual, **options})
 
 
+@pytest.mark.long
 def test_a_file_is_a_graph_for_each_shape_and_data_type(tmp_path):
     cases = graphs_of_file(f"case@{write(tmp_path, SCALE)}")
     names = [case.graph.name for case in cases]
@@ -60,6 +61,7 @@ def test_a_file_is_a_graph_for_each_shape_and_data_type(tmp_path):
     assert "scale" == family(cases[0].graph)
 
 
+@pytest.mark.long
 def test_results_are_held_against_the_reference_with_a_tolerance_that_follows_from_it(tmp_path):
     path = write(tmp_path, SCALE)
     engines = ["numpy", *(f"kernel:{name}@{path}" for name in ("mine", "wrong", "half"))]
@@ -76,6 +78,7 @@ def test_results_are_held_against_the_reference_with_a_tolerance_that_follows_fr
     )
 
 
+@pytest.mark.long
 def test_a_name_chooses_one_case_and_items_replace_shapes_and_types(tmp_path):
     path = write(tmp_path, SCALE)
     (one,) = graphs_of_file(f"case@{path}#scale_rows2_cols16_half")
@@ -111,6 +114,7 @@ def gather(x, ids, flag, *, d):
 """
 
 
+@pytest.mark.long
 def test_types_fillings_outputs_tolerance_and_work_are_those_of_the_file(tmp_path):
     path = write(tmp_path, FULL, "full.py")
     (case,) = graphs_of_file(str(path))
@@ -131,6 +135,7 @@ def test_types_fillings_outputs_tolerance_and_work_are_those_of_the_file(tmp_pat
     }
 
 
+@pytest.mark.long
 def test_the_fingerprint_follows_what_defines_the_operator_and_nothing_else(tmp_path):
     def key(text):
         return fingerprint(graphs_of_file(str(write(tmp_path, text)))[0].graph)
@@ -144,6 +149,7 @@ def test_the_fingerprint_follows_what_defines_the_operator_and_nothing_else(tmp_
     assert key(helped.replace("FACTOR", "1")) != key(helped.replace("FACTOR", "2"))
 
 
+@pytest.mark.long
 def test_a_case_can_stand_in_a_suite_be_sharded_resumed_and_run_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, SCALE)
@@ -198,12 +204,14 @@ def test_what_a_file_gets_wrong_is_one_line_that_names_it(tmp_path, text, messag
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.long
 def test_a_file_that_hangs_ends_after_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr("bench_run.user.cases.DESCRIBE_S", 1.0)
     with pytest.raises(GraphError, match="took more than 1 s to load"):
         graphs_of_file(str(write(tmp_path, "import time\ntime.sleep(60)")))
 
 
+@pytest.mark.long
 def test_inputs_are_never_so_kind_that_a_constant_would_pass(tmp_path):
     text = SCALE + "\ndef zeros(x, w): return np.zeros_like(x)\n"
     path = write(tmp_path, text)
@@ -234,6 +242,7 @@ def test_every_operator_that_comes_along_is_listed():
     assert sorted(OPERATORS) == sorted(path.stem for path in FOLDER.glob("*.py"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "engine", ["numpy", pytest.param("torch:cpu", marks=pytest.mark.needs("torch:cpu"))]
 )
@@ -245,6 +254,7 @@ def test_operators_that_come_along_are_right(engine):
     assert {"passed"} == {case.validation.status for case in cases}
 
 
+@pytest.mark.long
 def test_a_saved_suite_names_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, SCALE)
@@ -261,6 +271,7 @@ def test_golden_tensors_are_refused_since_the_file_has_the_reference(tmp_path, f
         run(path, engine=["numpy"], **{flag: str(tmp_path / "golden")})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float", "half", "bfloat16"])
 def test_a_share_of_one_percent_is_found_in_every_type(tmp_path, dtype):
     text = (FOLDER / "softmax.py").read_text()
@@ -282,6 +293,7 @@ def test_one_shape_and_one_type_need_no_list(tmp_path):
     assert ("half", (4, 8)) == (case.graph.tensors[0].data_type, case.graph.tensors[0].dims)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float", "half"])
 def test_a_reference_that_jumps_allows_no_element_to_be_wrong_by_a_step(tmp_path, dtype):
     text = """

@@ -73,6 +73,7 @@ def test_a_source_runs_the_operation_that_its_function_is_named_after(write, nam
     np.testing.assert_array_equal(a + b, found)
 
 
+@pytest.mark.long
 def test_a_library_runs_as_it_is(write, tmp_path):
     library = tmp_path / "libmine.so"
     header = Path(compiled.__file__).parent
@@ -92,6 +93,7 @@ def test_the_command_measures_and_validates_it(write, tmp_path, capsys):
     assert "-march=native" not in text  # the flags of every source are nobody's news
 
 
+@pytest.mark.long
 def test_a_wrong_one_is_found(write, tmp_path):
     path = write(ADD.replace("a[i] + b[i]", "a[i] - b[i]"))
     options = ["--rounds", "1", "--iters", "3", "--quiet"]
@@ -240,6 +242,7 @@ ptxas info    : Used 255 registers, used 0 barriers
     }
 
 
+@pytest.mark.long
 def test_a_function_of_tvm_ffi_is_called_through_its_package(write, tmp_path):
     ffi = pytest.importorskip("tvm_ffi")
     source = """
@@ -262,6 +265,7 @@ def test_a_function_of_tvm_ffi_is_called_through_its_package(write, tmp_path):
     np.testing.assert_array_equal(a + b, result)
 
 
+@pytest.mark.long
 def test_a_first_kernel_in_cpp_is_written_and_right(tmp_path, capsys):
     assert 0 == main(["init", "kernel", "cpp", "-o", str(tmp_path)])
     assert "kernel@" in capsys.readouterr().out

@@ -158,6 +158,7 @@ def test_a_pattern_names_a_node_type_an_operation_or_a_chain(pattern, op, fits):
     assert fits == matches(pattern, graph_of(op))
 
 
+@pytest.mark.long
 def test_functions_that_fit_are_a_case_each_and_a_name_chooses_one(tmp_path):
     path = write(tmp_path, "import numpy\ndef f(a, b): return a @ b\ndef g(a, b): return a @ b\n")
     both = run(path, "kernel@{}").cases
@@ -229,6 +230,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.long
 def test_what_a_function_gets_wrong_costs_its_case_and_names_file_and_line(tmp_path):
     path = write(tmp_path, BAD)
     document = run(path, *(f"kernel:{name}@{{}}" for name in EXPECTED))
@@ -284,6 +286,7 @@ def test_the_document_names_the_file_what_it_imports_and_the_commit(tmp_path):
     assert "numpy" == engine.knobs["framework"]
 
 
+@pytest.mark.long
 def test_a_comparison_shows_that_the_file_changed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, text in (("a.json", "a @ b"), ("b.json", "b.T.dot(a.T).T.copy()")):
@@ -294,6 +297,7 @@ def test_a_comparison_shows_that_the_file_changed(tmp_path, monkeypatch, capsys)
     assert "plugin sha256" in shown, shown
 
 
+@pytest.mark.long
 def test_a_function_that_hangs_costs_its_case(tmp_path):
     path = write(tmp_path, "import numpy\ndef f(a, b):\n    while True: pass\n")
     (case,) = run(path, "kernel@{}", timeout_s=2.0).cases
@@ -417,6 +421,7 @@ def test_the_commit_says_whether_the_file_differs_from_it(tmp_path):
     assert (f"{one} + changes", 12) == (two, len(one))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["my.py", "helper_that_changes.py"])
 def test_a_file_that_changes_during_a_run_costs_its_case(tmp_path, name):
     """Each import changes one of the files, as a save between two rounds does."""

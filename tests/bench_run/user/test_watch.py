@@ -41,6 +41,7 @@ def watched(tmp_path):
     process.wait()
 
 
+@pytest.mark.long
 def test_each_save_is_a_line_and_ctrl_c_ends_with_the_last_result(watched):
     path, expect, process = watched
     expect("watching my.py; Ctrl-C ends")
@@ -58,6 +59,7 @@ def test_each_save_is_a_line_and_ctrl_c_ends_with_the_last_result(watched):
     assert (0, "") == (process.wait(WAIT_S), process.stderr.read().partition("Traceback")[1])
 
 
+@pytest.mark.long
 def test_a_run_without_a_file_has_nothing_to_watch(tmp_path):
     command = [sys.executable, "-m", "bench_run", "--op", "relu: dims=4", "-e", "numpy", "--watch"]
     done = subprocess.run([*command, "--rounds", "1"], capture_output=True, text=True, cwd=tmp_path)

@@ -99,6 +99,7 @@ def test_a_hang_says_which_limit_and_which_thread_is_gone(die):
     assert ("timed out", reason) == (outcome.status, outcome.reason)
 
 
+@pytest.mark.long
 def test_a_death_in_a_later_round_keeps_what_was_measured(die, tmp_path, monkeypatch):
     monkeypatch.setenv("MORTAL_MARK", str(tmp_path / "mark"))
     document = die(["second_round", "healthy_0"], rounds=3, warmup=0, iterations=3)

@@ -32,24 +32,29 @@ def test_every_request_has_one_handler():
     assert set(Request.__subclasses__()) == set(HANDLERS)
 
 
+@pytest.mark.long
 def test_the_answer_is_the_value_itself(worker):
     assert ({},) == worker.ask(Variants(GRAPH), 60.0)
 
 
+@pytest.mark.long
 def test_an_engine_without_choices_lists_its_variants(worker):
     assert ({},) == worker.ask(Choices(GRAPH), 60.0)
 
 
+@pytest.mark.long
 def test_a_request_with_nothing_to_say_answers_nothing(worker):
     assert worker.ask(Attempt(GRAPH, Data(0)), 60.0) is None
 
 
+@pytest.mark.long
 def test_a_refused_graph_raises_the_engines_error(worker):
     unknown = replace(GRAPH, nodes=(replace(GRAPH.nodes[0], type="NoSuchAttributes"),))
     with pytest.raises(UnsupportedGraphError, match="no formula for this node type"):
         worker.ask(Attempt(unknown), 60.0)
 
 
+@pytest.mark.long
 def test_a_refusal_keeps_its_fields(worker, tmp_path):
     golden = tmp_path / "a: b"
     golden.mkdir()
@@ -58,6 +63,7 @@ def test_a_refusal_keeps_its_fields(worker, tmp_path):
     assert "x: y" == caught.value.where
 
 
+@pytest.mark.long
 def test_a_worker_answers_again_after_a_refusal(worker):
     with pytest.raises(UsageError):
         worker.ask(Open(EngineSpec("numpy:x", "numpy", "x"), EngineOptions()), 60.0)

@@ -30,6 +30,7 @@ QUICK = ("segfault", "bug", "hang")
 """`test_deaths.py` has many more, in one run."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "status", "reason"),
     [
@@ -89,6 +90,7 @@ def test_each_variant_of_many_has_a_minute_to_build(text, given, limit_s):
     assert limit_s == plan_engines(options, [parse_spec(text)])[0].build_timeout_s
 
 
+@pytest.mark.long
 def test_the_last_words_are_kept(hostile, small_graph):
     document = bench_run.run([str(small_graph)], engine=["hostile:flood"], **FAST)
     detail = document.cases[0].outcome.detail
@@ -96,11 +98,13 @@ def test_the_last_words_are_kept(hostile, small_graph):
     assert len(detail) <= 4096
 
 
+@pytest.mark.long
 def test_a_traceback_of_a_bug_is_kept(hostile, small_graph):
     document = bench_run.run([str(small_graph)], engine=["hostile:bug"], **FAST)
     assert "ValueError: a bug of the engine" in document.cases[0].outcome.detail
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", ["print", *(pytest.param(way, marks=pytest.mark.slow) for way in ("locale", "leak"))]
 )
@@ -110,6 +114,7 @@ def test_noise_does_not_spoil_the_document(hostile, small_graph, way):
     assert (case.outcome.status, case.validation.status) == ("completed", "passed")
 
 
+@pytest.mark.long
 def test_a_case_that_died_is_not_visited_again(hostile, small_graph):
     document = bench_run.run(
         [str(small_graph)], engine=["hostile:segfault"], rounds=3, iterations=3, warmup=0
@@ -117,6 +122,7 @@ def test_a_case_that_died_is_not_visited_again(hostile, small_graph):
     assert (len(document.cases), len(document.cases[0].rounds)) == (1, 0)
 
 
+@pytest.mark.long
 def test_an_engine_that_dies_while_it_opens_ends_the_run_in_one_line(hostile, small_graph):
     with pytest.raises(
         (WorkerCrashedError, EngineUnavailableError),
@@ -125,6 +131,7 @@ def test_an_engine_that_dies_while_it_opens_ends_the_run_in_one_line(hostile, sm
         bench_run.run([str(small_graph)], engine=["hostile:exit-on-open"], **FAST)
 
 
+@pytest.mark.long
 def test_a_result_that_is_wrong_is_still_timed(hostile, small_graph):
     document = bench_run.run([str(small_graph)], engine=["hostile:wrong"], **FAST)
     case = document.cases[0]
@@ -132,6 +139,7 @@ def test_a_result_that_is_wrong_is_still_timed(hostile, small_graph):
     assert case.summary["e2e_ns"].count == 2
 
 
+@pytest.mark.long
 def test_a_result_that_turns_wrong_later_is_caught(hostile, small_graph):
     document = bench_run.run(
         [str(small_graph)], engine=["hostile:wrong-later"], rounds=1, iterations=8, warmup=0
@@ -141,6 +149,7 @@ def test_a_result_that_turns_wrong_later_is_caught(hostile, small_graph):
     assert "right in the first run, wrong in" in validation.reason
 
 
+@pytest.mark.long
 def test_an_output_that_nobody_writes_is_a_mismatch(hostile, small_graph):
     document = bench_run.run([str(small_graph)], engine=["hostile:unwritten"], **FAST)
     output = document.cases[0].validation.outputs[0]
@@ -158,6 +167,7 @@ MESSAGES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strict", [False, True])
 def test_what_engines_write_to_the_run_costs_their_cases(
     hostile, small_graph, tmp_path, monkeypatch, strict
@@ -176,6 +186,7 @@ def test_what_engines_write_to_the_run_costs_their_cases(
     assert not bomb.exists()
 
 
+@pytest.mark.long
 def test_a_fork_that_comes_back_does_not_speak_for_the_worker(hostile, small_graph):
     engines = ["hostile:fork-and-return", "numpy"]
     document = bench_run.run([str(small_graph)], engine=engines, timeout_s=20.0, **FAST)

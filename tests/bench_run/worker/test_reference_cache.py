@@ -287,6 +287,7 @@ def test_a_store_neither_lists_the_folder_nor_reads_more_rows_where_there_are_mo
     assert cache.folder / PARTS in listed
 
 
+@pytest.mark.long
 def test_processes_that_store_read_and_evict_at_the_same_time_see_whole_entries_only(tmp_path):
     program = """
 import sys

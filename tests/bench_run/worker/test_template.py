@@ -30,20 +30,24 @@ def run(graph, spec, **options):
     )
 
 
+@pytest.mark.long
 def test_each_round_is_a_process_of_its_own(small_graph):
     document = run(small_graph, "hostile:fine+fork")
     assert 3 == len({each.pid for each in document.cases[0].rounds})
     assert "fork" == document.run.settings.worker_start
 
 
+@pytest.mark.long
 def test_fresh_processes_on_request(small_graph):
     assert "exec" == run(small_graph, "hostile:fine+fork", fresh="exec").run.settings.worker_start
 
 
+@pytest.mark.long
 def test_an_engine_that_does_not_allow_it_is_started_afresh(small_graph):
     assert "exec" == run(small_graph, "hostile:fine").run.settings.worker_start
 
 
+@pytest.mark.long
 def test_nothing_is_left_behind(small_graph):
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     run(small_graph, "hostile:fine+fork")
@@ -69,6 +73,7 @@ def worker_ends():
         os.close(descriptor)
 
 
+@pytest.mark.long
 def test_the_end_of_a_forked_worker_is_told_with_its_signal(template, worker_ends):
     _, pipe, output = worker_ends
     process = template.fork(pipe, output)
@@ -77,12 +82,14 @@ def test_the_end_of_a_forked_worker_is_told_with_its_signal(template, worker_end
     assert -signal.SIGSEGV == process.wait(10)
 
 
+@pytest.mark.long
 def test_a_forked_worker_leads_a_group_of_its_own(template, worker_ends):
     _, pipe, output = worker_ends
     process = template.fork(pipe, output)
     assert process.pid == os.getpgid(process.pid)
 
 
+@pytest.mark.long
 def test_a_lost_template_forks_no_worker(template, worker_ends):
     _, pipe, output = worker_ends
     assert template.fit
@@ -91,6 +98,7 @@ def test_a_lost_template_forks_no_worker(template, worker_ends):
     assert template.fork(pipe, output) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spec", ["hostile:fine", "hostile:fine+fork"])
 def test_a_worker_outlives_the_thread_that_started_it(spec):
     engine = PlannedEngine(spec, parse_spec(spec), EngineOptions(), "none")
@@ -116,6 +124,7 @@ def test_a_fork_of_the_program_starts_processes_too():
     assert os.waitpid(pid, 0)[1] == 0
 
 
+@pytest.mark.long
 def test_the_workers_of_a_lost_template_are_lost_too(template, worker_ends):
     _, pipe, output = worker_ends
     process = template.fork(pipe, output)
@@ -123,6 +132,7 @@ def test_the_workers_of_a_lost_template_are_lost_too(template, worker_ends):
     assert -signal.SIGKILL == process.wait(10)
 
 
+@pytest.mark.long
 def test_a_worker_that_is_lost_with_its_template_costs_no_case(small_graph):
     case = run(small_graph, "hostile:kill-template+fork").cases[0]
     assert ("completed", 3) == (case.outcome.status, len(case.rounds))
@@ -135,12 +145,14 @@ def test_a_template_that_imports_for_ever_is_not_waited_for():
     made.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("way", "status"), [("segfault", "crashed"), ("hang", "timed out")])
 def test_what_a_forked_worker_does_costs_its_case_only(small_graph, way, status):
     document = run(small_graph, f"hostile:{way}+fork", timeout_s=3)
     assert status == document.cases[0].outcome.status
 
 
+@pytest.mark.long
 def test_a_template_whose_run_is_gone_before_it_began_imports_nothing():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.send(pickle.dumps(Preload("hostile:hang-preload+fork")))

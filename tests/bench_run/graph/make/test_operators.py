@@ -72,6 +72,7 @@ def test_a_gradient_is_the_slope_of_the_operator(name):
         assert abs(slope - wanted) <= 1e-5 * (1 + np.abs(found[f"d{port}"] * way).sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shapes", ["common", "large", "skewed", "random:2"])
 def test_every_operator_has_a_graph_in_every_class_of_shapes(shapes):
     assert [] == [name for name in EVERY if not make_graphs(name, shapes)]

@@ -241,6 +241,7 @@ def test_every_operation_belongs_to_a_family() -> None:
     assert {name for ops in FAMILIES.values() for name in ops} | {"bias"} == set(OPS)
 
 
+@pytest.mark.long
 def test_default_shapes_of_all_operations_have_distinct_names_and_meanings() -> None:
     made = make_graphs("all: dtype=float,half", "all")
     assert len({graph.name for graph in made}) == len(made)

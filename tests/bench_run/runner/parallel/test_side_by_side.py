@@ -38,6 +38,7 @@ def run(**options):
     return bench_run.run((), **{**chosen, "quiet": True, **options})
 
 
+@pytest.mark.long
 def test_every_round_has_its_own_process_and_its_place():
     document = run(prepare=3)
     assert "side by side" == document.run.settings.round_preparation
@@ -105,6 +106,7 @@ def test_several_engines_have_fewer_workers_each_since_contexts_are_made_one_by_
     assert [10, 7, 5, 4] == lanes
 
 
+@pytest.mark.long
 def test_a_case_that_an_engine_does_not_take_costs_the_others_nothing():
     document = run(prepare=3, op=(*OPS, "sdpa: b=1 h=1 s=4 d=4 dtype=float"))
     statuses = sorted(case.outcome.status for case in document.cases)

@@ -116,6 +116,7 @@ def test_matrix_units_that_cut_off_are_within_their_bound(unit, kind, count):
     assert worst(actual, products.sum(axis=1), matrix_unit_error(bits, terms_of(products))) <= 1
 
 
+@pytest.mark.long
 def test_sums_that_are_cut_off_drift_further_than_rounded_ones_may():
     a, b = (drawn("uniform", (400, 16_384), seed) for seed in (1, 2))
     products = a.astype("f2").astype("f8") * b.astype("f2")
