@@ -21,7 +21,7 @@ def blocks(language, text=TEXT):
 
 
 COMMANDS = [
-    (page.stem, line)
+    pytest.param(page.stem, line, marks=[pytest.mark.long] * (page.stem != "README"))
     for page in PAGES
     for block in blocks("sh", page.read_text(encoding="utf-8"))
     for line in block.splitlines()

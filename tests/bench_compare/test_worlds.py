@@ -13,6 +13,7 @@ from tests.support import examples
 SHARE = 1000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trouble", BAD)
 def test_bad_news_never_exits_zero(tmp_path, trouble):
     assert [] == violations(range(examples(2)), True, tmp_path / "world", trouble)

@@ -44,6 +44,7 @@ def test_every_link_leads_to_a_page(made):
                 assert (page.parent / link).exists(), (page, link)
 
 
+@pytest.mark.long
 def test_the_index_says_the_newest_state_and_each_step(made):
     _, site = made
     text = html.unescape((site / "index.html").read_text())

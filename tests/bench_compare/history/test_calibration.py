@@ -39,6 +39,7 @@ def test_the_spread_between_documents_is_found(archive):
     assert 0.02 == pytest.approx((entry.own_variance + entry.common_variance) ** 0.5, rel=0.2)
 
 
+@pytest.mark.long
 def test_single_documents_within_that_spread_are_no_change(archive, tmp_path, capsys):
     paths = pair(tmp_path, 1.03)
     alone = verdicts(capsys, *paths)

@@ -45,12 +45,14 @@ def test_the_page_shows_the_answer_the_events_and_every_series(browser, trend):
     assert 8 == len(texts(browser, "tr[id^=s0]"))
 
 
+@pytest.mark.long
 def test_no_text_of_a_document_is_markup_and_nothing_fails(browser, trend):
     shown(browser, trend)
     assert browser.execute_script("return window.hacked") is None
     assert [] == [one["message"] for one in browser.get_log("browser")]
 
 
+@pytest.mark.long
 def test_the_first_chart_is_that_of_the_newest_event(browser, trend):
     shown(browser, trend)
     browser.implicitly_wait(5)

@@ -218,6 +218,7 @@ def test_a_tuned_document_meets_the_plain_one(tuned):
     assert ("default", "tuned") == told(comparison)["plan"]
 
 
+@pytest.mark.long
 def test_the_command_compares_a_tuned_document_with_the_plain_one(tuned, capsys):
     main([*map(str, tuned), "--all", "--json", "-"])
     cases = json.loads(capsys.readouterr().out)["cases"]

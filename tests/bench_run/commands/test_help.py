@@ -111,6 +111,7 @@ def test_a_usage_error_loads_neither_numpy_nor_the_options(root):
     assert "[]" == done.stdout
 
 
+@pytest.mark.long
 def test_help_with_a_topic_shows_the_topic(bench_run_command):
     text = bench_run_command("help", "measure").stdout
     assert text.startswith(topic("measure", rare=False))

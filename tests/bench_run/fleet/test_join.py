@@ -317,6 +317,7 @@ def test_without_an_output_it_says_so(part, capsys):
     assert "bench-run: merge: name the document to write: -o FILE\n" == capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_shard_without_graphs_is_a_document_and_exit_code_0(small_graph, tmp_path):
     documents = [tmp_path / f"{index}.json" for index in (1, 2)]
     for index, path in enumerate(documents, 1):

@@ -91,6 +91,7 @@ def test_a_slower_build_is_shown_with_its_change_and_exit_code_0(slower):
     assert "Accuracy comparison: PASSED" in slower.table
 
 
+@pytest.mark.long
 def test_the_document_tells_the_two_builds_apart(slower):
     first, second = slower.document.engines
     assert first.id == second.id == "1563989756945604898"

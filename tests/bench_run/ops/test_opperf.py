@@ -68,6 +68,7 @@ def test_forward_and_backward_are_rows_of_their_own(rows):
     assert expected == [(row["operator"], row["direction"]) for row in rows]
 
 
+@pytest.mark.long
 def test_a_row_has_times_memory_and_a_verdict(rows):
     assert all(row["validation"] == "passed" and row["time_ns"] > 0 for row in rows)
     assert 3 * 16 * 16 * 4 == rows[0]["buffer_bytes"]

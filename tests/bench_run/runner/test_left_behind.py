@@ -52,6 +52,7 @@ def slow(ends):
     return [pytest.param(end, marks=pytest.mark.slow) for end in ends]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", [*ENDS, *slow(SLOW_ENDS)])
 def test_a_command_leaves_nothing(bench_run_command, folder, end):
     words, code = {**ENDS, **SLOW_ENDS}[end]

@@ -63,6 +63,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_would_be_lost_is_refused_in_one_line(finished, tmp_path, words, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

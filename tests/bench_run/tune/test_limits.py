@@ -64,6 +64,7 @@ def test_a_record_of_graphs_that_were_no_files_is_verified_where_they_are_named(
     assert "matmul_m64n64k64_half_nn" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_record_that_does_not_hold_here_is_not_verified_and_it_is_said_why(record, capsys):
     text = Path("tuned.json").read_text()
     Path("other.json").write_text(re.sub(r'"numpy": ?"[\d.]+"', '"numpy": "0.1"', text))

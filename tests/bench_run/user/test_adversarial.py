@@ -77,6 +77,7 @@ def test_a_mistake_is_found_by_its_kind_of_inputs(cases, name, kind):
     assert kind in check.reason, check.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["numpy", "right"])
 def test_a_right_kernel_passes_all_kinds(cases, name):
     check = cases[name].validation
