@@ -33,7 +33,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class PerRound:
-    """One positive number a round, in round order; empty where it is unknown."""
+    """One positive number a round, in round order; empty if it is unknown."""
 
     read: Callable[[Case], Numbers]
     least: float = 0.0
@@ -68,7 +68,7 @@ class Metric:
     gates: bool = False
     """May decide what becomes of a case; the first one that both sides have does."""
     speed: bool = True
-    """Moves are faster and slower, else better and worse."""
+    """Moves are faster and slower, otherwise better and worse."""
     threshold_ratio: float = 0.01
     """Smallest change of practical interest, unless the policy says otherwise."""
 

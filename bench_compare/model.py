@@ -106,7 +106,7 @@ class Source:
     path: str
     document: Document
     format: str
-    """``bench`` for our own document, else the foreign layout: ``dnn-benchmarking v2d``."""
+    """``bench`` for our own document, otherwise the foreign layout: ``dnn-benchmarking v2d``."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -237,7 +237,7 @@ class CaseComparison:
     id: str
     """Short, unique in the comparison, safe as an anchor: ``c0017``."""
     name: str
-    """Graph name for people: the other side's, else the base's."""
+    """Graph name for people: the other side's, otherwise the base's."""
     fingerprint: str
     family: str
     data_type: str
@@ -249,7 +249,8 @@ class CaseComparison:
     base: CaseSide | None
     other: CaseSide | None
     verdict: Verdict
-    """The headline: what became of the case if that is news, else the gate metric's verdict."""
+    """The headline: what became of the case if that is news, otherwise the gate metric's
+    verdict."""
     make_reason: Callable[[], str]
     """Makes `reason`, which few are asked for."""
     gate: str | None

@@ -41,7 +41,7 @@ class Result:
         return [_row(case) for case in self.comparison.cases]
 
     def html(self, path: str | Path) -> None:
-        """Write the page with charts. Raises `OutputError` where it cannot be written."""
+        """Write the page with charts. Raises `OutputError` if it cannot be written."""
         from bench_compare.commands.files import write
 
         write(Path(path), self._rendered("html"))
@@ -87,7 +87,7 @@ def compare(
 
 
 def _sources(given: Given, name: str) -> list[Source]:
-    """Documents of one side, read where they are files."""
+    """Documents of one side, read if they are files."""
     from bench_schema.document import Document
 
     from bench_compare.input.load import load

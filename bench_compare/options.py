@@ -132,7 +132,7 @@ def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str
 
 
 def _choice(arguments: Mapping[str, Any], flag: str, choices: tuple[str, ...]) -> str:
-    """Return the flag's word; the first choice where it was not given."""
+    """Return the flag's word; the first choice if it was not given."""
     value = arguments[flag]
     if value is None:
         return choices[0]

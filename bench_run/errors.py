@@ -1,17 +1,14 @@
 """Every error of bench_run, as one tree.
 
-BenchRunError                 one line for the user
-├── UsageError                a flag, a configuration key or an engine's name (exit 1)
-├── GraphError                a file or graph that cannot be used; names file and field (exit 1)
-├── OutputError               a result that cannot be written (exit 1)
-├── IncompleteRunError        a run that could not write or check all that it was asked to (exit 1)
-├── DeviceBusyError           a device that others use, where it has to be free (exit 1)
-├── EngineUnavailableError    an engine that cannot run on this machine, and how to get it
-├── UnsupportedGraphError     a graph that an engine does not support → outcome *unsupported*
-├── EngineError               an engine that failed during execution → outcome *failed*
-└── WorkerError               a worker process that has ended
-    ├── WorkerCrashedError    → outcome *crashed*, with the end of its output
-    └── WorkerTimeoutError    → outcome *timed out*
+BenchRunError one line for the user ├── UsageError a flag, a configuration key or an engine's name
+(exit 1) ├── GraphError a file or graph that cannot be used; names file and field (exit 1) ├──
+OutputError a result that cannot be written (exit 1) ├── IncompleteRunError a run that could not
+write or check all that it was asked to (exit 1) ├── DeviceBusyError a device that others use, if it
+has to be free (exit 1) ├── EngineUnavailableError an engine that cannot run on this machine, and
+how to get it ├── UnsupportedGraphError a graph that an engine does not support → outcome
+*unsupported* ├── EngineError an engine that failed during execution → outcome *failed* └──
+WorkerError a worker process that has ended ├── WorkerCrashedError → outcome *crashed*, with the end
+of its output └── WorkerTimeoutError → outcome *timed out*
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ class BenchRunError(Exception):
     FIELDS: ClassVar[tuple[str, ...]] = ()
     """Attributes that belong to the error beside its message."""
     detail: str | None = None
-    """The full text behind the message, where there is one."""
+    """The full text behind the message, if there is one."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return error_of, plain_parts(self)

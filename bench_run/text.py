@@ -32,7 +32,7 @@ NOISY_MEANS = (
 
 
 def percent_text(ratio: float | None) -> str:
-    """Half the width of an interval, as a share of its middle; a word where it is more than all."""
+    """Half the width of an interval, as a share of its middle; a word if it is more than all."""
     if ratio is None:
         return "–"
     return f"{100 * ratio:.1f}%" if ratio <= 1 else NOISY

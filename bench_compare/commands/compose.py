@@ -104,7 +104,7 @@ class ComposeOptions:
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
-    """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
+    """docopt's arguments → what to print. Raises `BenchCompareError` if there is nothing."""
     from bench_schema.places import Place, pipeline_files
 
     from bench_compare.model import View

@@ -95,7 +95,7 @@ class HistoryOptions:
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
-    """docopt's arguments → what to print. Raises `BenchCompareError` where there is nothing."""
+    """docopt's arguments → what to print. Raises `BenchCompareError` if there is nothing."""
     options = parse(arguments)
     from bench_schema.places import Place
 

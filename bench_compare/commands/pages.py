@@ -82,7 +82,7 @@ class Built:
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
-    """Write the site. Raises `BenchCompareError` where there is nothing to show."""
+    """Write the site. Raises `BenchCompareError` if there is nothing to show."""
     from bench_compare.commands.history import parse, read_history
     from bench_compare.model import View
     from bench_compare.report import render
@@ -118,7 +118,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 
 
 def _way(archive: Sequence[str]) -> str:
-    """``commit`` where each document has that tag, else ``started``."""
+    """``commit`` where each document has that tag, otherwise ``started``."""
     from bench_compare.history.archive import DOCUMENTS
     from bench_compare.history.builds import doc_of
     from bench_compare.history.index import files_of, indexed

@@ -37,7 +37,7 @@ def aa_test(
 
     Several documents are split among themselves, a single one by its rounds; splits that are the
     same with the sides swapped count once. `sides` are compared in place of halves, such as copies
-    of an engine that took turns. Raises `InputError` where there is nothing to split.
+    of an engine that took turns. Raises `InputError` if there is nothing to split.
     """
     policy = replace(policy, metrics=GATES, details=0)
     judged = alarms = unclear = splits = 0

@@ -122,8 +122,7 @@ def _fewer(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
 
 
 def _checked_share(case: Case) -> float:
-    """Return iterations that were checked, of those that were timed; 0 where outputs did not
-    pass."""
+    """Return iterations that were checked, of those that were timed; 0 if outputs did not pass."""
     name, found = time_series(case), case.validation
     if name is None or found is None or found.status != "passed":
         return 0.0
@@ -177,7 +176,7 @@ def _least_error(output: OutputValidation) -> float:
 
 
 MEASURED_FIRST = "device_ns"
-"""The series that decides where it is there."""
+"""The series that decides if it is there."""
 
 
 class Share(NamedTuple):

@@ -186,7 +186,7 @@ class Composer:
             self._predicts = beside(some, self._whole, self._baseline)
 
     def _candidates_of(self, number: int) -> list[TableRow]:
-        """Rows that the layer may take: all with ``--choose``, else the one asked for."""
+        """Rows that the layer may take: all with ``--choose``, otherwise the one asked for."""
         rows, station = self._rows[number], self._given.network.stations[number]
         if self._settings.choose is not None:
             return list(rows.rows)

@@ -213,7 +213,7 @@ class Composition:
     interval: IntervalKind
     baseline: Configuration | None
     chosen: Configuration | None
-    """None where rows are missing."""
+    """None if rows are missing."""
     others: tuple[Configuration, ...]
     """Each engine's default variant throughout, for comparison; without parts."""
     ratios: Ratios | None
@@ -226,5 +226,5 @@ class Composition:
 
     @property
     def holds(self) -> bool:
-        """False where a measurement lies outside of its prediction's interval."""
+        """False if a measurement lies outside of its prediction's interval."""
         return all(check.holds is not False for check in self.checks)

@@ -29,7 +29,7 @@ class Station:
     number: int
     layer: Layer
     fingerprint: str | None
-    """None where neither the file nor the table knows it."""
+    """None if neither the file nor the table knows it."""
     tensors: GraphTensors | None
     entry: int | None
     """Number of the layer whose seam with this one counts: the one that runs right before it; where

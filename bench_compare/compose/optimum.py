@@ -8,7 +8,7 @@ the linear program has whole numbers by itself). Options with the same costs to 
 these variables. A limit is a row.
 
 Before a program is solved, options that another one of their node beats are left out: one that
-costs no more whatever the neighbours take, and no more of any limit. Where one is left of each node
+costs no more whatever the neighbours take, and no more of any limit. If one is left of each node
 there is nothing to solve.
 
 Of equals, the answer is the one that HiGHS comes to, which starts from the same seed each time: the
@@ -50,7 +50,7 @@ class Term:
     nodes: tuple[int, ...]
     time: Array
     energy: Array
-    """NaN where it is not known."""
+    """NaN if it is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ def muted() -> Iterator[None]:
 
 
 def _weighted(times: Array, energies: Array, weights: tuple[float, float]) -> Array:
-    """Infinite where it is not possible or not known. A weight of zero asks nothing of what it
+    """Infinite if it is not possible or not known. A weight of zero asks nothing of what it
     multiplies: it may be unknown."""
     time_weight, energy_weight = weights
     costs = time_weight * times if time_weight else np.where(np.isfinite(times), 0.0, np.inf)

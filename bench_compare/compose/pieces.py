@@ -57,7 +57,7 @@ class Pieces:
     found: list[Piece] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     between_engines: int = 0
-    """Layers that follow one on another engine, where no seam can be measured."""
+    """Layers that follow one on another engine, if no seam can be measured."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Seam:
 def seam(
     table: LayerTable, station: Station, writer: TableRow, reader: TableRow, costs: Sequence[float]
 ) -> Seam | None:
-    """None where it was not measured. Between engines it cannot be: the larger of their own seams
+    """None if it was not measured. Between engines it cannot be: the larger of their own seams
     stands for it, and never less than nothing, so that no choice gains by what is not known.
     `costs` by number of the row."""
     given, stand_in = (writer.fingerprint, reader.fingerprint), (writer.base, reader.base)

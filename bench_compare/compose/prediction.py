@@ -53,7 +53,7 @@ DOCUMENTS = 3
 @dataclass(frozen=True)
 class WeightedSum:
     value: float
-    """NaN where some row has no value."""
+    """NaN if some row has no value."""
     variance: float | None
     dof: float | None
     unit: str

@@ -100,7 +100,7 @@ class TableRow:
 class LayerTable:
     rows: tuple[TableRow, ...]
     times: Array
-    """Nanoseconds, NaN where a round does not hold the row."""
+    """Nanoseconds, NaN if a round does not hold the row."""
     energies: Array
     """Joules of one execution."""
     sources: Ints
@@ -247,7 +247,7 @@ def _row(
     given: Mapping[tuple[str, str], str],
     lacking: str | None,
 ) -> TableRow:
-    """`lacking`: the series that counts, where it has no samples of that."""
+    """`lacking`: the series that counts, if it has no samples of that."""
     fingerprint, engine, variant, cache = key
     case = cases[-1]
     validations = [one.validation for one in cases if one.validation is not None]

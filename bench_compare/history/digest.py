@@ -54,12 +54,12 @@ class SeriesKey(NamedTuple):
     engine: str
     """Engine name of the user, without circumstances such as device and plugin path."""
     variant: str
-    """JSON; empty where a tuning chose it."""
+    """JSON; empty if a tuning chose it."""
     device_kind: str
     settings: tuple[str, ...]
     """Values of `SERIES_SETTINGS`."""
     twin: str
-    """Name of the graph, where a document holds its meaning more than once; else empty."""
+    """Name of the graph, where a document holds its meaning more than once; otherwise empty."""
 
 
 @dataclass(frozen=True)

@@ -68,14 +68,14 @@ class SeriesInfo:
     state: str
     """State in the newest document that has it."""
     verdict: str
-    """slower, faster or same against the last accepted level; else the state; absent where the
+    """slower, faster or same against the last accepted level; otherwise the state; absent where the
     newest build does not hold it."""
     points: tuple[HistoryPoint, ...]
     levels: tuple[Level, ...]
     spread_ratio: float | None
     """Standard deviation between documents of one build."""
     accepted_ratio: float | None
-    """Last level over the last accepted one: that after the last acknowledged event, else the
+    """Last level over the last accepted one: that after the last acknowledged event, otherwise the
     oldest."""
 
 

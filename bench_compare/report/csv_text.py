@@ -1,4 +1,4 @@
-"""CSV: plain numbers, empty where unknown; texts as `bench_schema.packing.csv_line` has them."""
+"""CSV: plain numbers, empty if unknown; texts as `bench_schema.packing.csv_line` has them."""
 
 from __future__ import annotations
 

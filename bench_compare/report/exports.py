@@ -65,7 +65,7 @@ class Exported:
 
     @property
     def rounds_ns(self) -> list[float]:
-        """The time of each round; the time of the case where it has no samples."""
+        """The time of each round; the time of the case if it has no samples."""
         found = {} if self.series is None else round_logs(self.case, self.series)
         if found:
             return [math.exp(log) for log in found.values()]
@@ -87,7 +87,7 @@ def cases_of(sources: Sequence[Source]) -> list[Exported]:
 
 
 def _timed(cases: Sequence[Exported], kind: str) -> dict[str, tuple[Exported, Time]]:
-    """Cases with a time, by name. Raises `InputError` where two have one name."""
+    """Cases with a time, by name. Raises `InputError` if two have one name."""
     found: dict[str, tuple[Exported, Time]] = {}
     for one in cases:
         if one.time is None:
@@ -241,7 +241,7 @@ def _seconds(one: Exported) -> float | None:
 
 
 def _passed(one: Exported) -> float | None:
-    """1 for outputs that passed, 0 for those that did not; None where they were not checked."""
+    """1 for outputs that passed, 0 for those that did not; None if they were not checked."""
     found = {"passed": 1.0, "failed": 0.0}
     return found.get(_validation(one.case))
 

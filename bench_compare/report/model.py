@@ -63,7 +63,7 @@ class State(NamedTuple):
     news: Literal["bad", "good", "quiet"] = "quiet"
     """Importance: news that must be read, that may be read, or that is shown on request."""
     doubt: str = ""
-    """A question mark where it is provisional."""
+    """A question mark if it is provisional."""
 
 
 Cell: TypeAlias = str | Amount | RatioCell | RatioInterval | Span | Name | State
@@ -76,7 +76,7 @@ class Column:
     head: str | None = None
     """Its title in the terminal, where that is another one."""
     short: str | None = None
-    """Its title where there is little room."""
+    """Its title if there is little room."""
     least: int | None = None
     """It may be cut down to so many characters."""
     share: int | None = None
@@ -175,7 +175,7 @@ class Body:
     """Content for the terminal and for Markdown."""
 
     headline: str = ""
-    """The answer in a line; where it is empty, `counts` and `statements` are."""
+    """The answer in a line; if it is empty, `counts` and `statements` are."""
     labels: tuple[str, ...] = ()
     """Names of what was compared, the base first."""
     problems: tuple[str, ...] = ()

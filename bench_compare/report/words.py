@@ -170,8 +170,8 @@ def suite_text(number: SuiteNumber) -> str:
 
 
 def movement_texts(comparison: Comparison) -> list[str]:
-    """Why most of several cases moved the same way, by the metric that decides, else by each;
-    nothing where they did not. The number that leads is that of `suite_text`."""
+    """Why most of several cases moved the same way, by the metric that decides, otherwise by each;
+    nothing if they did not. The number that leads is that of `suite_text`."""
     gated = [m for m in comparison.movements if m.metric == comparison.gate]
     units = {side.label for side in comparison.others if side.is_unit}
     lead = (
@@ -266,7 +266,7 @@ def blind_sides(comparison: Comparison) -> set[str]:
 
 
 def headline_numbers(comparison: Comparison, scope: str = "all") -> list[SuiteNumber]:
-    """Suite numbers of a scope for the gate metric, else for every metric there is."""
+    """Suite numbers of a scope for the gate metric, otherwise for every metric there is."""
     numbers = [n for n in comparison.suite if n.scope == scope]
     gated = [n for n in numbers if n.metric == comparison.gate]
     return gated or numbers
@@ -303,14 +303,13 @@ def allowed_cases(comparison: Comparison) -> frozenset[str]:
 
 
 def verdict_text(case: CaseComparison, allowed: bool) -> str:
-    """Return the verdict, with a question mark where it is provisional, and whether it was
-    allowed."""
+    """Return the verdict, with a question mark if it is provisional, and whether it was allowed."""
     doubt = "?" if provisional(case) else ""
     return f"{case.verdict}{', allowed' if allowed else ''}{doubt}"
 
 
 NOUNS = {"document": "documents", "pair": "pairs"}
-"""Units, where they are not rounds."""
+"""Units, if they are not rounds."""
 
 
 def provisional_text(shown: Iterable[CaseComparison]) -> str:

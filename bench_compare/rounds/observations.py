@@ -47,7 +47,7 @@ NUMBER = np.dtype([("case", np.int32), ("source", np.int32), ("index", np.int32)
 
 @dataclass(frozen=True, eq=False)
 class ObservationMatrix:
-    """One side of one metric: natural logarithms, shape (cases, units), NaN where unknown."""
+    """One side of one metric: natural logarithms, shape (cases, units), NaN if unknown."""
 
     values: Array
     sources: Ints

@@ -23,7 +23,7 @@ threshold."""
 SAMPLES = 64
 """Samples of each round to inspect; a tick shows in few."""
 TIES = 4
-"""Samples to a value, at least, where it is the clock that makes them alike."""
+"""Samples to a value, at least, if it is the clock that makes them alike."""
 JITTER_NS = 2
 """Values this close to each other are one: conversions between clocks round up or down."""
 MOST_TICK_NS = 500
@@ -58,7 +58,7 @@ def resolution(sides: Sequence[tuple[Ints, Sequence[Ints] | SampleTable]], level
 
 def tick_ns(samples: Ints) -> int:
     """Step of the clock: the greatest common divisor of the steps between values, where few values
-    occur again and again; 0 where the values are a kernel's own."""
+    occur again and again; 0 if the values are a kernel's own."""
     steps = np.asarray(np.diff(np.sort(samples)), np.int64)
     steps = steps[steps > JITTER_NS]
     if not steps.size or TIES * (steps.size + 1) > samples.size:

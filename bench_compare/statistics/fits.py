@@ -29,7 +29,7 @@ rounds that were added for the few cases which needed them."""
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """One entry a case; NaN where it is unknown."""
+    """One entry a case; NaN if it is unknown."""
 
     base: Array
     """Level: mean over blocks of the mean in the block."""
@@ -55,7 +55,7 @@ class Fit:
 
 
 def fit(values: Array, side: Ints, block: Ints) -> Fit:
-    """`values`: cases × observations, NaN where there is none; `side` is 0 (base) or 1 (other).
+    """`values`: cases × observations, NaN if there is none; `side` is 0 (base) or 1 (other).
 
     Levels are least-squares means over blocks that both sides have; residuals are those of the
     additive model block + side. The shared part of an observation is the median over cases of its

@@ -1,12 +1,12 @@
 """The statistics of a comparison: arrays in, numbers out.
 
-`base` and `other` are matrices of shape (cases, rounds), natural logarithms, NaN where a round does
+`base` and `other` are matrices of shape (cases, rounds), natural logarithms, NaN if a round does
 not hold the case. All ratios are exponentials of differences, so that swapping the sides inverts
 them exactly. What counts as one independent observation (a *unit*) is chosen for each case:
 
-pair      base and other of one visit, where both sides stand in the same documents
-round     else, also of several documents, as long as these do not differ beyond their rounds
-document  the mean of its rounds, where documents of a side do
+pair base and other of one visit, where both sides stand in the same documents round else, also of
+several documents, as long as these do not differ beyond their rounds document the mean of its
+rounds, where documents of a side do
 
 Sources. Kalibera and Jones 2013, Rigorous benchmarking in reasonable time (the unit); Schuirmann
 1987 (two one-sided tests); Satterthwaite 1946 (degrees of freedom of a sum of variances); Jennison
@@ -241,8 +241,8 @@ MOST_ROUNDS = 1000
 
 def rounds_needed(found: Estimates, limit: Array) -> Array:
     """More units a side (documents where `Estimates.documents` says so) that would decide each case
-    if its shift is what it seems; NaN where no sensible number would. `limit` is
-    log(1 + threshold)."""
+    if its shift is what it seems; NaN if no sensible number would. `limit` is log(1 +
+    threshold)."""
     more_documents = found.documents > 0
     same_z = np.full(len(found.looks), SAME_Z)  # normal quantile of 5 %, shared by the looks
     for count in np.unique(found.looks[found.looks > 1]).tolist():

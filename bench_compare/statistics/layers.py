@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class BetweenDocuments:
-    """Variances between documents of one build, as known beforehand; one entry a case, NaN where
+    """Variances between documents of one build, as known beforehand; one entry a case, NaN if
     nothing is known."""
 
     common: Array
@@ -359,7 +359,7 @@ def _excess(ratio: Array, dof: Array, inner_dof: Array, alike: float) -> tuple[A
 
 
 def _satterthwaite(*parts: _Part) -> Array:
-    """Degrees of freedom of the sum of variances; 0 where none is known."""
+    """Degrees of freedom of the sum of variances; 0 if none is known."""
     total = np.asarray(sum(one.variance for one in parts))
     lost = sum(one.variance**2 / np.where(one.dof > 0, one.dof, np.inf) for one in parts)
     best = np.max([one.dof for one in parts], axis=0)
@@ -401,7 +401,7 @@ def _with(part: Change, states: Array, dof: Array) -> Change:
 
 
 def with_known(part: Change, between: BetweenDocuments | None) -> Change:
-    """Add what is known of documents beforehand, where they do not tell more themselves."""
+    """Add what is known of documents beforehand, if they do not tell more themselves."""
     if between is None:
         return part
     doubt = _doubt(part) * part.leverage

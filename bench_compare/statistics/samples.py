@@ -63,7 +63,7 @@ class SampleTable:
 
 @dataclass(frozen=True, eq=False)
 class RoundStatistics:
-    """Parallel arrays, one entry for each series; NaN where there are too few samples."""
+    """Parallel arrays, one entry for each series; NaN if there are too few samples."""
 
     log_median: Array
     """The round's location (`bench_schema.estimate`)."""

@@ -56,7 +56,7 @@ def inverse_trigamma(y: float) -> float:
 
 
 def t_two_sided(t: Array, dof: Array) -> Array:
-    """P(|T| >= |t|) of Student's t; NaN where t or dof is."""
+    """P(|T| >= |t|) of Student's t; NaN if t or dof is."""
     if t.size <= FEW:
         pairs = zip(t.ravel().tolist(), dof.ravel().tolist(), strict=True)
         return np.array([_tail(*pair) for pair in pairs]).reshape(t.shape)
@@ -79,8 +79,8 @@ def normal_quantile(probability: float) -> float:
 
 
 def t_quantile(probability: float, dof: Array) -> Array:
-    """Return the value that Student's t stays below with a probability of 0.5 or more; NaN where
-    dof is not known."""
+    """Return the value that Student's t stays below with a probability of 0.5 or more; NaN if dof
+    is not known."""
     degrees, place = np.unique(dof, return_inverse=True)
     if degrees.size > FEW_QUANTILES:
         from scipy import special

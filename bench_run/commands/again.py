@@ -75,7 +75,7 @@ def _document_at(path: str) -> Document:
 
 
 def _arguments_of(path: str, document: Document, usage: str) -> dict[str, Any]:
-    """docopt's dictionary of the command line of a document; of all shards where it was merged."""
+    """docopt's dictionary of the command line of a document; of all shards if it was merged."""
     from docopt import DocoptExit, docopt
 
     run = document.run

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
 
     Attempt = Callable[[str, Graph], Mapping[str, str | None]]
-    """Why an engine, and each that it offers, does not support a graph; None where it does."""
+    """Why an engine, and each that it offers, does not support a graph; None if it does."""
 
 SECTIONS = (*TOPICS["input"], *TOPICS["engines"])
 ROWS = [row for row in FLAGS.values() if row.section in SECTIONS]

@@ -206,7 +206,7 @@ def _own_case(kernel: str) -> str:
 
 
 def _default_base() -> str:
-    """PyTorch on a GPU, which runs every operation, else what ``auto`` stands for."""
+    """PyTorch on a GPU, which runs every operation, otherwise what ``auto`` stands for."""
     from bench_run.engines import availability, choose_auto
 
     return TORCH if availability(TORCH).ok else choose_auto()[0]

@@ -36,7 +36,7 @@ class SupportingEngines:
         return {key: self._pool.facts(engine).device for key, engine in self._engines.items()}
 
     def prepare(self, key: str, graph: Graph) -> str | None:
-        """Why the engine does not support the graph; None where it does."""
+        """Why the engine does not support the graph; None if it does."""
         return self._ask(key, Attempt(graph))
 
     def run(self, key: str, graph: Graph) -> dict[str, str | None]:

@@ -24,7 +24,8 @@ FLAGS = {
         key=lambda row: (SECTIONS.index(row.section), not row.common),
     )
 }
-"""Every flag of a run, section by section, what people use most first, else as in the table."""
+"""Every flag of a run, section by section, what people use most first, otherwise as in the
+table."""
 TUNE_FLAGS = {row.flag: row for row in rows_of(TuneOptions).values()}
 """Flags that only `bench-run tune` has."""
 

@@ -315,7 +315,7 @@ class Engine(Protocol):
         """Compile, choose, allocate: everything before the first run."""
 
     def peak_bytes(self) -> int | None:
-        """Most device memory held since `build`; None where the engine cannot tell."""
+        """Most device memory held since `build`; None if the engine cannot tell."""
 
     def close(self) -> None:
         """Give everything back."""

@@ -44,7 +44,7 @@ USERS = {
 
 def cache_environment(options: EngineOptions, tables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for a worker process. Each call of a fresh run makes new folders, which
-    go when this process ends, or with the next run where it was killed."""
+    go when this process ends, or with the next run if it was killed."""
     if options.vendor_caches == "user":
         return {}
     base = _fresh() if options.cache_dir is None else Path(options.cache_dir)

@@ -1,8 +1,8 @@
 """Chains on any engine: a plan made of plans, which pass memory to each other where they can.
 
-Where a plan cannot read what another one wrote (`share`), it reads a copy that is made once,
-before anything is timed: the plans then run back to back, and the plan's facts say so. The results
-are the same either way. `build` and `plan` take plain graphs as well.
+If a plan cannot read what another one wrote (`share`), it reads a copy that is made once, before
+anything is timed: the plans then run back to back, and the plan's facts say so. The results are the
+same either way. `build` and `plan` take plain graphs as well.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class ChainPlan:
         return found if len(found) == len(self._graph.outputs) else {}
 
     def locate_inputs(self) -> Mapping[int, Storage | int]:
-        """None where a layer reads a copy of what another one wrote: it would not follow."""
+        """None if a layer reads a copy of what another one wrote: it would not follow."""
         if set(self._graph.aliases) - self.linked:
             return {}
         found: dict[int, Storage | int] = {}

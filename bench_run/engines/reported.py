@@ -217,12 +217,12 @@ class ReportedEngine:
         return self._listed("variants()", self._engine.variants(graph))
 
     def plans(self, graph: Graph) -> tuple[Mapping[str, str], ...] | None:
-        """None where it lists none."""
+        """None if it lists none."""
         plans = self.abilities.plans
         return None if plans is None else self._listed("plans()", plans(graph))
 
     def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """Its variants where it has no list of its own."""
+        """Its variants if it has no list of its own."""
         choices = self.abilities.choices
         if choices is None:
             return self.variants(graph)
@@ -266,6 +266,6 @@ def name_of(kind: type) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Its type and its words, where it has some."""
+    """Its type and its words, if it has some."""
     words = message_of(error)
     return f"{name_of(type(error))}: {words}" if words else name_of(type(error))

@@ -20,7 +20,7 @@ class DataType:
     bits: int
     kind: Kind
     array_type: str | None
-    """Name in NumPy or ml_dtypes; None where the packing in memory is not documented."""
+    """Name in NumPy or ml_dtypes; None if the packing in memory is not documented."""
     unit_roundoff: float
     """Largest relative error of one rounding: 2^-(significand bits); 0 for exact types."""
     largest: float

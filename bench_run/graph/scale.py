@@ -1,9 +1,9 @@
 """The same graph with a smaller batch: what a large graph becomes where time or memory is short.
 
 The batch is axis 0 of the tensors at the ports of `BATCHED`; through pointwise nodes it is passed
-on to operands of the same length. Where there are only pointwise nodes it is axis 0 of what they
-write, from rank 3 on. Strides stay where the batch is the slowest axis, else they are
-packed anew in the same memory order.
+on to operands of the same length. If there are only pointwise nodes it is axis 0 of what they
+write, from rank 3 on. Strides stay where the batch is the slowest axis, otherwise they are packed
+anew in the same memory order.
 """
 
 from __future__ import annotations

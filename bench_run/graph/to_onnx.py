@@ -75,7 +75,7 @@ def to_onnx(graph: Graph, *, fast: bool = False) -> OnnxModel:
 
 
 def memory_order(tensor: Tensor) -> tuple[int, ...]:
-    """Its axes, longest stride first. Raises `UnsupportedGraphError` where memory has gaps."""
+    """Its axes, longest stride first. Raises `UnsupportedGraphError` if memory has gaps."""
     axes = sorted(range(len(tensor.dims)), key=lambda i: (-tensor.strides[i], i))
     if all(d == 1 for d in tensor.dims):
         return tuple(range(len(tensor.dims)))
@@ -669,7 +669,7 @@ def _spread_heads(call: Call, port: str, heads: int, kind: str) -> str:
 
 
 def _hidden(call: Call, queries: int, keys: int) -> Any:
-    """Pairs that the mask hides; None where it hides none."""
+    """Pairs that the mask hides; None if it hides none."""
     seen = band(call.node.attributes)
     if seen.left is None and seen.right is None:
         return None

@@ -70,7 +70,7 @@ def _handles() -> tuple[Any, ...]:
 
 @lru_cache(maxsize=16)
 def _handle(device: str) -> Any:
-    """amdsmi's handle of a device uuid or number; None where there is none."""
+    """amdsmi's handle of a device uuid or number; None if there is none."""
     for index, handle in enumerate(_handles()):
         if device in (str(index), f"hip:{index}", _uuid(handle)):
             return handle
@@ -100,7 +100,7 @@ def _listed(variable: str) -> list[str]:
 
 
 def describe_device(device: str) -> tuple[str, str]:
-    """Uuid (``hip:N`` where it is not known) and product name of a device's number."""
+    """Uuid (``hip:N`` if it is not known) and product name of a device's number."""
     handle = _handle(device)
     if handle is None:
         return f"hip:{device}", NO_AMDSMI

@@ -82,14 +82,14 @@ def device_named(name: str) -> Device | None:
 
 
 def device_names() -> list[str]:
-    """Uuid, else index, of every accelerator: as engines name theirs."""
+    """Uuid, otherwise index, of every accelerator: as engines name theirs."""
     return [device.uuid or str(device.index) for device in devices()]
 
 
 # Whether a device was free before a run began: what `--require-idle` asks.
 
 Users = dict[str, "set[int] | None"]
-"""Processes on each device, by uuid; None where the driver does not say."""
+"""Processes on each device, by uuid; None if the driver does not say."""
 
 
 def users_of(devices: Iterable[str], ask: Callable[[str], set[int] | None] = process_ids) -> Users:

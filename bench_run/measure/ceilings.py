@@ -158,7 +158,7 @@ def add_ceilings(
     devices: tuple[Device, ...], keys: Mapping[str, str], math: str, ask: Ask
 ) -> tuple[Device, ...]:
     """Return the devices that the engines run on with their ceilings. `keys`: uuid of each engine's
-    device by the engine's key; `ask` has an engine measure, where nothing is kept."""
+    device by the engine's key; `ask` has an engine measure, if nothing is kept."""
     for key, uuid in keys.items():
         index = next((i for i, d in enumerate(devices) if uuid == d.uuid), None)
         if index is None or devices[index].ceiling_gbps is not None:

@@ -73,7 +73,7 @@ class Gaps:
 
 
 def gaps(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> Gaps | None:
-    """None where the gate does not hold enough executions back."""
+    """None if the gate does not hold enough executions back."""
     added = added_ns(plan, stream, kernel_sum_ns)
     if added is None:
         return None
@@ -85,7 +85,7 @@ def gaps(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> Gaps
 
 
 def inner_gap_ns(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> float | None:
-    """Inside of a device graph; None where none is replayed, or none of several executions can be
+    """Inside of a device graph; None if none is replayed, or none of several executions can be
     captured."""
     abilities = plan.abilities
     captured = None if abilities.captured is None else abilities.captured()
@@ -192,7 +192,7 @@ class Recorded:
     replaces_events: bool = False
     """True if `device_ns` are from the records."""
     bound_ns: float | None = None
-    """Systematic error that `device_ns` may have, either way; None where nothing is known of it."""
+    """Systematic error that `device_ns` may have, either way; None if nothing is known of it."""
     gaps: Gaps | None = None
     """Between kernels, where these were measured."""
 
@@ -243,8 +243,8 @@ class KernelTimes:
         self._gap_ns: float | None = None
 
     def sample(self, budget: SamplingBudget, estimate_ns: int) -> list[int] | None:
-        """None where the timer asks for none of an execution that takes about so long, and where
-        there are none to be had."""
+        """None if the timer asks for none of an execution that takes about so long, and if there
+        are none to be had."""
         stream = self._stream
         if why_ungated(stream) is not None:
             return None
@@ -277,8 +277,8 @@ def prepare_records(stream: Stream) -> None:
 
 
 def count_launches(plan: Plan, stream: Stream) -> None:
-    """Engines that cannot count their launches expect the most that there may be. Where that is
-    more than fits behind the gate, the records of one execution say how many there are."""
+    """Engines that cannot count their launches expect the most that there may be. If that is more
+    than fits behind the gate, the records of one execution say how many there are."""
     expect, timer = stream.abilities.expect, stream.abilities.kernel_timer
     if why_ungated(stream) != TOO_MANY or expect is None or timer not in ("auto", "cupti"):
         return

@@ -39,8 +39,7 @@ class Check(Protocol):
     """Work between the samples, outside of their times."""
 
     def after_sample(self, index: int, run: RunLikeSample) -> bool:
-        """After sample number `index`, where another one comes; True where it disturbed the
-        caches."""
+        """After sample number `index`, where another one comes; True if it disturbed the caches."""
 
     def after_last(self, index: int, run: RunLikeSample) -> None:
         """After the last one, number `index`."""

@@ -1,6 +1,6 @@
 """Puts another set of inputs in place for a run (`tensors/rotation.py`).
 
-Where a plan tells where its inputs lie, they are written there and nothing of the engine is called:
+If a plan tells where its inputs lie, they are written there and nothing of the engine is called:
 what it would do in `upload` is not done. Elsewhere the sets are uploaded.
 """
 

@@ -1,12 +1,12 @@
 """Checks whether a sample is all that an iteration takes: untimed, right after the samples.
 
-A sample ends with `Stream.synchronize`. Where that returns while a thread or another stream still
+A sample ends with `Stream.synchronize`. If that returns while a thread or another stream still
 works, or where an engine is fast only among the calls that surround a sample, an iteration of 3 ms
 reads 0.5 µs. So the wall clock runs over a few iterations and a real wait and read, and is held
 against as many samples.
 
-What an engine leaves to a thread without a wait is found by its outputs: they are read right
-after the iteration.
+What an engine leaves to a thread without a wait is found by its outputs: they are read right after
+the iteration.
 """
 
 from __future__ import annotations

@@ -337,8 +337,8 @@ def _is_dense(view: LinkedView) -> bool:
 
 
 def restrided(graph: Graph, strides: Mapping[str, Dims]) -> Graph:
-    """Return the graph with these strides of its tensors, by name; a name of its own where they
-    differ from what it had. Strides of length 1 mean nothing."""
+    """Return the graph with these strides of its tensors, by name; a name of its own if they differ
+    from what it had. Strides of length 1 mean nothing."""
     made = []
     for tensor in graph.tensors:
         wanted = strides.get(tensor.name, tensor.strides)

@@ -32,7 +32,7 @@ class ModelCall:
     name: str
     """Name in the model."""
     inputs: tuple[str | float | None, ...]
-    """Names of values; numbers as they are; None where an optional operand is absent."""
+    """Names of values; numbers as they are; None if an optional operand is absent."""
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     operation: str = ""
@@ -173,7 +173,7 @@ def spread(view: LinkedView, dims: Dims) -> LinkedView:
 def sliced(
     view: LinkedView, axis: int, start: int, length: int, step: int = 1
 ) -> LinkedView | None:
-    """None where the axis is several of memory, and not one element of it is taken."""
+    """None if the axis is several of memory, and not one element of it is taken."""
     if view.array is not None:
         place = (slice(None),) * axis + (slice(start, start + length * step, step),)
         return known(view.tensor, view.array[place])
@@ -194,7 +194,7 @@ def sliced(
 
 
 def reshaped(view: LinkedView, dims: Dims) -> LinkedView | None:
-    """None where the new axes cut across the old ones."""
+    """None if the new axes cut across the old ones."""
     if view.array is not None:
         return known(view.tensor, view.array.reshape(dims))
     left = list(_merged(tuple(part for axis in view.axes for part in axis)))
@@ -208,7 +208,7 @@ def reshaped(view: LinkedView, dims: Dims) -> LinkedView | None:
 
 
 def _taken(left: list[tuple[int, int]], length: int) -> Axis | None:
-    """Return the next axes of memory that make up this length, the last of them cut where it is
+    """Return the next axes of memory that make up this length, the last of them cut if it is
     longer."""
     taken: list[tuple[int, int]] = []
     while length > 1:

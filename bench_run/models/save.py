@@ -46,7 +46,7 @@ class Imported:
 
 def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward: bool) -> Imported:
     """Write the pipeline ``NAME.toml`` and its graphs. With `weights` the model's own values are
-    beside them, else rules that keep the size of activations. Raises `OutputError`."""
+    beside them, otherwise rules that keep the size of activations. Raises `OutputError`."""
     name = lowering.model.name
     gradients = _gradients(lowering) if backward else {}
     shared = shared_weights(lowering.layers)

@@ -1,7 +1,7 @@
 """Functions of the operators' formulas that NumPy lacks, in plain NumPy.
 
 Arrays are float64 in the reference and float32 in the engine. Names and the order of arguments
-follow PyTorch where it has the function.
+follow PyTorch if it has the function.
 """
 
 from __future__ import annotations

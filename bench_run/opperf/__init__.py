@@ -1,6 +1,6 @@
 """Performance of single operators in one call, in the manner of MXNet's opperf.
 
-    from bench_run.opperf import mx, nd, run_performance_test
+from bench_run.opperf import mx, nd, run_performance_test
 
     results = run_performance_test(
         F=mx.nd.add,
@@ -20,9 +20,9 @@
     print(results[0]["time_ns"], results[0]["MX_Add_Forward_Time"])
 
 A result is a flat dictionary of plain values, so that ``pandas.DataFrame(results)`` or
-``json.dumps`` takes it. Forward, backward and both in one execution are results of their own.
-Times are nanoseconds of one execution: of the device where it has a clock (``series`` is
-``device_ns``), else end to end; ``MX_NAME_…_Time`` says the same in seconds.
+``json.dumps`` takes it. Forward, backward and both in one execution are results of their own. Times
+are nanoseconds of one execution: of the device if it has a clock (``series`` is ``device_ns``),
+otherwise end to end; ``MX_NAME_…_Time`` says the same in seconds.
 
 ``run_all_mxnet_operator_benchmarks()`` and ``run_all_arithmetic_operations_benchmarks()`` (any
 category) return one dictionary of such times. ``from bench_run.opperf import Add`` has a class for

@@ -3,8 +3,8 @@
 Every shard plans the whole run and keeps its own graphs, so nothing is handed round. A graph goes
 with its meaning (all graphs of one fingerprint stay together, on all engines), whatever the order
 or the folder they are named in. It prefers shards in an order drawn from its fingerprint, and takes
-the first that has room: loads stay within `SLACK` of each other, and most graphs stay where they
-were when N changes.
+the first that has room: loads stay within `SLACK` of each other, and most graphs stay if they were
+when N changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``--tuned``: the winners of a record in place of the defaults, graph by graph.
 
 A winner is taken where the graph's meaning, the libraries, the kind of device, its driver and the
-arithmetic are those of the record. Where they are not, the default runs and its case says why.
+arithmetic are those of the record. If they are not, the default runs and its case says why.
 """
 
 from __future__ import annotations

@@ -205,8 +205,8 @@ def _times(row: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _rows(folder: Path, ending: str, columns: Iterable[str]) -> Iterator[Mapping[str, str]]:
-    """Rows of every file that ends so. Raises `EngineError` where there is none, or one whose
-    columns are not the documented ones."""
+    """Rows of every file that ends so. Raises `EngineError` if there is none, or one whose columns
+    are not the documented ones."""
     paths = sorted(folder.rglob(f"*{ending}"))
     if not paths:
         raise EngineError(
@@ -224,7 +224,7 @@ TOOL = ROCPROF_TOOL
 
 
 def why_not() -> str | None:
-    """Why nothing can be recorded here, in a sentence; None where it can."""
+    """Why nothing can be recorded here, in a sentence; None if it can."""
     try:
         find_tool()
     except EngineUnavailableError as error:

@@ -60,7 +60,7 @@ class Profiler:
 
     tool: str
     why_not: Callable[[], str | None]
-    """Why nothing can be recorded here, in a sentence; None where it can."""
+    """Why nothing can be recorded here, in a sentence; None if it can."""
     count: Callable[[Profiled, str, Mapping[str, str], float], Counted]
     """The kernels of a case with a set of counters, in an environment and within so many
     seconds."""

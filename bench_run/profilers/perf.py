@@ -39,7 +39,7 @@ ROW = "one iteration"
 
 
 def why_not() -> str | None:
-    """Why no counters can be read here, in a sentence; None where they can."""
+    """Why no counters can be read here, in a sentence; None if they can."""
     if shutil.which(TOOL) is None:
         return "perf is not on the PATH: install linux-perf (Debian) or linux-tools (Ubuntu)"
     return None

@@ -39,8 +39,8 @@ def quantize(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     """scale = roundup(max |x| over the block / largest finite value of y's type), y = x / scale.
 
     Rounding up is to the next value of scale's own type (e8m0: the next power of two), so that
-    nothing in the block overflows. y is 0 where scale is. Blocks of `block_size` lie along `axis`
-    (the last where it is left out).
+    nothing in the block overflows. y is 0 if scale is. Blocks of `block_size` lie along `axis` (the
+    last if it is left out).
     """
     x = inputs["x"]
     axis = node.attributes.get("axis")

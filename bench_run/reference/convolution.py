@@ -1,18 +1,17 @@
 """Convolutions: forward, data gradient, weight gradient; one to three spatial axes, groups.
 
 With x [N, C, I…], w [K, C/G, R…], y [N, K, O…], g the group of k, i = o·stride + r·dilation − pre
-(x counts as 0 where i lies outside), written for one spatial axis:
+(x counts as 0 if i lies outside), written for one spatial axis:
 
     y[n,k,o]    = Σ_c Σ_r   x[n, g·C/G + c, i]·w[k,c,r]
     dx[n,c,i]   = Σ_k Σ_o,r dy[n,k,o]·w[k,c,r]           over the k of c's group
     dw[k,c,r]   = Σ_n Σ_o   x[n, g·C/G + c, i]·dy[n,k,o]
 
 That is cross-correlation; mode `convolution` reads w with its spatial axes flipped. G is not an
-attribute but C / w.dims[1].
-Source: hipDNN's convolution nodes and their CPU references.
+attribute but C / w.dims[1]. Source: hipDNN's convolution nodes and their CPU references.
 
-All three are one matrix product per group over *columns*, the matrix of shifted windows of x with
-a row for each (c, r) and a column for each (n, o), built tile by tile so that it stays small.
+All three are one matrix product per group over *columns*, the matrix of shifted windows of x with a
+row for each (c, r) and a column for each (n, o), built tile by tile so that it stays small.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def _tiles(x: Array, windows: WindowGeometry, filters: int) -> Iterator[Tile]:
 def _cut(
     batch: int, windows: WindowGeometry, channels: int, filters: int
 ) -> Iterator[tuple[slice, list[slice]]]:
-    """Whole samples as long as columns and product fit into the scratch, else rows of one."""
+    """Whole samples as long as columns and product fit into the scratch, otherwise rows of one."""
     rows = windows.out[0]
     row_bytes = 8 * (channels * windows.taps + filters) * prod(windows.out[1:])
     fitting = max(1, SCRATCH_BYTES // row_bytes)

@@ -95,14 +95,14 @@ def sigmoid(x: Array, beta: float = 1.0) -> Array:
 
 
 def relu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """x ≤ L: s; x > U: 0; else 1, so also at U and at NaN. Where the factor is 0, so is dx, even
-    if dy is infinite or NaN."""
+    """x ≤ L: s; x > U: 0; otherwise 1, so also at U and at NaN. Where the factor is 0, so is dx,
+    even if dy is infinite or NaN."""
     low = p.slope * dy if p.slope else 0.0
     return np.where(x <= p.lower, low, np.where(x > p.upper, 0.0, dy))
 
 
 def elu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """x > 0: 1; else α·eˣ."""
+    """x > 0: 1; otherwise α·eˣ."""
     return dy * np.where(x > 0, 1.0, p.elu_alpha * np.exp(np.minimum(x, 0.0)))
 
 
@@ -235,7 +235,7 @@ def gen_index(node: Node, dims: tuple[int, ...]) -> Array:
 
 
 def relu(p: Parameters, x: Array) -> Array:
-    """x ≤ L: s·(x − L) + L, which is L for s = 0 even at x = −∞; x ≥ U: U; else x."""
+    """x ≤ L: s·(x − L) + L, which is L for s = 0 even at x = −∞; x ≥ U: U; otherwise x."""
     if p.slope == 0:
         y = np.maximum(x, p.lower)
     else:
@@ -244,7 +244,7 @@ def relu(p: Parameters, x: Array) -> Array:
 
 
 def elu(p: Parameters, x: Array) -> Array:
-    """x > 0: x; else α·(eˣ − 1)."""
+    """x > 0: x; otherwise α·(eˣ − 1)."""
     return np.where(x > 0, x, p.elu_alpha * np.expm1(np.minimum(x, 0.0)))
 
 

@@ -51,8 +51,8 @@ def table(document: Document) -> str:
     """Rows of at most 80 columns, one for each case; a case without samples shows its outcome, and
     why below.
 
-    Names take the room that the numbers leave. They are shortened where they are alike, so that
-    those of two graphs stay different. Where a graph has several plans they stand below its name.
+    Names take the room that the numbers leave. They are shortened if they are alike, so that those
+    of two graphs stay different. If a graph has several plans they stand below its name.
     """
     document = implausible_first(document)
     several, labels = len(document.engines) > 1, plan_labels(document)

@@ -158,8 +158,8 @@ HEADERS = ("graph", "engine", "outcome", "time", "±", "TFLOP/s", "GB/s", "peak"
 
 
 def markdown(document: Document) -> str:
-    """One row per case, with a column for plans where there are any; names are data, so what
-    Markdown would read as markup is escaped."""
+    """One row per case, with a column for plans if there are any; names are data, so what Markdown
+    would read as markup is escaped."""
     document = implausible_first(document)
     labels = plan_labels(document)
     rows = [

@@ -39,8 +39,8 @@ def implausible_lines(cases: Iterable[Case]) -> list[str]:
 
 
 def plan_labels(document: Document) -> tuple[str, ...]:
-    """One for each case, in full; empty where graph and engine say everything. A plan's place in
-    its engine's list stands before its name: it is short, and can be asked for again."""
+    """One for each case, in full; empty if graph and engine say everything. A plan's place in its
+    engine's list stands before its name: it is short, and can be asked for again."""
     ids = {engine.key: engine.id or "" for engine in document.engines}
     labels = []
     for case in document.cases:

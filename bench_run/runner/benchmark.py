@@ -177,7 +177,7 @@ def run_planned(
 
 
 def finish_record(record: Record, order: Sequence[str]) -> tuple[Document, tuple[str, ...]]:
-    """Return the document; where it cannot be written, as the journal holds it, and what is to be
+    """Return the document; if it cannot be written, as the journal holds it, and what is to be
     done."""
     try:
         return record.finish(order, complete=True), ()

@@ -22,13 +22,13 @@ ENGINE = "hipdnn"
 
 
 def chip_of(device: str) -> str | None:
-    """Such as ``gfx942``; None where the device does not say."""
+    """Such as ``gfx942``; None if the device does not say."""
     found = device_named(device)
     return None if found is None else found.arch
 
 
 def too_small(bundle: Bundle, device: str) -> str | None:
-    """Why a case is skipped on a device; None where it has the memory, or does not say."""
+    """Why a case is skipped on a device; None if it has the memory, or does not say."""
     if not bundle.least_memory_bytes or (found := device_named(device)) is None:
         return None
     if found.memory_bytes is None or found.memory_bytes >= bundle.least_memory_bytes:

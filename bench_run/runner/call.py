@@ -20,7 +20,7 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
     """Run `graphs` (files, folders, globs, archives) and return the document.
 
     ``options`` are fields of `Options` (``engine``, ``iterations``, ``output`` …); lists are fine
-    where it has tuples. Raises `bench_run.errors.BenchRunError` for what the command line would end
+    if it has tuples. Raises `bench_run.errors.BenchRunError` for what the command line would end
     with one line and exit code 1; what becomes of a case is its outcome.
     """
     if LOADING:

@@ -123,7 +123,7 @@ SMALLER = "smaller: --scale-batch N"
 
 
 def lack_of_memory(need: MemoryBytes, free: MemoryBytes) -> str | None:
-    """Why the case cannot run here, with both figures and what to do; None where it can."""
+    """Why the case cannot run here, with both figures and what to do; None if it can."""
     if need.host > free.host:
         return f"needs about {_gb(need.host)} of memory, {_gb(free.host)} are free; {SMALLER}"
     if need.device is None or free.device is None or need.device <= free.device:

@@ -329,7 +329,7 @@ class ReferenceStore:
         return str(path)
 
     def _golden(self, graph: PlannedGraph) -> str | None:
-        """Folder of the graph's golden tensors: the one asked for, else the one beside it."""
+        """Folder of the graph's golden tensors: the one asked for, otherwise the one beside it."""
         if self._chosen.write_golden is not None:
             return None
         if self._chosen.golden is not None:
@@ -340,7 +340,7 @@ class ReferenceStore:
         return None if graph.loaded.golden is None else str(graph.loaded.golden)
 
     def reference(self, graph: PlannedGraph, named: str) -> str:
-        """``auto`` is golden tensors where the graph has them, else the float64 reference."""
+        """``auto`` is golden tensors where the graph has them, otherwise the float64 reference."""
         if named == "auto":
             return FORMULAS if self._golden(graph) is None else GOLDEN
         return named
@@ -386,7 +386,7 @@ class ReferenceStore:
     def validation_settings(
         self, graph: PlannedGraph, named: str, math: str | None = None
     ) -> ValidationSettings:
-        """`math`: the float32 arithmetic of the engine, where it is not the run's."""
+        """`math`: the float32 arithmetic of the engine, if it is not the run's."""
         reference = self.reference(graph, named)
         expected = self._expected(graph, reference)
         settings = self._settings(graph, reference, math)

@@ -217,7 +217,7 @@ class Rounds:
             self._progress.finish_case()
 
     def _lack_of_memory(self, case: PlannedCase) -> str | None:
-        """Why the case cannot run here; None where it can."""
+        """Why the case cannot run here; None if it can."""
         device = self.pool.facts(case.engine).device
         checked = case.engine.reference != "none"
         need = case_need(case.graph.loaded.graph, case.engine, device, checked=checked)

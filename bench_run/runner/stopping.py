@@ -112,7 +112,7 @@ class Referee:
 
 def comparison_record(sides: Sequence[str], threshold_ratio: float, asked: str) -> dict[str, Any]:
     """Return the JSON of bench-compare on `sides`, words of its command line. Raises `UsageError`,
-    which begins with `asked`, where nothing can be compared."""
+    which begins with `asked`, if nothing can be compared."""
     words = [*sides, "--threshold", repr(threshold_ratio), "--json", "-"]
     done = subprocess.run(  # noqa: S603 - our own command, no shell
         [sys.executable, "-m", "bench_compare", *words],
@@ -198,7 +198,7 @@ def until_decided(
 ) -> None:
     """More rounds for the cases that are in no decided pair, up to the next look at all of them. A
     case that was decided is judged again at each look, with the rounds that it has. Raises
-    `UsageError` where nothing can be compared."""
+    `UsageError` if nothing can be compared."""
     states = [state for state in rounds.open_states() if state.rounds]
     due = states
     decided: list[CaseState] = []

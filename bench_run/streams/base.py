@@ -30,8 +30,7 @@ class DeviceWatch(Protocol):
 
 
 class DeviceMemory(Protocol):
-    """Memory of a stream's device, by address. Raises `EngineError`, also where there is none
-    left."""
+    """Memory of a stream's device, by address. Raises `EngineError`, also if there is none left."""
 
     def allocate(self, size: int) -> int:
         """Allocate `size` bytes, to be released with `free`."""
@@ -56,7 +55,7 @@ class StreamAbilities:
     """Optional abilities of a stream."""
 
     probe_clock_mhz: Callable[[], float | None] | None = None
-    """Counts the device's clock at this moment by a kernel of its own; gives None where this device
+    """Counts the device's clock at this moment by a kernel of its own; gives None if this device
     gives no way to count it."""
     kernel_timer: str | None = None
     """The timer that was asked for (``auto``, ``events``, ``cupti`` or ``host``), of a stream whose
@@ -100,7 +99,7 @@ class StreamAbilities:
     wait_for_device: Callable[[], None] | None = None
     """Waits for everything on the device, whichever stream of this process it is on."""
     memory: Callable[[], DeviceMemory | None] | None = None
-    """Copies memory; gives None where this build of the library has no way to."""
+    """Copies memory; gives None if this build of the library has no way to."""
 
 
 class Stream(Protocol):

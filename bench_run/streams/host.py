@@ -40,7 +40,7 @@ class HostStream:
     def __init__(
         self, cache: str = "hot", cache_bytes: int | None = None, pass_bytes: int | None = None
     ) -> None:
-        """`cache_bytes`: size of the last-level cache, read from the system where it is None."""
+        """`cache_bytes`: size of the last-level cache, read from the system if it is None."""
         self.flush = self.synchronize
         size = last_level_cache_bytes() if cache_bytes is None else cache_bytes
         flushed = flushed_bytes(cache, min(2 * size, _MOST_FLUSH_BYTES), pass_bytes)

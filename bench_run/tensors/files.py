@@ -89,8 +89,8 @@ def read_tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
 
 
 def first_cut(path: Path) -> str | None:
-    """Name of the first array whose bytes the file does not hold; None where none is missing or
-    the header itself is unreadable."""
+    """Name of the first array whose bytes the file does not hold; None if none is missing or the
+    header itself is unreadable."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

@@ -324,7 +324,7 @@ def write_hipdnn_golden(
 
 
 def _name(path: str | Path) -> str:
-    """Case id of a sweep, else the graph file's name without its ending."""
+    """Case id of a sweep, otherwise the graph file's name without its ending."""
     place, _, case = str(path).rpartition("#")
     return case if place else PurePath(str(path).rpartition("!")[2]).stem
 

@@ -108,7 +108,7 @@ def _is_movable(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _flat(tensor: Tensor, storage: Storage) -> Array:
-    """Its elements as one dimension, to be written to: all of the memory where it has no gaps."""
+    """Its elements as one dimension, to be written to: all of the memory if it has no gaps."""
     if tensor.span == tensor.elements:
         return storage
     view = logical_view(storage, tensor)

@@ -44,7 +44,7 @@ def refuse_unknown_kind(kind: str) -> None:
 
 
 def export(kind: str, record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
-    """`graphs`: by fingerprint, as given. Raises `UsageError` where nothing can be written."""
+    """`graphs`: by fingerprint, as given. Raises `UsageError` if nothing can be written."""
     refuse_unknown_kind(kind)
     return KINDS[kind](record, graphs)
 

@@ -52,7 +52,7 @@ INTERRUPTED = "interrupted: what was measured is kept; continue with --resume"
 
 
 def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> TuneResult | None:
-    """None where it was interrupted: what is known is kept for ``--resume``."""
+    """None if it was interrupted: what is known is kept for ``--resume``."""
     options = run_options(options, tuning)
     check_destinations(options)
     check_destinations(replace(options, output=tuning.record))

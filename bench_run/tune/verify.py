@@ -61,8 +61,8 @@ class Verified:
 
 
 def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Verified]:
-    """Measures both for every entry with a winner of its own; nothing where there is none. Raises
-    `UsageError` where nothing of the record holds here."""
+    """Measures both for every entry with a winner of its own; nothing if there is none. Raises
+    `UsageError` if nothing of the record holds here."""
     record = read_record(path)
     if all(entry.winner == entry.default for entry in record.entries):
         return []

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FRAMEWORKS = ("torch", "numpy", "cupy", "jax", "numba")
 ANY = "any"
-"""A file that imports no framework: PyTorch where it is installed, otherwise NumPy."""
+"""A file that imports no framework: PyTorch if it is installed, otherwise NumPy."""
 MARK = "__bench_run_kernel__"
 """Attribute that the decorator sets."""
 PREPARING = ("p", "problem")
@@ -371,8 +371,8 @@ def bind(
 ) -> Bound:
     """Match the parameters with the graph.
 
-    `by_place`: where no parameter has a name of the graph, its inputs go to the parameters in
-    order. Raises `UnsupportedGraphError` with what does not fit.
+    `by_place`: if no parameter has a name of the graph, its inputs go to the parameters in order.
+    Raises `UnsupportedGraphError` with what does not fit.
     """
     tensors, attributes = names_of(graph), attributes_of(graph)
     ends = [t.uid for t in (*graph.inputs, *graph.outputs)]
@@ -560,7 +560,7 @@ def signature_of(graph: Graph) -> str:
 
 
 def framework_of(source: Source) -> str:
-    """``FRAMEWORK`` of the file, else that which it imports, else `ANY`."""
+    """``FRAMEWORK`` of the file, otherwise that which it imports, otherwise `ANY`."""
     own = getattr(source.module, "FRAMEWORK", None)
     if own is not None:
         if own not in FRAMEWORKS:

@@ -92,7 +92,7 @@ class EngineServer:
 
     @property
     def engine(self) -> ReportedEngine:
-        """Raises `EngineError` where it does not report what every case needs."""
+        """Raises `EngineError` if it does not report what every case needs."""
         if self._engine is None:
             raise EngineError(self._unfit)
         return self._engine
@@ -291,8 +291,7 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
 
 
 def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refusal:
-    """Return the answer to a request; errors of ours travel back to be raised where it was
-    asked."""
+    """Return the answer to a request; errors of ours travel back to be raised if it was asked."""
     if server.computes_on_host:
         limit_own_memory()
     try:

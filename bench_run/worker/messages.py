@@ -191,7 +191,7 @@ class RunCase(Request[Case]):
     energy: bool = False
     """True if a pass after the samples counts the energy of an iteration."""
     no_gate: str | None = None
-    """Why the device's times are to be taken without a gate; None: with one where there is one."""
+    """Why the device's times are to be taken without a gate; None: with one if there is one."""
     shares_device: bool = False
     """True if other workers use the device: it is then claimed first (`Claim`)."""
     settle: str | None = None
@@ -243,8 +243,8 @@ class PlanSamples:
     """One sampling of a plan that is kept."""
 
     log_time: float
-    """Logarithm of the midmean of the samples in nanoseconds, of the stream's own clock where it
-    has one."""
+    """Logarithm of the midmean of the samples in nanoseconds, of the stream's own clock if it has
+    one."""
     deviation: float
     """Robust deviation of the logarithms."""
     cost: float
@@ -294,8 +294,8 @@ class Variants(Request[tuple[Mapping[str, str], ...]]):
 
 @dataclass(frozen=True)
 class Plans(Request[tuple[Mapping[str, str], ...] | None]):
-    """List the plans of a graph that the engine runs beside its own choice; None where it cannot,
-    or lists none."""
+    """List the plans of a graph that the engine runs beside its own choice; None if it cannot, or
+    lists none."""
 
     graph: AnyGraph
 
@@ -333,9 +333,9 @@ class Evaluated:
 class Evaluate(Request[Evaluated]):
     """Compute the outputs once and store them as expected values in `folder`.
 
-    With ``engine`` false the float64 reference computes; else the worker's engine does. `kept`: the
-    folder in which references are kept across runs. `exact`: the graph that `graph` approximates;
-    how far its outputs are off is stored, too.
+    With ``engine`` false the float64 reference computes; otherwise the worker's engine does.
+    `kept`: the folder in which references are kept across runs. `exact`: the graph that `graph`
+    approximates; how far its outputs are off is stored, too.
     """
 
     activity = "reference"

@@ -144,7 +144,7 @@ class OutputReader:
         return outputs
 
     def reserve(self, count: int) -> None:
-        """Room on the device for so many copies; where there is not so much, for two; else for
+        """Room on the device for so many copies; if there is not so much, for two; otherwise for
         none, and outputs are read at once."""
         wanted = () if self._addresses() is None else sorted({count, min(count, 2)})
         for fewer in reversed(wanted):
@@ -234,7 +234,7 @@ class LeftOutputs:
     case_id: str
     graph: Graph
     first: Storages
-    """Outputs of the first run; empty where nothing is going to be checked or saved."""
+    """Outputs of the first run; empty if nothing is going to be checked or saved."""
     kept: tuple[Kept, ...]
     """Outputs of iterations, in order."""
     changed_inputs: tuple[int, ...] | None
@@ -252,7 +252,7 @@ class OutputKeeper:
 
     Such an iteration is called exactly as a sample is. Once it is over yet another set takes the
     place of its inputs, and only then its outputs are read: what an engine leaves for later comes
-    out wrong. Where there is one set only, the outputs are poisoned instead. Checks come later:
+    out wrong. If there is one set only, the outputs are poisoned instead. Checks come later:
     neither a sample nor another worker waits for them. Where the device can hold copies, they are
     read once it is not held alone any more (`finish`).
     """
@@ -268,8 +268,8 @@ class OutputKeeper:
         restore: Callable[[], None] | None = None,
     ) -> None:
         """`first`: what the first run left on poisoned outputs, which `reader` has just read.
-        `rotation`: None where nothing is going to be checked. `restore` puts the inputs in place
-        that outputs are checked for; None: samples run on these."""
+        `rotation`: None if nothing is going to be checked. `restore` puts the inputs in place that
+        outputs are checked for; None: samples run on these."""
         self.plan, self._reader, self.arrive = plan, reader, reader.arrive
         self.canaries, self.subject = canaries, subject
         self._rotation, self._restore = rotation, restore

@@ -59,7 +59,7 @@ class StoredPlan:
     first_run_ns: int
     kernels: KernelTimes
     gate: tuple[object, ...]
-    """The stream's settings for it, where they differ from plan to plan."""
+    """The stream's settings for it, if they differ from plan to plan."""
     run: RunCase
     checked: list[CheckResult]
     """Results of its runs."""

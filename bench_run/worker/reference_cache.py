@@ -5,11 +5,11 @@ and a list of them with their sizes and CRC-32. It appears whole or not at all, 
 where key, names, sizes and sums agree; one that is damaged is removed and computed again.
 
 An index (SQLite) has a row for each entry with its bytes and the order of use, so that neither a
-store nor a look-up lists the folder. The entries are the truth: the index is rebuilt from them
-where it is missing, damaged or another version's. A row is written before its entry appears and
-goes after the entry has gone, so that a process that is killed in between leaves at most a row too
-many: that counts as room taken until its turn to make room comes. Several processes, on several
-hosts too, may use the folder at the same time.
+store nor a look-up lists the folder. The entries are the truth: the index is rebuilt from them if
+it is missing, damaged or another version's. A row is written before its entry appears and goes
+after the entry has gone, so that a process that is killed in between leaves at most a row too many:
+that counts as room taken until its turn to make room comes. Several processes, on several hosts
+too, may use the folder at the same time.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class ReferenceCache:
 
     def _make_room(self, index: sqlite3.Connection, key: str, size: int) -> None:
         """Count a new entry of so many bytes, and remove those that were used longest ago. Raises
-        `ValueError` where the index is damaged."""
+        `ValueError` if the index is damaged."""
         _note_use(index, key, size)
         while True:
             (total,) = index.execute("SELECT bytes FROM total").fetchone() or (None,)
@@ -175,7 +175,7 @@ class ReferenceCache:
         return self.folder / PARTS / name
 
     def _with_index(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Work on the index in one transaction. Raises `OSError` where it cannot be written."""
+        """Work on the index in one transaction. Raises `OSError` if it cannot be written."""
         try:
             import sqlite3
         except ImportError as error:  # a Python that was built without it
@@ -287,7 +287,7 @@ NAMES = ("name", "extras", "preferred_engine_id")
 
 
 def key_of(graph: Graph, inputs: Storages) -> str | None:
-    """64 hex digits; None where the code that would compute is not there to be read."""
+    """64 hex digits; None if the code that would compute is not there to be read."""
     ours = provenance()
     if ours is None:
         return None
@@ -323,7 +323,7 @@ def inputs_digest(inputs: Storages) -> str:
 
 @lru_cache(maxsize=1)
 def provenance(package: Path = PACKAGE) -> str | None:
-    """Digest of what computes here; None where that is unknown."""
+    """Digest of what computes here; None if that is unknown."""
     code = code_digest(package)
     if code is None:
         return None

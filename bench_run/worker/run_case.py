@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from bench_run.worker.messages import DeviceUse, RunCase
 
 SETS_FACT = "input sets"
-"""Name of the number of sets that took turns, where it is not the usual one."""
+"""Name of the number of sets that took turns, if it is not the usual one."""
 
 SAMPLES_AGAIN = 8
 """Samples that are taken again where the wall clock shows more than the first ones."""
@@ -95,13 +95,13 @@ class RunHooks:
 
     announce: Phase
     claim: Callable[[DeviceUse], None] | None = None
-    """Waits until a device that others use too is free for that; None where it is not shared."""
+    """Waits until a device that others use too is free for that; None if it is not shared."""
     expected: Callable[[], ValidationSettings] | None = None
     """Waits for what was pending in the request."""
     threads: int | None = None
     """Threads, and processors, that the worker is held to; None: as many as there are."""
     next_block: NextBlock | None = None
-    """Waits for the next block; None where other sides do not alternate with this one."""
+    """Waits for the next block; None if other sides do not alternate with this one."""
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Timeline:
         return self.run.claim is not None
 
     def claim(self, use: DeviceUse) -> None:
-        """Before the device is used otherwise than so far, where it is shared."""
+        """Before the device is used otherwise than so far, if it is shared."""
         if self.run.claim is not None:
             if use != "free":
                 self.run.announce("wait", 0)
@@ -450,7 +450,7 @@ def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:
 
 def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
     """No warm-up where a single run takes as long as all of it may: the first run was one. Raises
-    `EngineError` where no sample would end in time, even if the first run, which is slower than
+    `EngineError` if no sample would end in time, even if the first run, which is slower than
     others, took ten times as long as these."""
     budget = replace(budget, first_run_ns=first_run_ns)
     sample_ns, longest_ns = budget.executions * first_run_ns, budget.longest_ns

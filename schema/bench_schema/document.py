@@ -169,7 +169,7 @@ class Surroundings:
     cpu_clock_mhz: float | None = None
     cpu_temperature_c: float | None = None
     companions: tuple[str, ...] | None = None
-    """Devices of the host on which this run measured at the same time: uuid, else index."""
+    """Devices of the host on which this run measured at the same time: uuid, otherwise index."""
     device_processes: int | None = None
     """Processes of others that were on the device."""
 
@@ -319,7 +319,7 @@ class Achieved:
 @dataclass(frozen=True, slots=True)
 class Memory:
     peak_bytes: int | None = None
-    """Most that the engine held at once: device allocator, else growth of the process."""
+    """Most that the engine held at once: device allocator, otherwise growth of the process."""
     workspace_bytes: int | None = None
     buffer_bytes: int | None = None
     """Inputs and outputs."""
@@ -396,7 +396,7 @@ class Document:
     engines: tuple[EngineRecord, ...]
     cases: tuple[Case, ...]
     parts: tuple[Part, ...] = ()
-    """The runs that were merged into this one; empty where it is a run of its own."""
+    """The runs that were merged into this one; empty if it is a run of its own."""
 
 
 # Numbers that JSON cannot hold, by name: NaN and the infinities.

@@ -4,15 +4,14 @@ export uses it, so that the same samples have one time and one ratio everywhere.
 All values are natural logarithms of nanoseconds, and samples below one nanosecond (a clock too
 coarse) count as one.
 
-round    the median of the logarithms of its samples after the warm-up cut; of an even count the
-         mean of the middle two: `round_log`, of many rounds at a time `middle_log`. If the buffers
-         were moved inside of the round, the mean over the places of the median at each of them
-case     the mean over its rounds, of several documents the mean over these: `case_log`. Its 95 %
-         interval is Student's over the rounds, R - 1 degrees of freedom: `case_time`
-change   the mean over visits of other's level in the visit minus base's: `change`. A visit is a
-         round that has both sides, else a unit of hardware
-pair     if both sides of a round took turns in blocks: the median over the blocks of other's median
-         in the block minus base's: `paired_log`. It takes the place of the difference of levels
+round the median of the logarithms of its samples after the warm-up cut; of an even count the mean
+of the middle two: `round_log`, of many rounds at a time `middle_log`. If the buffers were moved
+inside of the round, the mean over the places of the median at each of them case the mean over its
+rounds, of several documents the mean over these: `case_log`. Its 95 % interval is Student's over
+the rounds, R - 1 degrees of freedom: `case_time` change the mean over visits of other's level in
+the visit minus base's: `change`. A visit is a round that has both sides, otherwise a unit of
+hardware pair if both sides of a round took turns in blocks: the median over the blocks of other's
+median in the block minus base's: `paired_log`. It takes the place of the difference of levels
 
 Why. Samples of a round are not independent, rounds are (Kalibera and Jones 2013, "Rigorous
 benchmarking in reasonable time"), so no sample outweighs its round. The median does not mind spikes
@@ -279,7 +278,7 @@ def round_logs(case: Case, series: str) -> Mapping[int, float]:
 
 
 def row_mean(values: Floats) -> Floats:
-    """Mean of what is known in each row; NaN where nothing is. Of a case's rounds, a row, it is the
+    """Mean of what is known in each row; NaN if nothing is. Of a case's rounds, a row, it is the
     location of the case in one document."""
     known = np.isfinite(values)
     count = known.sum(axis=1)
@@ -358,7 +357,7 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
 @functools.cache
 def binomial_rank(count: int) -> int | None:
     """Largest k such that the k-th smallest to the k-th largest of ``count`` independent values
-    (from 0) hold the median with 95 % confidence; None where all of them do not."""
+    (from 0) hold the median with 95 % confidence; None if all of them do not."""
     tail = (1 - CONFIDENCE) / 2
     log_half = count * math.log(0.5)
     below, rank = 0.0, -1
@@ -378,7 +377,7 @@ def binomial_rank(count: int) -> int | None:
 
 @dataclass(frozen=True)
 class LogRatio:
-    """Logarithm of the time of other in that of base; the 95 % interval where it is known."""
+    """Logarithm of the time of other in that of base; the 95 % interval if it is known."""
 
     log: float
     low: float | None = None

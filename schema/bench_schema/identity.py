@@ -131,7 +131,7 @@ class CaseIdentity(NamedTuple):
     variant: Variant = ()
     is_tuned: bool = False
     unit: str = ""
-    """Device: uuid, else index, or ``cpu``."""
+    """Device: uuid, otherwise index, or ``cpu``."""
     device_index: str = ""
     """Index of the device in the run's list."""
 
@@ -176,8 +176,8 @@ class CaseGroup(NamedTuple):
 
 
 def gather(held: Sequence[PlacedCase]) -> list[CaseGroup]:
-    """Every case in one group, in the order of their first ones. Where a document holds several of
-    one group nothing tells them apart."""
+    """Every case in one group, in the order of their first ones. If a document holds several of one
+    group nothing tells them apart."""
     graphs: dict[str, list[int]] = defaultdict(list)
     for place, graph in enumerate(_graphs(held)):
         graphs[graph].append(place)
@@ -253,7 +253,8 @@ def path_ends(cases: Sequence[PlacedCase]) -> list[tuple[str, ...]]:
 
 
 def devices(cases: Sequence[PlacedCase]) -> list[str]:
-    """Units of hardware where the sides have some in common, else what their runs called them."""
+    """Units of hardware where the sides have some in common, otherwise what their runs called
+    them."""
     units = [{one.case.unit for one in cases if one.side == side} for side in (0, 1)]
     shared = not all(units) or units[0] & units[1]
     return [one.case.unit if shared else one.case.device_index for one in cases]

@@ -96,7 +96,7 @@ def _unpack(data: bytes, where: str) -> bytes:
 
 
 def zstd_module() -> Any:
-    """Python's own module from 3.14 on, else its copy for older versions."""
+    """Python's own module from 3.14 on, otherwise its copy for older versions."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

@@ -244,7 +244,7 @@ def refuse_replacing(
 ) -> None:
     """Raise `UnwritableError` if a result document or a record may not replace the content of the
     file: never that of a graph, and of anything else only with ``--force``. `journal`: of an
-    unfinished run, where it does not lie beside the file as that of a document does."""
+    unfinished run, if it does not lie beside the file as that of a document does."""
     place = Place(flag, path)
     if place.is_stream:
         return

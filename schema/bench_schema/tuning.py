@@ -112,7 +112,7 @@ class TunedEntry:
     reason: str
     """Why it won, in a sentence."""
     gain: Ratio | None = None
-    """Time of the default in that of the winner, from ordinary rounds; 1 where they are one."""
+    """Time of the default in that of the winner, from ordinary rounds; 1 if they are one."""
     tied_with: tuple[int, ...] = ()
     pareto: tuple[int, ...] = ()
     """Confirmed candidates than which none is better in something and worse in nothing: of time,
@@ -176,7 +176,7 @@ class Total:
 
     variant: Mapping[str, str]
     time_ns: float | None
-    """None where some graph has no time in it."""
+    """None if some graph has no time in it."""
     confirmed: bool
     """False if the time is an estimate from the race's ratios and was not measured."""
     missing: tuple[str, ...] = ()

@@ -161,7 +161,7 @@ def interval_words(low: float, high: float) -> str:
 
 
 def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:
-    """Return the wider half of the interval, in the terms of `change_text`: ``±0.4%``. Where it is
+    """Return the wider half of the interval, in the terms of `change_text`: ``±0.4%``. If it is
     more than 25 % of the ratio, both ends as factors: ``÷2.9…×2.3``."""
     if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
         return ""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Cases: TypeAlias = "tuple[CaseSide | None, ...]"
 Unit: TypeAlias = tuple[str, ...]
-"""Host and device; empty where they are not known."""
+"""Host and device; empty if they are not known."""
 UNKNOWN = -1
 """Number of a unit that nothing is known of."""
 

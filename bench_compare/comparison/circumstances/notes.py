@@ -245,8 +245,8 @@ def spread_places(count: int) -> Ints:
 
 
 def two_modes(logs: Array) -> tuple[Array, Array]:
-    """Distance of two modes (log) and the share of the upper one, for each sorted row; NaN where
-    there is one mode.
+    """Distance of two modes (log) and the share of the upper one, for each sorted row; NaN if there
+    is one mode.
 
     The split that leaves the least variance inside its parts (Otsu 1979), kept where the parts lie
     `MODE_ASHMAN` standard deviations apart (Ashman, Bird and Zepf 1994).

@@ -105,12 +105,12 @@ def _table(values: Mapping[str, str]) -> str:
 
 
 def _joined(values: Iterable[str | None]) -> str:
-    """Distinct values; empty where none is known."""
+    """Distinct values; empty if none is known."""
     return " and ".join(sorted({value for value in values if value is not None}))
 
 
 def device_times(cases: Iterable[Case]) -> str:
-    """Ways in which the device times of cases were taken; empty where none is known."""
+    """Ways in which the device times of cases were taken; empty if none is known."""
     return _joined(how for case in cases for how in facts(case.rounds).timings)
 
 
@@ -121,7 +121,7 @@ def _engines(side: Side) -> list[EngineRecord]:
 
 def knobs_compared(base: Side, other: Side) -> frozenset[str]:
     """Names of the knobs that the specs of two engines of one run give, and ``threads`` where one
-    gives it: how they differ is the question (``--a``, ``--b``), and no reservation. None where the
+    gives it: how they differ is the question (``--a``, ``--b``), and no reservation. None if the
     sides are different runs, or units of hardware."""
     runs = [{source.document.run.id for source in side.sources} for side in (base, other)]
     if other.is_unit or runs[0].isdisjoint(runs[1]):

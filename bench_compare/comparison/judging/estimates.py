@@ -131,7 +131,7 @@ class MeasuredMetric:
 
 @dataclass(frozen=True, eq=False)
 class ExactMeasured:
-    """A metric that does not scatter: one value a case and side, NaN where unknown."""
+    """A metric that does not scatter: one value a case and side, NaN if unknown."""
 
     metric: Metric
     base: Values

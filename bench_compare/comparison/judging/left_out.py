@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def with_left_out(
     measured: MeasuredMetric | ExactMeasured, inputs: ComparisonInputs
 ) -> MeasuredMetric | ExactMeasured:
-    """Return the metric, with the worst document that was left out in place of the others where it
-    is slower than every document of base, and these are not slower anyway."""
+    """Return the metric, with the worst document that was left out in place of the others if it is
+    slower than every document of base, and these are not slower anyway."""
     if not isinstance(measured, MeasuredMetric) or isinstance(measured.metric.reading, Rate):
         return measured
     names = [pair.side.name for pair in inputs.pairs]

@@ -80,8 +80,8 @@ POWER = 0.9
 def seen_shift(
     found: Estimates, tests: int, limit: Array, alpha: float, resolution: Array | None = None
 ) -> Array:
-    """Return the smallest true shift that `judge` would call with a probability of `POWER`; NaN
-    where none. It is called alone, among `tests` that move nothing, which is what control of false
+    """Return the smallest true shift that `judge` would call with a probability of `POWER`; NaN if
+    none. It is called alone, among `tests` that move nothing, which is what control of false
     discoveries asks most of."""
     with np.errstate(invalid="ignore"):
         error = np.sqrt(found.variance) * _spread_doubt(found.dof)

@@ -27,7 +27,7 @@ FLOOR_VARIANCE = 0.002**2
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Natural logarithms, NaN where a document does not hold a series."""
+    """Natural logarithms, NaN if a document does not hold a series."""
 
     values: Array
     variance: Array
@@ -80,7 +80,7 @@ IGNORANT = Guess(0.0, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Lagged:
-    """Half the mean squares of differences, of each series; NaN where there is none."""
+    """Half the mean squares of differences, of each series; NaN if there is none."""
 
     near: Array
     """Correlation of neighbours."""
@@ -224,7 +224,7 @@ def correlated(old: float, new: float) -> float:
 
 
 def differences(values: Array, unit: Ints, lag: int) -> Array:
-    """Value minus that of `lag` documents before on the same unit; NaN where there is none."""
+    """Value minus that of `lag` documents before on the same unit; NaN if there is none."""
     parts = [np.empty((len(values), 0))]
     for number in np.unique(unit):
         mine = values[:, unit == number]

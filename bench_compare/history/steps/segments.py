@@ -68,7 +68,7 @@ def splits(count: int) -> Splits:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Right level minus left level at each split; NaN where no unit stands on both sides."""
+    """Right level minus left level at each split; NaN if no unit stands on both sides."""
 
     shift: Array
     variance: Array
@@ -120,7 +120,7 @@ WORTH_A_LOOK = 0.1
 """Splits that noise gives with a larger probability are none."""
 SWEEPS = 2
 PIN_P = 0.01
-"""An accepted step stays where it was accepted as long as there is one at all."""
+"""An accepted step stays if it was accepted as long as there is one at all."""
 
 
 class SplitCandidate(NamedTuple):

@@ -106,7 +106,7 @@ def summary(stats: Mapping[str, Any], unit: str) -> Summary | None:
 
 
 def series(name: str, rounds: Sequence[Samples], otherwise: Summary | None) -> dict[str, Any]:
-    """Arguments of `Measured` for one series: its samples where they are enough, else the summary
+    """Arguments of `Measured` for one series: its samples if they are enough, otherwise the summary
     of the tool or of the samples."""
     count = sum(one.size for one in rounds)
     if count >= LEAST_SAMPLES and min(float(one.min()) for one in rounds if one.size) >= 1:

@@ -104,7 +104,7 @@ def _nvbench_state(benchmark: str, state: Table, path: Path) -> Measured:
 
 
 def _number(value: Any) -> Any:
-    """Return the number in a text; the text where it is none."""
+    """Return the number in a text; the text if it is none."""
     try:
         return float(value)
     except (TypeError, ValueError):

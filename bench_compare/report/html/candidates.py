@@ -21,7 +21,7 @@ class TuningCandidate:
     time_ns: float
     low_ns: float
     high_ns: float
-    """Interval of the time; both are the time where it is not known."""
+    """Interval of the time; both are the time if it is not known."""
     error: float | None
     workspace_bytes: int | None
     energy_j: float | None

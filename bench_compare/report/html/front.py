@@ -72,8 +72,8 @@ def floats(
 
 
 def numbers_of(metrics: Sequence[MetricComparison | None]) -> npt.NDArray[np.float64]:
-    """Return base, other, ratio, both ends of its interval, q and threshold: a row each, NaN where
-    not known."""
+    """Return base, other, ratio, both ends of its interval, q and threshold: a row each, NaN if not
+    known."""
     rows = [
         (None,) * 7
         if m is None

@@ -131,7 +131,7 @@ class CublasLtEngine(DeviceEngine):
 
 
 def _place(listed: Sequence[Any], name: str | None, identifier: str | None) -> int:
-    """Return the index of the algorithm that the variant or the spec names, else 0."""
+    """Return the index of the algorithm that the variant or the spec names, otherwise 0."""
     key, _, value = (identifier or "").partition("=")
     name = value if name is None and key == "plan" else name
     if name is not None:

@@ -4,8 +4,8 @@ Spec: ``cudnn`` (the heuristic's first plan that builds), ``cudnn:ENGINE_ID`` (t
 plan, or its defaults), ``cudnn:plan=NAME``, ``cudnn:index=N`` (place in the heuristic's list, as
 `bench-run engines GRAPH` shows it), ``cudnn:all`` (every plan, each a case). Knobs need an engine's
 id, by the backend's number or name: ``--knob k2=0``; the listed plan with just these knobs is
-taken, else one is made with the engine's other knobs at their defaults.
-A plan is identified by the backend's version and its name; both are in the document.
+taken, otherwise one is made with the engine's other knobs at their defaults. A plan is identified
+by the backend's version and its name; both are in the document.
 """
 
 from __future__ import annotations

@@ -302,8 +302,8 @@ def reduction(call: Call) -> Results:
 def _normalisation(
     method: str, operands: str, results: str, need: str = "", saved: str = ""
 ) -> Callable[[Call], Results]:
-    """`operands`: arguments, each with the port's name where that is another one. Where a node
-    keeps none of the statistics in `saved`, cuDNN runs it for inference."""
+    """`operands`: arguments, each with the port's name where that is another one. If a node keeps
+    none of the statistics in `saved`, cuDNN runs it for inference."""
     ports = {name: port or name for name, _, port in (o.partition("=") for o in operands.split())}
     statistics = saved.split()
 

@@ -122,7 +122,7 @@ def _listed(constraint: Any) -> list[Any]:
 
 
 def _range(constraint: Any) -> tuple[Any, Any, Any]:
-    """Least and greatest value, and the step; None where the knob does not have it."""
+    """Least and greatest value, and the step; None if the knob does not have it."""
     names = ("min_value", "max_value", "step")
     return tuple(getattr(constraint, name, None) for name in names)  # type: ignore[return-value]
 
@@ -231,7 +231,7 @@ class Chooser:
         """hipDNN's words when it last ranked no engine."""
 
     def info(self, engine: int) -> Any:
-        """hipDNN's `EngineInfo`; None where no loaded plugin has the engine."""
+        """hipDNN's `EngineInfo`; None if no loaded plugin has the engine."""
         try:
             return self._handle.get_engine_info(engine)
         except IndexError:
@@ -277,7 +277,7 @@ class Chooser:
                 return ()
 
     def select(self, native: Any, choice: EngineChoice, knobs: Mapping[str, str]) -> Selection:
-        """Make the plans. Raises `UnsupportedGraphError` where the wanted engine declines."""
+        """Make the plans. Raises `UnsupportedGraphError` if the wanted engine declines."""
         if choice.id is None:
             self._library.step(native, "create_execution_plans", self._library.modes)
             return Selection(None, "hipDNN's own choice")

@@ -114,7 +114,7 @@ def fingerprint(files: Sequence[Path]) -> tuple[str | None, str | None]:
 
 @lru_cache(maxsize=64)
 def sha256(path: Path) -> str | None:
-    """None where the file cannot be read."""
+    """None if the file cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -126,7 +126,7 @@ def sha256(path: Path) -> str | None:
 
 
 def file_facts(path: Path) -> str:
-    """Place, size, time of last change and, where it is not huge, the beginning of the hash."""
+    """Place, size, time of last change and, if it is not huge, the beginning of the hash."""
     try:
         state = path.stat()
     except OSError:
@@ -139,7 +139,7 @@ def file_facts(path: Path) -> str:
 
 
 def mapped_files(maps: str = "/proc/self/maps") -> set[str] | None:
-    """Files that this process has in memory; None where the system does not say."""
+    """Files that this process has in memory; None if the system does not say."""
     try:
         lines = Path(maps).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

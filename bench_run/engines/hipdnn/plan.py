@@ -39,7 +39,7 @@ class Compiled:
     native: Any
     handle: Any
     workspace: Any
-    """A `DeviceBuffer`; None where the plan needs none."""
+    """A `DeviceBuffer`; None if the plan needs none."""
 
 
 class HipdnnPlan:

@@ -1,6 +1,6 @@
 """Engine ``onnxruntime``: graphs as ONNX models (`bench_run.graph.to_onnx`) on ONNX Runtime.
 
-Spec: ``onnxruntime`` (on the GPU where the package has its provider, else on the processor),
+Spec: ``onnxruntime`` (on the GPU where the package has its provider, otherwise on the processor),
 ``onnxruntime:cpu``, ``onnxruntime:cuda``. The session reads and writes the buffers in place.
 """
 

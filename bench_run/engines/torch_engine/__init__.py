@@ -1,8 +1,8 @@
 """Engine ``torch``: PyTorch on the CPU and on GPUs (CUDA and ROCm builds alike).
 
-Spec: ``torch`` (the GPU where there is one, else the CPU), ``torch:cpu``, ``torch:cuda``,
-``torch:cuda:1``; ``+compile`` for `torch.compile` (Inductor: C++ on the CPU, Triton on a GPU).
-A graph becomes what a user of PyTorch would write: convolutions, products, normalisations and
+Spec: ``torch`` (the GPU if there is one, otherwise the CPU), ``torch:cpu``, ``torch:cuda``,
+``torch:cuda:1``; ``+compile`` for `torch.compile` (Inductor: C++ on the CPU, Triton on a GPU). A
+graph becomes what a user of PyTorch would write: convolutions, products, normalisations and
 attention run in the type of their inputs where PyTorch has a kernel that accumulates in float32,
 and in the compute type otherwise.
 """

@@ -1,5 +1,5 @@
 """Scaled dot-product attention, forward: PyTorch's fused kernels where they know all that is asked,
-else the formula in the compute type.
+otherwise the formula in the compute type.
 
 The fused call knows scale, additive bias, masks and grouped heads. Statistics, sinks, sequence
 lengths, pages and fp8 factors take the formula. A row that sees no key gives 0.
@@ -77,7 +77,7 @@ def shared(value: T, heads: int) -> T:
 
 @dataclass(frozen=True)
 class Visibility:
-    """Keys that a row sees; lengths are [B] tensors, or None where all rows or keys are real."""
+    """Keys that a row sees; lengths are [B] tensors, or None if all rows or keys are real."""
 
     band: Band
     queries: int

@@ -31,7 +31,7 @@ def dequantize(op: TorchOp) -> BoundKernel:
 
 def quantize(op: TorchOp) -> BoundKernel:
     """scale = max |x| over the block / largest of y's type, rounded up to a power of two where its
-    type is one; y = x / scale, and 0 where the scale is."""
+    type is one; y = x / scale, and 0 if the scale is."""
     dims, size = op.dims("x"), int(op.attribute("block_size", 0))
     axis = int(op.attribute("axis", len(dims) - 1))
     scale_type = op.tensor("scale").data_type

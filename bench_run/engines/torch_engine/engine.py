@@ -305,7 +305,7 @@ def _device(spec: EngineSpec, default: int) -> torch.device:
 
 @contextmanager
 def _arithmetic(math: str) -> Iterator[None]:
-    """TF32 only where it was asked for; float32 sums of 16-bit products unless ``fast``."""
+    """TF32 only if it was asked for; float32 sums of 16-bit products unless ``fast``."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     wanted = (
         (cudnn, "allow_tf32", math != "fp32"),

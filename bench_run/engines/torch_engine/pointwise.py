@@ -87,7 +87,7 @@ def _plain(function: Callable[..., T]) -> Maker:
 
 
 def relu(op: TorchOp) -> Callable[..., T]:
-    """x ≤ L: s·(x − L) + L; x ≥ U: U; else x."""
+    """x ≤ L: s·(x − L) + L; x ≥ U: U; otherwise x."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
     slope = float(op.attribute("relu_lower_clip_slope", 0.0))
@@ -106,8 +106,8 @@ def relu(op: TorchOp) -> Callable[..., T]:
 
 
 def relu_backward(op: TorchOp) -> Callable[..., T]:
-    """dy times (x ≤ L: s; x > U: 0; else 1); 0 selects 0. PyTorch's own gradient of a clamp is 0
-    at U too."""
+    """dy times (x ≤ L: s; x > U: 0; otherwise 1); 0 selects 0. PyTorch's own gradient of a clamp is
+    0 at U too."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
     slope = float(op.attribute("relu_lower_clip_slope", 0.0))

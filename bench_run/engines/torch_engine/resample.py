@@ -1,4 +1,4 @@
-"""Pooling: PyTorch's kernels, with padding of our own where it is more than they allow.
+"""Pooling: PyTorch's kernels, with padding of our own if it is more than they allow.
 
 They pad both sides alike and by at most half a window. Padding never wins a maximum and is never
 counted by ``avgpool_exclude_padding``.

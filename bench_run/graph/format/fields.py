@@ -41,7 +41,7 @@ def place(where: str, key: str) -> str:
 
 
 def show(value: Any) -> str:
-    """Return a value as a message shows it: as in the file, cut where it is long."""
+    """Return a value as a message shows it: as in the file, cut if it is long."""
     words = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
     text = words or ("null" if value is None else repr(value))
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -15,7 +15,7 @@ DIGITS = 18
 """Digits of whole numbers that always fit in 64 bits."""
 Kind = Literal["int", "ints", "dims", "float", "flag", "choice", "dtype"]
 Params = Mapping[str, Any]
-"""Parameter key → value, None where nothing was said and the operation has no default."""
+"""Parameter key → value, None if nothing was said and the operation has no default."""
 
 
 @dataclass(frozen=True)

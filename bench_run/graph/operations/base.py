@@ -144,9 +144,9 @@ class Operation:
     """The first one is the main operand."""
     outputs: tuple[Port, ...]
     check: Callable[[NodeView], None]
-    """Raises `GraphError` where shapes or parameters do not fit."""
+    """Raises `GraphError` if shapes or parameters do not fit."""
     flops: Callable[[NodeView], int | None]
-    """Floating-point operations; None where they are not known from the graph."""
+    """Floating-point operations; None if they are not known from the graph."""
     parameters: tuple[Parameter, ...] = ()
     place: Place = "flat"
     """Object of the node that holds the parameters when hipDNN writes the file."""

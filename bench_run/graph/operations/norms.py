@@ -54,8 +54,8 @@ def rmsnorm_axes(
     """Axes of x that RMS norm averages over; the format has no attribute for them.
 
     Where inv_rms is given: the axes it has length 1 on and x has more. Else from scale: its
-    trailing dims; all but the first axis where it has the shape of x; the spatial axes where only
-    its channel dim is longer than 1.
+    trailing dims; all but the first axis if it has the shape of x; the spatial axes where only its
+    channel dim is longer than 1.
     """
     rank = len(x_dims)
     if inv_rms_dims is not None:

@@ -331,7 +331,7 @@ Found = Task | str
 
 
 def find(argument: str) -> Iterator[Found]:
-    """Everything behind one argument, in order. Raises `GraphError` where nothing is."""
+    """Everything behind one argument, in order. Raises `GraphError` if nothing is."""
     if os.path.isdir(argument):
         # The files below a folder, sorted. Hidden folders and links to folders are left
         # out.

@@ -133,7 +133,7 @@ def _normal_numbers(values: Values, row: DataType) -> Values:
 
 
 def integers(init: Init) -> Draw:
-    """Both ends included. Zero is drawn only where it is an end: then it was asked for."""
+    """Both ends included. Zero is drawn only if it is an end: then it was asked for."""
     low, high = int(init.low), int(init.high)
     skip = low < 0 < high
     choices = high - low + (0 if skip else 1)

@@ -42,8 +42,8 @@ SCALE_EXPONENTS = (-3, 3)
 def make_inputs(
     graph: Graph, seed: int, init: InitPlan | None = None, wanted: frozenset[int] | None = None
 ) -> dict[int, Storage]:
-    """Return a storage for every graph input, by uid. Where only some are `wanted`, others are made
-    as far as these follow from them.
+    """Return a storage for every graph input, by uid. If only some are `wanted`, others are made as
+    far as these follow from them.
 
     Raises `UsageError` if `init` asks for what a tensor cannot hold, `UnsupportedGraphError` where
     no meaningful data is known for a port.

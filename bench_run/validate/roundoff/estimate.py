@@ -45,15 +45,15 @@ class Estimate:
     peak: float
     """Largest magnitude."""
     low: float = 0.0
-    """Smallest magnitude; 0 where it is not known."""
+    """Smallest magnitude; 0 if it is not known."""
     positive: bool = False
     rtol: float = 0.0
     atol: float = 0.0
     drift: float = 0.0
     """Part of the error that all elements may share, relative to them."""
     usual: float | None = None
-    """Standard deviation of the absolute part over the whole tensor, where it differs from row to
-    row; None: `atol` has `SIGMAS` of it everywhere."""
+    """Standard deviation of the absolute part over the whole tensor, if it differs from row to row;
+    None: `atol` has `SIGMAS` of it everywhere."""
     usual_rtol: float | None = None
     """Standard deviation of the relative part; None: that of one rounding within ±rtol."""
     group: float = 0.0

@@ -112,7 +112,7 @@ class Operator:
     axes: int | None = None
     """Number of lengths in ``dims``; None: any."""
     check: Sequence[str] = ()
-    """A condition of the parameters, and what to say where it does not hold."""
+    """A condition of the parameters, and what to say if it does not hold."""
     flops: str = "prod(dims)"
     bytes: str | None = None
     """Bytes that the forward operation moves, where not every tensor is moved as a whole; ``size``
@@ -199,7 +199,7 @@ class Operator:
     def lengths_of(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
         """Parameters, as texts, for the shapes of some inputs.
 
-        Raises `UsageError` where a shape does not fit, with the port and its rule.
+        Raises `UsageError` if a shape does not fit, with the port and its rule.
         """
         found: dict[str, tuple[int, ...]] = {}
         for port, dims in shapes.items():
