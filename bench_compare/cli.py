@@ -43,8 +43,8 @@ def entry() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code for these words. The answer goes to stdout, messages to stderr; bad input is one
-    line there, never a traceback."""
+    """Return exit code for these words. The answer goes to stdout, messages to stderr; bad input is
+    one line there, never a traceback."""
     return _answered(argv)[0]
 
 
@@ -99,7 +99,7 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
 
 
 def _parsed(command: str, words: Sequence[str], usage: str) -> dict[str, Any] | str:
-    """docopt's arguments, or a sentence about what is wrong with the words."""
+    """Return docopt's arguments, or a sentence on the mistake in the words."""
     from bench_schema.usage import bad_flag, mistaken_command, unknown_flag
     from docopt import DocoptExit, docopt
 

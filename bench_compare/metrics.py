@@ -91,13 +91,13 @@ FLOP_PER_NS_IN_TFLOPS = 1e-3
 
 
 def teraflop(case: Case) -> float | None:
-    """Floating-point operations in units that give TFLOP/s when divided by nanoseconds."""
+    """Return floating-point operations in units that give TFLOP/s when divided by nanoseconds."""
     flops = case.work.flops
     return None if flops is None else flops * FLOP_PER_NS_IN_TFLOPS
 
 
 def moved_bytes(case: Case) -> float | None:
-    """Bytes: over nanoseconds they are GB/s."""
+    """Return the moved bytes: over nanoseconds they are GB/s."""
     return case.work.moved_bytes
 
 
@@ -119,7 +119,7 @@ def workspace_bytes(case: Case) -> float | None:
 
 
 def energy_j(case: Case) -> Sequence[float]:
-    """Joules an iteration; a case counts if every round has it."""
+    """Return the joules of an iteration; a case counts if every round has it."""
     if case.rounds and case.rounds[0].energy_j_per_iteration is None:
         return ()
     values = [one.energy_j_per_iteration for one in case.rounds]
@@ -159,7 +159,7 @@ PHASES = {
 
 
 def phase_ns(name: str, case: Case) -> Numbers:
-    """One value a round; of what is paid once the first."""
+    """Return one value a round; a phase that is paid once has only the first."""
     values = case.init.get(name)
     if values is None:
         return ()
@@ -199,7 +199,7 @@ INIT_ROWS = (
 
 
 def max_error(case: Case) -> float | None:
-    """Largest absolute error of any output; NaN and infinities are infinitely wrong."""
+    """Return largest absolute error of any output; NaN and infinities are infinitely wrong."""
     if case.validation is None or not case.validation.outputs:
         return None
     errors = [float(output.max_abs) for output in case.validation.outputs]
@@ -207,7 +207,7 @@ def max_error(case: Case) -> float | None:
 
 
 def mismatched(case: Case) -> float | None:
-    """Elements outside of the tolerance, all outputs together."""
+    """Return elements outside of the tolerance, all outputs together."""
     if case.validation is None or not case.validation.outputs:
         return None
     return sum(output.mismatched for output in case.validation.outputs)

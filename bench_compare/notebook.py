@@ -87,7 +87,7 @@ def compare(
 
 
 def _sources(given: Given, name: str) -> list[Source]:
-    """Documents of one side, read if they are files."""
+    """Return the documents of one side, read if they are files."""
     from bench_schema.document import Document
 
     from bench_compare.input.load import load

@@ -66,7 +66,7 @@ class CompareOptions:
 
 
 def parse_options(arguments: Mapping[str, Any]) -> CompareOptions:
-    """docopt's words as values. Raises `UsageError` with the flag and the choices."""
+    """Parse docopt's words. Raises `UsageError` with the flag and the choices."""
     outputs = outputs_of(arguments, OUTPUTS)
     a, b, documents = arguments["--a"], arguments["--b"], arguments["DOC"]
     if bool(a) != bool(b):

@@ -97,7 +97,7 @@ class Policy:
     """Flagged cases that get a closer look (`Detail`)."""
 
     def threshold(self, metric: str) -> float:
-        """Threshold of a metric where no graph rule speaks."""
+        """Return the threshold of a metric for graphs without a rule."""
         row = METRICS[metric]
         if metric in self.metric_thresholds:
             return self.metric_thresholds[metric]
@@ -106,7 +106,7 @@ class Policy:
         return row.threshold_ratio
 
     def thresholds(self, metric: str, names: Iterable[str]) -> list[float]:
-        """Threshold of a metric for each of the graphs."""
+        """Return the threshold of a metric for each of the graphs."""
         general = self.threshold(metric)
         rules = [rule for rule in reversed(self.rules) if rule.metric in (None, metric)]
         if not rules:
@@ -129,7 +129,7 @@ class Policy:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """Equal, or a glob that matches; equality first, as names may hold brackets."""
+    """Return True if equal, or if the glob matches; equality first, as names may hold brackets."""
     return name == pattern or fnmatchcase(name, pattern)
 
 
@@ -188,8 +188,8 @@ ONLY = "only:"
 def parse_fail_on(
     words: Iterable[str], where: str, known: Iterable[str] = DEFAULT_FAIL_ON
 ) -> frozenset[str]:
-    """Verdict words, metric names, ``suite``, beside those `known`; with ``only:`` before one of
-    them in their place, and ``none`` alone leaves only `ALWAYS_BAD`."""
+    """Parse verdict words, metric names and ``suite``, in addition to those `known`; with ``only:``
+    before one of them in their place, and ``none`` alone leaves only `ALWAYS_BAD`."""
     words = list(words)
     replaces = any(word == "none" or word.startswith(ONLY) for word in words)
     found = set[str]() if replaces else {*known}

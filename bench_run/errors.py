@@ -49,8 +49,8 @@ MOST_IN_MESSAGE = 10_000
 
 
 def plain_parts(error: BenchRunError) -> tuple[str, str, dict[str, str | None]]:
-    """Name of the class, message and fields that are texts, whatever class or words an engine gave
-    it."""
+    """Return the name of the class, message and fields that are texts, whatever class or words an
+    engine gave it."""
     kind = next(c for c in type(error).__mro__ if globals().get(c.__name__) is c)
     given = vars(error)
     fields = {name: optional_text(given.get(name)) for name in TEXTS if name in kind.FIELDS}

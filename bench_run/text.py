@@ -7,7 +7,7 @@ from bench_schema import units
 
 
 def time_text(ns: float | None) -> str:
-    """Nanoseconds with four significant digits in the unit that fits: ``12.35 µs``."""
+    """Format nanoseconds with four significant digits in the unit that fits: ``12.35 µs``."""
     return "–" if ns is None else units.time_text(ns)
 
 
@@ -32,7 +32,8 @@ NOISY_MEANS = (
 
 
 def percent_text(ratio: float | None) -> str:
-    """Half the width of an interval, as a share of its middle; a word if it is more than all."""
+    """Return half the width of an interval, as a share of its middle; a word if it exceeds the
+    middle."""
     if ratio is None:
         return "–"
     return f"{100 * ratio:.1f}%" if ratio <= 1 else NOISY

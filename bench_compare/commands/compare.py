@@ -122,8 +122,8 @@ was measured. In GitHub Actions the line is an annotation, too.
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:
-    """docopt's arguments → what to print. Raises `BenchCompareError` or `DocumentError` if there is
-    nothing to show."""
+    """Run the command with docopt's arguments. Raises `BenchCompareError` or `DocumentError` if
+    there is nothing to show."""
     from bench_compare.effect import without_effect
     from bench_compare.options import parse_options
 

@@ -104,7 +104,8 @@ class ComposeOptions:
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
-    """docopt's arguments → what to print. Raises `BenchCompareError` if there is nothing."""
+    """Run the command with docopt's arguments. Raises `BenchCompareError` if there is nothing to
+    show."""
     from bench_schema.places import Place, pipeline_files
 
     from bench_compare.model import View

@@ -88,7 +88,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 
 
 def _target(text: str) -> tuple[str, str | None]:
-    """Kind and file of ``KIND[:FILE]``. Raises `UsageError`."""
+    """Return the kind and file of ``KIND[:FILE]``. Raises `UsageError`."""
     from bench_compare.report.exports import KINDS
 
     kind, _, file = text.partition(":")

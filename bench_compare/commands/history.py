@@ -95,7 +95,8 @@ class HistoryOptions:
 
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
-    """docopt's arguments → what to print. Raises `BenchCompareError` if there is nothing."""
+    """Run the command with docopt's arguments. Raises `BenchCompareError` if there is nothing to
+    show."""
     options = parse(arguments)
     from bench_schema.places import Place
 

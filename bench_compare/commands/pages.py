@@ -133,7 +133,8 @@ def _way(archive: Sequence[str]) -> str:
 
 
 def _calibration(archive: Sequence[str]) -> Calibration | None:
-    """Variation between documents of one build, as the archive shows it; None if it cannot."""
+    """Return the variation between documents of one build, as the archive shows it; None if it
+    cannot."""
     from bench_compare.history.calibration import learned
 
     if len(archive) != 1 or not Path(archive[0]).is_dir():
@@ -216,7 +217,8 @@ def _write_builds(
 
 
 def _in_processes(jobs: Sequence[Job]) -> list[tuple[int, str]]:
-    """Cases and answer of each page that was written, by as many processes as there are cores."""
+    """Return the cases and the answer of each written page, by as many processes as there are
+    cores."""
     from concurrent.futures import ProcessPoolExecutor
 
     cores = len(os.sched_getaffinity(0))
@@ -244,8 +246,8 @@ FACTS = re.compile(r'<meta name="bench" content="(\w+) (\d+) ([^"]*)">')
 
 
 def _key(job: Job) -> str:
-    """Hash of all that a page is made of: documents of the build and of the one before, by name and
-    size, and the threshold."""
+    """Return a hash of everything in a page: documents of the build and of the one before, by name
+    and size, and the threshold."""
     infos = [job.info, *([] if job.before is None else [job.before[0]])]
     held = [
         (info.name, [(Path(path).name, os.path.getsize(path)) for path in info.documents])
@@ -256,7 +258,7 @@ def _key(job: Job) -> str:
 
 
 def _kept(job: Job) -> tuple[int, str] | None:
-    """Cases and answer of a page that is there and is made of the same."""
+    """Return the cases and the answer of an existing page with the same content."""
     import html
 
     try:

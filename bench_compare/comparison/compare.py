@@ -129,8 +129,8 @@ def detail(metric: str, base: Sequence[Ints], other: Sequence[Ints]) -> Detail:
 
 
 def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> Array:
-    """Medians of `DRAWS` series drawn in blocks of 2 n^(1/3) consecutive samples that never cross
-    a round (Künsch 1989: moving blocks)."""
+    """Return medians of `DRAWS` series drawn in blocks of 2 n^(1/3) consecutive samples that never
+    cross a round (Künsch 1989: moving blocks)."""
     series = np.concatenate(rounds)
     least = int(series.min())
     shortest = min(one.size for one in rounds)
@@ -168,8 +168,8 @@ def narrow(values: Ints, least: int) -> Narrow:
 
 
 def row_median(rows: Narrow) -> Array:
-    """Like NumPy's, which looks for both middle values at once: that is several times slower.
-    The rows are reordered."""
+    """Return the median of each row, as NumPy's, which looks for both middle values at once and is
+    several times slower. The rows are reordered."""
     count = rows.shape[1]
     upper = count // 2
     rows.partition(upper, axis=1)
@@ -179,7 +179,8 @@ def row_median(rows: Narrow) -> Array:
 
 
 def hodges_lehmann(base: Ints, other: Ints) -> float:
-    """Median of all differences other - base, nanoseconds; long series are thinned evenly."""
+    """Return the median of all differences other - base, nanoseconds; long series are thinned
+    evenly."""
     first, second = (side[:: max(1, side.size // MOST_PAIRED)] for side in (base, other))
     least = int(min(first.min(), second.min()))
     differences = narrow(second, least)[None, :] - narrow(first, least)[:, None]
@@ -301,7 +302,7 @@ def _unasked(base: Side, match: Match) -> list[tuple[str, str]]:
 def _decided(
     base: Side, matches: Sequence[Match], chosen: Sequence[str], policy: Policy
 ) -> tuple[list[Match], list[CaseComparison]]:
-    """JudgedMetric, and the cases of all of them."""
+    """Return decided metrics, and the cases of all of them."""
     found = _judged(matches, policy)
     cases: list[CaseComparison] = []
     names = [name for name in chosen if name in GATES] or list(chosen)

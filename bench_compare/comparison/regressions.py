@@ -46,7 +46,7 @@ def bad_news(
 
 
 def _of_case(case: CaseComparison, policy: Policy) -> Iterator[BadNews]:
-    """Each bad thing for itself, so that allowing one does not hide another."""
+    """Yield each bad news separately, so that allowing one does not hide another."""
     watched = sorted(name for name in policy.fail_on if name in case.metrics)
     if not (case.changes or watched or case.verdict.value in policy.fail_on):
         return  # the verdict is that of the metric that decides: it need not be looked at
@@ -97,8 +97,8 @@ def unused_allowances(cases: Sequence[CaseComparison], policy: Policy) -> list[s
 
 
 def bad_limits(unlike: Sequence[SettingDifference], policy: Policy) -> list[BadNews]:
-    """Devices of one kind that were held to other limits: the numbers are those of another device,
-    whatever they say."""
+    """Return devices of one kind that were held to other limits: the numbers are those of another
+    device, whatever they say."""
     return [
         BadNews(
             case=None,

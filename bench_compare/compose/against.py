@@ -46,7 +46,7 @@ class MeasuredChain:
 def measured_chains(
     sources: Sequence[Source], engines: frozenset[str], series: str
 ) -> tuple[list[MeasuredChain], list[str]]:
-    """Chains that ran and were right, and sentences on those that were not. `engines`: by
+    """Return chains that ran and were right, and sentences on those that were not. `engines`: by
     key."""
     found, remarks = [], []
     for source in sources:

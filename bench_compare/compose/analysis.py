@@ -117,7 +117,7 @@ def layer_choices(
 def _conversions(
     found: PredictionRounds, station: Station, rows: Sequence[TableRow]
 ) -> tuple[LayerConversion, ...]:
-    """Into each form that a row of the layer wants, and out of it."""
+    """Yield conversions into each form that a row of the layer wants, and out of it."""
     times, energies = found.prices.times, found.prices.energies
     forms_of: dict[str, list[FormConversion]] = {}
     for edge in found.network.edges:
@@ -186,7 +186,8 @@ class Composer:
             self._predicts = beside(some, self._whole, self._baseline)
 
     def _candidates_of(self, number: int) -> list[TableRow]:
-        """Rows that the layer may take: all with ``--choose``, otherwise the one asked for."""
+        """Return the rows that the layer may take: all with ``--choose``, otherwise the requested
+        one."""
         rows, station = self._rows[number], self._given.network.stations[number]
         if self._settings.choose is not None:
             return list(rows.rows)

@@ -118,7 +118,7 @@ def simulate(
 
 
 def _fixes(given: Given, line: str, knobs: Sequence[Knob], where: str) -> Iterator[tuple[str, str]]:
-    """Layer and configuration of a line, as ``--fix`` has them."""
+    """Yield the layer and configuration of a line, as ``--fix`` has them."""
     layer, equals, wanted = line.partition("=")
     words = line.split()
     if not words[0].isdecimal():

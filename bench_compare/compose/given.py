@@ -199,7 +199,7 @@ class Lines:
         return Missing("layer", what, self._line(words, engine, cache), blocks=True)
 
     def unnamed(self, stations: Sequence[Station], engine: str, cache: str) -> Missing:
-        """Layers of which no document says which graph they are."""
+        """Return the layers without a graph in any document."""
         what = f"which graphs {_named(s.layer.id for s in stations)} are"
         line = self._line([self._pipeline, "--seams"], engine, cache)
         return Missing("layer", what, line, blocks=True)
@@ -333,7 +333,7 @@ def read_given(inputs: Inputs) -> Given:
 
 
 def blocked(given: Given) -> list[Missing]:
-    """Layers without a row that the baseline, or anything asked for, could take."""
+    """Return the layers without a row that the baseline, or any request, could take."""
     engine = given.baseline if given.baseline in given.table.engines else None
     engine = engine or given.table.engines[0]
     unknown = [s for s in given.network.stations if s.fingerprint is None]
@@ -345,7 +345,7 @@ def blocked(given: Given) -> list[Missing]:
 
 
 def unusable(given: Given) -> Iterator[str]:
-    """Layers of which there are rows of the baseline, and why none of them can be taken."""
+    """Yield layers with rows of the baseline, and the reason why none of them can be taken."""
     for station in given.network.stations:
         rows = rows_of(given.table, station, given.cache)
         if given.baseline in given.table.engines:

@@ -135,8 +135,8 @@ def muted() -> Iterator[None]:
 
 
 def _weighted(times: Array, energies: Array, weights: tuple[float, float]) -> Array:
-    """Infinite if it is not possible or not known. A weight of zero asks nothing of what it
-    multiplies: it may be unknown."""
+    """Return the weighted sum; infinite if it is not possible or not known. A weight of zero asks
+    nothing of what it multiplies: it may be unknown."""
     time_weight, energy_weight = weights
     costs = time_weight * times if time_weight else np.where(np.isfinite(times), 0.0, np.inf)
     costs = costs + energy_weight * energies if energy_weight else costs
@@ -211,7 +211,8 @@ class _Program:
         self._bounds.append((low, high))
 
     def _beaten(self, alone: Array, weights: tuple[float, float], possible: Mask) -> Mask:
-        """Options that another one of their node beats, whatever the neighbours take."""
+        """Return the options that another one of their node dominates, whatever the neighbours
+        take."""
         left = [possible[self._of(node)] for node in range(len(self._first))]
         uses = [[limit.costs[node] for limit in self._problem.limits] for node in range(len(left))]
         pairs = [

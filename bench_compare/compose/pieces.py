@@ -73,9 +73,9 @@ class Seam:
 def seam(
     table: LayerTable, station: Station, writer: TableRow, reader: TableRow, costs: Sequence[float]
 ) -> Seam | None:
-    """None if it was not measured. Between engines it cannot be: the larger of their own seams
-    stands for it, and never less than nothing, so that no choice gains by what is not known.
-    `costs` by number of the row."""
+    """Return the seam; None if it was not measured. Between engines it cannot be: the larger of
+    their own seams stands for it, and never less than nothing, so that no choice gains by what is
+    not known. `costs` by number of the row."""
     given, stand_in = (writer.fingerprint, reader.fingerprint), (writer.base, reader.base)
     known: list[Seam] = []
     for engine in dict.fromkeys((writer.engine, reader.engine)):
@@ -150,7 +150,7 @@ def assemble(
     costs: Sequence[float],
     cache: str,
 ) -> Pieces:
-    """All pieces of a configuration: a row for each layer, in order."""
+    """Return all pieces of a configuration: a row for each layer, in order."""
     made = Pieces()
     converted = _conversions(network, table, chosen, costs, cache, made)
     for station, row in zip(network.stations, chosen, strict=True):

@@ -108,7 +108,8 @@ def each_of(sources: Ints) -> Ints:
 
 
 def means(values: Array, sources: Ints) -> Array:
-    """Each row, of positive numbers, over its rounds and documents (`bench_schema.estimate`)."""
+    """Return the means of each row, of positive numbers, over its rounds and documents
+    (`bench_schema.estimate`)."""
     return np.asarray(np.exp(case_log(np.log(values), sources)))
 
 
@@ -174,14 +175,15 @@ def total(
 
 
 def unsettled(parts: Sequence[tuple[float, int]], value: float) -> float:
-    """Variance between documents of a sum whose means vary so over the rounds of one."""
+    """Return the variance between documents of a sum whose means vary like this over the rounds of
+    one."""
     rounds = sum(variance * (dof + 1) for variance, dof in parts)
     quiet = (UNSETTLED_SD * value) ** 2
     return max(0.0, rounds - quiet)
 
 
 def alone(values: Array, sources: Ints, bounds: Array) -> list[IntervalEstimate]:
-    """Each row by itself, as `total` has it, all at once."""
+    """Return each row separately, as `total` does, all at once."""
     parts = []
     for one in each_of(sources):  # in each document: mean, variance of that mean, number of values
         cells = values[:, sources == one]
@@ -218,7 +220,7 @@ def ratio(
     use: Mask,
     bounds: Array | None = None,
 ) -> IntervalEstimate | None:
-    """One sum over another. What both share cancels: the interval is that of the difference of
+    """Return one sum over another. Common parts cancel: the interval is that of the difference of
     their logarithms, to first order."""
     a, b = total(over, values, sources, use), total(under, values, sources, use)
     if not (a.value > 0 and b.value > 0):

@@ -210,9 +210,10 @@ _Key = tuple[str, str, tuple[tuple[str, str], ...], str]
 def _grouped(
     sources: Sequence[Source], engines: Mapping[int, frozenset[str]]
 ) -> dict[_Key, tuple[list[Case], list[int]]]:
-    """Cases by fingerprint, engine, variant and cache, with the numbers of their documents. Of
-    several in one document the first counts; of a row that ran in one document and not in another
-    those that ran, in any order of the documents; outputs that are wrong anywhere are wrong."""
+    """Return cases by fingerprint, engine, variant and cache, with the numbers of their documents.
+    Of several in one document the first counts; of a row that ran in one document and not in
+    another those that ran, in any order of the documents; outputs that are wrong anywhere are
+    wrong."""
     found: dict[_Key, tuple[list[Case], list[int]]] = {}
     for number, source in enumerate(sources):
         cache = source.document.run.settings.cache

@@ -66,8 +66,8 @@ def rows_of(table: LayerTable, station: Station, cache: str) -> list[TableRow]:
 
 
 def fixes_of(network: Network, settings: ComposeSettings) -> Mapping[str, str]:
-    """Layer id to the configuration asked for; the last one that names it counts. Raises
-    `UsageError` for a layer that is not there."""
+    """Return each layer id with its requested configuration; the last one that names it counts.
+    Raises `UsageError` for a layer that is not there."""
     found: dict[str, str] = {}
     for layer, wanted in settings.fixes:
         ids = [s.layer.id for s in network.stations if fnmatchcase(s.layer.id, layer)]
@@ -148,7 +148,8 @@ def default_baseline(table: LayerTable, network: Network, cache: str) -> str:
 
 
 def states_of(table: LayerTable, cache: str) -> list[str]:
-    """States whose rows may predict a chain that was measured in this one, the best first."""
+    """Return the states whose rows may predict a chain that was measured in this one, the best
+    first."""
     better = STANDS_FOR.get(cache, cache)
     return [better, cache] if better != cache and better in table.caches else [cache]
 

@@ -58,7 +58,7 @@ class Prices:
 
 
 def _sum(terms: Sequence[float]) -> float:
-    """Nothing where what is left of a difference is rounding: a seam that is none."""
+    """Return the sum; nothing if the remaining difference is rounding: a seam of zero."""
     found = math.fsum(terms)
     return 0.0 if abs(found) < ROUNDING * max(map(abs, terms), default=0.0) else found
 

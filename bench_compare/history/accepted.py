@@ -141,7 +141,8 @@ def place(
 
 
 def builds_named(text: str, builds: Sequence[Build]) -> tuple[int, int] | None:
-    """First and last build of a name or a day; of a day without one, the next build after it."""
+    """Return the first and last build of a name or a day; of a day without one, the next build
+    after it."""
     named = [number for number, build in enumerate(builds) if _is_named(build, text)]
     if named:
         return named[0], named[-1]
@@ -164,7 +165,7 @@ def _day(text: str) -> date | None:
 
 
 def _days(builds: Sequence[Build]) -> list[date]:
-    """UTC."""
+    """Return the days in UTC."""
     return [moment_of(build.started).date() for build in builds]
 
 

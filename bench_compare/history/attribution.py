@@ -59,7 +59,7 @@ def causes(
     before: Mapping[int, Sequence[int]],
     after: Mapping[int, Sequence[int]],
 ) -> list[str]:
-    """Sentences, the likeliest first. `before`, `after`: row → columns on either side."""
+    """Return sentences, the likeliest first. `before`, `after`: row → columns on either side."""
     outcomes = archive.outcomes
     ends = [
         (outcomes.get((row, before[row][-1])), outcomes.get((row, after[row][0])))
@@ -111,8 +111,9 @@ def _rank(name: str) -> tuple[int, str]:
 def _difference(
     name: str, before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
 ) -> str | None:
-    """None unless each side agrees with itself, and not with the other. Of what is measured each
-    document says something else: medians count, and for ceilings that the sides do not overlap."""
+    """Return a difference; None unless each side agrees with itself, and not with the other. Of
+    what is measured each document says something else: medians count, and for ceilings that the
+    sides do not overlap."""
     olds, news = ({facts.get(name) for facts in side} for side in (before, after))
     if not _is_measured(name):
         if len(olds) != 1 or len(news) != 1 or olds == news:

@@ -134,7 +134,7 @@ def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Bui
 
 
 def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[str]]:
-    """Documents with the name of their build."""
+    """Return the documents with the name of their build."""
     if by == "started":
         return [(doc.run_id, doc) for doc in docs], []
     key = by.removeprefix("tag:")
@@ -169,8 +169,8 @@ def with_distinct_names(builds: Sequence[Build]) -> list[Build]:
 
 
 def _in_history(names: Sequence[str], repo: Path) -> tuple[list[str], list[str]]:
-    """Names in the order of the repository's commits; one that it does not know stays behind the
-    one before which it started."""
+    """Sort names by the repository's commits; an unknown one stays behind the one before which it
+    started."""
     command = ["git", "-C", str(repo), "rev-list", "--all", "--topo-order", "--reverse"]
     try:
         done = subprocess.run(  # noqa: S603 - git, with words of our own

@@ -174,7 +174,7 @@ def _case(document: Document, case: Case, engine: EngineRecord, name: str) -> Ca
 
 
 def _levels(cases: Sequence[Case]) -> Iterator[LevelRow]:
-    """One row for each case and metric of samples or rounds that it has."""
+    """Yield a row for each case and metric of samples or rounds that it has."""
     side = observations.gather(
         [CaseSide(case.graph.name, case.engine, (case,), (0,)) for case in cases]
     )
@@ -206,7 +206,7 @@ def _rows(metric: str, values: Array, within: Array) -> Iterator[LevelRow]:
 
 
 def _facts(document: Document) -> Iterator[tuple[str, str]]:
-    """Name and text of everything that may explain a change."""
+    """Yield the name and text of everything that may explain a change."""
     for name, read in (*MUST_AGREE.items(), *SHOULD_AGREE.items()):
         text = read(document)
         if text and name not in LEFT_OUT:

@@ -67,14 +67,14 @@ def narrow(
 
 
 def documents_for(shift: float, spread: float) -> int:
-    """Documents of one build that tell two levels apart."""
+    """Return the number of documents of one build that separate two levels."""
     if not shift:
         return MOST_DOCUMENTS
     return max(1, min(MOST_DOCUMENTS, math.ceil(2 * (PLACE_Z * spread / abs(shift)) ** 2)))
 
 
 def decide(doc: Doc, cases: int, needed: int) -> Suggestion | None:
-    """Repeats of the newest build."""
+    """Return the number of repeats of the newest build that would decide."""
     command = run_again(doc.command, doc.path)
     if command is None:
         return None

@@ -80,8 +80,8 @@ CREATE TABLE level (              -- of a case and metric: mean over rounds of t
 
 
 def files_of(patterns: Sequence[str]) -> list[Path]:
-    """Files that may hold documents: those named, and all in folders, sorted; a journal beside its
-    finished document is left out."""
+    """Return the files that may contain documents: named ones, and all in folders, sorted; a
+    journal next to its finished document is left out."""
     import glob
 
     found: dict[Path, None] = {}
@@ -166,7 +166,8 @@ def _used(
 
 
 def _may_be_ours(place: Path) -> bool:
-    """Nothing, or an SQLite file with our mark in its header, whole or not."""
+    """Return True for a missing file, or an SQLite file with our mark in its header, whole or
+    not."""
     try:
         with place.open("rb") as file:
             header = file.read(HEADER)

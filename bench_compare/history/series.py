@@ -165,7 +165,7 @@ def _levels(track: Track, findings: Findings, row: int) -> Iterator[Level]:
 
 
 def _accepted(context: JudgedSeries, row: int) -> float:
-    """Product of the steps after the last accepted one."""
+    """Return the product of the steps after the last accepted one."""
     name = context.archive.series[row].name
     track = context.findings.tracks[row]
     moved = 0.0

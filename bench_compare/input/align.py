@@ -73,7 +73,8 @@ class Pair:
 
 
 def align(base: Side, other: Side) -> list[Pair]:
-    """Pairs in the order of base, then what only other has. Raises `InputError` for duplicates."""
+    """Return the pairs in the order of base, then the cases that only other has. Raises
+    `InputError` for duplicates."""
     sides = (base, other)
     held: list[PlacedCase] = []
     flat: list[tuple[int, Case]] = []

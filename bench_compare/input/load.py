@@ -80,7 +80,8 @@ def _paths(patterns: Iterable[str]) -> Iterator[tuple[Path, bool]]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """Sorted, sub-folders included; a journal beside its finished document is left out."""
+    """Return the files of a folder, sorted, sub-folders included, without a journal next to its
+    finished document."""
     found = sorted(
         path for path in folder.rglob("*") if path.name.endswith(SUFFIXES) and path.is_file()
     )
@@ -94,7 +95,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def read_source(path: Path) -> Source:
-    """One document, ours or another tool's. Raises `DocumentError`."""
+    """Read one document, ours or another tool's. Raises `DocumentError`."""
     try:
         return Source(str(path), files.read(path), "bench")
     except DocumentError as error:

@@ -273,12 +273,12 @@ def _by_unit(sources: Sequence[Source]) -> dict[Unit, list[Source]]:
 
 
 def _names_of(part: Sequence[Source]) -> dict[CaseKey, str]:
-    """Names of the graphs of a unit, by what tells their cases from others."""
+    """Return names of the graphs of a unit, by what tells their cases from others."""
     return {case_key(c): c.graph.name for one in part for c in one.document.cases}
 
 
 def unit_names(units: Iterable[Unit]) -> dict[Unit, str]:
-    """Host and device; just one of them where the other is the same for all."""
+    """Return host and device; only one of them if the other is the same for all."""
     listed = list(units)
     hosts = len({host for host, _ in listed}) > 1
     devices = len({device for _, device in listed}) > 1 or not hosts

@@ -23,7 +23,7 @@ def counts_text(total: int, counts: Iterable[tuple[object, int]]) -> str:
 
 
 def cell_text(cell: Cell) -> str:
-    """Printable, in one line."""
+    """Return printable text, in one line."""
     match cell:
         case str():
             return safe(cell)

@@ -254,7 +254,7 @@ def _closing(comparison: Comparison, shown: Sequence[CaseComparison], view: View
 
 
 def payload_of(comparison: Comparison, conclusion: Conclusion) -> Payload:
-    """Numbers that JSON cannot hold become null."""
+    """Return the payload; numbers that JSON cannot hold become null."""
     cases = comparison.cases
     return Payload(
         {
@@ -286,7 +286,7 @@ def payload_of(comparison: Comparison, conclusion: Conclusion) -> Payload:
 
 
 def _values(value: Any) -> dict[str, Any]:
-    """Fields of a flat frozen value, by name."""
+    """Return fields of a flat frozen value, by name."""
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
@@ -366,7 +366,7 @@ def _case_side(side: CaseSide | None) -> dict[str, Any] | None:
 
 
 def records_of(comparison: Comparison, view: View) -> Records:
-    """All cases that pass the filter; a case without metrics keeps one row."""
+    """Yield records of all cases that pass the filter; a case without metrics keeps one row."""
     order = rows(comparison, view)
     wanted = {case.id for case in order}
     cases = [case for case in comparison.cases if case.id in wanted]
@@ -502,7 +502,7 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
 
 
 def _failure(news: Sequence[BadNews]) -> dict[str, Any]:
-    """One error or failure for all the bad news of a test, none where all of it is allowed."""
+    """Return one error or failure for all the bad news of a test, none if all of it is allowed."""
     loud = [item for item in news if not item.allowed]
     if not loud:
         return {}

@@ -93,7 +93,7 @@ def speed_text(one: IntervalEstimate) -> str:
 
 
 def facts(made: Composition) -> Iterator[tuple[str, str]]:
-    """Name and text of what the answer rests on."""
+    """Yield name and text of the facts that the answer rests on."""
     around = made.surroundings
     yield "pipeline", f"{made.path}: {len(made.layers)} layers" if made.layers else made.path
     yield "device", around.device_kind + ("" if around.device == "cpu" else f", {around.device}")
@@ -159,8 +159,8 @@ def report_of(composition: Composition, conclusion: Conclusion) -> Report:
 
 
 def records_of(made: Composition) -> Records:
-    """One row a layer, and a column for time and energy of each way to run it; times are those of
-    one execution. Conversions stand before: into the form of a way and out of it."""
+    """Yield a row for each layer, with a column for time and energy of each way to run it; times
+    are those of one execution. Conversions stand before: into the form of a way and out of it."""
     conversions = list(dict.fromkeys(c.name for each in made.layers for c in each.conversions))
     names = configurations(made)
     columns = [
@@ -195,7 +195,7 @@ CONFIGURATIONS_HEAD = (
 
 
 def configurations_report(pipeline: str, found: Sequence[Simulated]) -> Report:
-    """Each configuration of a file against the first one."""
+    """Yield each configuration of a file against the first one."""
     first, *others = found
     best = max(found, key=lambda one: 0.0 if one.ratios is None else one.ratios.time.value)
     words = f"{pipeline}: {len(found)} configurations, {first.name} is the baseline"
@@ -313,7 +313,7 @@ def parts_table(made: Composition) -> Table:
 
 
 def grouped(parts: Sequence[PassPart]) -> list[list[PassPart]]:
-    """Parts that are alike together, the largest first; all seams as the last group."""
+    """Group similar parts, the largest first; all seams are the last group."""
     groups: dict[object, list[PassPart]] = {}
     for part in parts:
         alike = (part.kind, part.name, part.configuration, part.note)
@@ -495,7 +495,7 @@ LONGEST_LABEL = 36
 
 
 def choices_table(made: Composition) -> Table:
-    """Each layer with the configuration that it takes; folded, all that were measured for it."""
+    """Return each layer with its configuration; folded, all that were measured for it."""
     columns = (
         Column("layer"),
         Column("runs as"),

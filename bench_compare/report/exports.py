@@ -73,7 +73,7 @@ class Exported:
 
 
 def cases_of(sources: Sequence[Source]) -> list[Exported]:
-    """All cases of the documents."""
+    """Return all cases of the documents."""
     found = []
     for source in sources:
         engines = {engine.key: engine for engine in source.document.engines}
@@ -87,7 +87,7 @@ def cases_of(sources: Sequence[Source]) -> list[Exported]:
 
 
 def _timed(cases: Sequence[Exported], kind: str) -> dict[str, tuple[Exported, Time]]:
-    """Cases with a time, by name. Raises `InputError` if two have one name."""
+    """Return cases with a time, by name. Raises `InputError` if two have one name."""
     found: dict[str, tuple[Exported, Time]] = {}
     for one in cases:
         if one.time is None:
@@ -208,7 +208,7 @@ ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def openmetrics(cases: Sequence[Exported]) -> str:
-    """Gauges in seconds, labelled graph, engine, device, data type and series."""
+    """Return gauges in seconds, labelled graph, engine, device, data type and series."""
     _timed(cases, "openmetrics")
     lines = []
     for name, unit, text, read in GAUGES:
@@ -361,7 +361,7 @@ def _parquet_row(number: int, one: Exported) -> dict[str, Any]:
 
 
 def _parquet_samples(number: int, case: Case) -> Iterator[dict[str, list[Any]]]:
-    """Columns of each series of each round; samples of the warm-up cut are marked."""
+    """Yield columns of each series of each round; samples of the warm-up cut are marked."""
     for one in case.rounds:
         for name, values in one.series.items():
             cut = one.cut.get(name, 0)

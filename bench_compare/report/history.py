@@ -331,7 +331,7 @@ STATE_TONES: dict[str, Tone] = {"slower": "bad", "faster": "good", "unclear": "o
 
 
 def series_table(history: History) -> Table:
-    """Every series: its state in the newest build, last level, change and spread."""
+    """Return every series: its state in the newest build, last level, change and spread."""
     unclear = {one.series for one in history.unclear}
     ranks = {word: place for place, word in enumerate(SERIES_ORDER)}
     rows = []
@@ -369,7 +369,7 @@ SERIES_ORDER = ("slower", "unclear", "faster", "same")
 
 
 def _chart(one: SeriesInfo, history: History) -> Chart:
-    """Points with their intervals, levels, steps, and what is known of builds, in percent of the
+    """Return points with their intervals, levels, steps, and facts on builds, in percent of the
     last level."""
     reference = one.levels[-1].value if one.levels else one.points[-1].value
 

@@ -175,7 +175,7 @@ def _plain_table(table: Table) -> Iterator[str]:
 
 
 def _compared(body: Body) -> str:
-    """Sides and differences, folded unless a setting that must agree does not."""
+    """Return sides and differences, folded unless a setting that must agree does not."""
     if not body.sides:
         return ""
     _, *others = body.sides

@@ -221,7 +221,7 @@ class ShownRun:
 
 
 def conclude(run: ShownRun) -> Conclusion:
-    """FAIL where a case failed, outputs differ from the reference or a time is not believed."""
+    """Return FAIL if a case failed, outputs differ from the reference or a time is implausible."""
     failed = [one for word in FAILED for one in run.cases if one.state == word]
     total = len(run.cases)
     if failed:

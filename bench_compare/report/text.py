@@ -45,7 +45,7 @@ NAME_ROOM = 9
 
 
 def conclusion_text(conclusion: Conclusion, view: View) -> str:
-    """One line, however narrow the terminal is: programs read it, too."""
+    """Return one line, however narrow the terminal is: programs read it, too."""
     return _paint(safe(conclusion.line), ANSWERS[conclusion.word], view)
 
 
@@ -104,7 +104,7 @@ def _wrap(text: str, view: View, indent: str = INDENT, first: str = "") -> str:
 
 
 def _sides(body: Body, view: View) -> Iterator[str]:
-    """Lines for each side; facts that all of them share come once, below."""
+    """Yield lines for each side; common facts come once, below."""
     if not body.sides:
         return
     facts = [side.facts for side in body.sides]
@@ -211,7 +211,7 @@ def _entry(row: ReportRow, view: View) -> Iterator[str]:
 
 
 def _sentences(rows: Sequence[ReportRow], view: View) -> str:
-    """State, name in full and the reason below it."""
+    """Return state, name in full and the reason below it."""
     width = max((len(row.state.word) for row in rows if row.state is not None), default=0)
     indent = " " * (width + GAP)
     lines = []

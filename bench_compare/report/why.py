@@ -61,7 +61,7 @@ def case_changes(case: CaseComparison) -> tuple[SideChange, ...]:
 
 
 def kinds(changes: Iterable[SideChange]) -> list[str]:
-    """Each once."""
+    """Return each kind once."""
     return list(dict.fromkeys([change.kind for change in changes]))
 
 

@@ -122,7 +122,7 @@ def side_facts(side: Side) -> dict[str, str]:
 
 
 def news_text(news: BadNews) -> str:
-    """Name and what happened; for the suite as a whole the sentence alone."""
+    """Return name and event; for the suite as a whole the sentence alone."""
     text = news.sentence if news.case is None else f"{news.name}: {news.verdict}, {news.sentence}"
     return safe(f"allowed: {text}" if news.allowed else text)
 
@@ -148,7 +148,7 @@ def instant(text: str) -> str:
 
 
 def counts(comparison: Comparison) -> list[tuple[Verdict, int]]:
-    """Verdicts that occurred, worst first."""
+    """Return the verdicts that occurred, worst first."""
     return [(v, comparison.counts[v]) for v in NEWS if comparison.counts.get(v)]
 
 
@@ -170,8 +170,8 @@ def suite_text(number: SuiteNumber) -> str:
 
 
 def movement_texts(comparison: Comparison) -> list[str]:
-    """Why most of several cases moved the same way, by the metric that decides, otherwise by each;
-    nothing if they did not. The number that leads is that of `suite_text`."""
+    """Return the reason why most of several cases moved the same way, by the metric that decides,
+    otherwise by each; nothing if they did not. The number that leads is that of `suite_text`."""
     gated = [m for m in comparison.movements if m.metric == comparison.gate]
     units = {side.label for side in comparison.others if side.is_unit}
     lead = (
@@ -188,7 +188,7 @@ def movement_texts(comparison: Comparison) -> list[str]:
 
 
 def unfinished(side: Side) -> list[str]:
-    """Paths of the documents whose run did not reach its end."""
+    """Return paths of the documents whose run did not reach its end."""
     return [source.path for source in side.sources if not source.document.run.complete]
 
 
@@ -254,19 +254,19 @@ def sensitivity_texts(comparison: Comparison) -> list[str]:
 
 
 def sentence(text: str) -> str:
-    """Begun with a capital letter."""
+    """Return the text with a capital letter."""
     return text[:1].upper() + text[1:]
 
 
 def blind_sides(comparison: Comparison) -> set[str]:
-    """Labels of the sides without an answer: no case is decided, and too many could hide a
-    slow-down."""
+    """Return the labels of the sides without an answer: no case is decided, and too many could hide
+    a slow-down."""
     decided = {case.other_label for case in comparison.cases if case.verdict not in QUIET}
     return {one.other_label for one in comparison.sensitivity if one.blind} - decided
 
 
 def headline_numbers(comparison: Comparison, scope: str = "all") -> list[SuiteNumber]:
-    """Suite numbers of a scope for the gate metric, otherwise for every metric there is."""
+    """Return suite numbers of a scope for the gate metric, otherwise for every metric there is."""
     numbers = [n for n in comparison.suite if n.scope == scope]
     gated = [n for n in numbers if n.metric == comparison.gate]
     return gated or numbers
@@ -281,7 +281,7 @@ def metric_value(value: float | None, name: str) -> str:
 
 
 def case_name(case: CaseComparison) -> str:
-    """Name and variant, in one printable line."""
+    """Return name and variant, in one printable line."""
     variant = ", ".join(f"{key}={value}" for key, value in case.variant.items())
     return safe(f"{case.name} [{variant}]" if variant else case.name)
 
@@ -293,7 +293,7 @@ def provisional(case: CaseComparison) -> bool:
 
 
 def allowed_cases(comparison: Comparison) -> frozenset[str]:
-    """Ids of the cases whose verdict is bad news that was allowed."""
+    """Return ids of the cases whose verdict is bad news that was allowed."""
     if not any(one.allowed for one in comparison.bad_news):
         return frozenset()
     told = {(case.id, case.verdict) for case in comparison.cases}
@@ -350,7 +350,7 @@ def many_others(comparison: Comparison) -> bool:
 
 
 def ceilings(sides: Iterable[Side]) -> list[dict[str, Any]]:
-    """Measured ceilings of the first device of each side, for the roofline."""
+    """Return measured ceilings of the first device of each side, for the roofline."""
     found = []
     for side in sides:
         devices = [d for source in side.sources for d in source.document.machine.devices]

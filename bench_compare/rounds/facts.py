@@ -85,7 +85,7 @@ def _of_tuple(rounds: tuple[Round, ...]) -> Facts:
 
 @lru_cache(KINDS)
 def _shared(found: Facts) -> Facts:
-    """One object for equal ones."""
+    """Return one object for equal ones."""
     return found
 
 
@@ -105,8 +105,9 @@ def of_round(one: Round) -> Facts:
 
 
 def throttled(one: Round) -> tuple[str, ...]:
-    """Why the device was throttled. The driver's word alone, which may be of the case before, does
-    not count where the clock was measured on both sides of the round and nothing was noted."""
+    """Return the reason why the device was throttled. The driver's report alone, which may concern
+    the case before, does not count where the clock was measured on both sides of the round and
+    nothing was noted."""
     before, after = one.telemetry_before, one.telemetry_after
     if after is None:
         return ()

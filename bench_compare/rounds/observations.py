@@ -172,7 +172,8 @@ def _counted(
 
 
 def _clock_mhz(one: Round) -> float:
-    """Mean of the clocks before and after a round, the measured ones if there are any."""
+    """Return the mean of the clocks before and after a round, the measured ones if there are
+    any."""
     before, after = one.telemetry_before, one.telemetry_after
     if before is None and after is None:
         return math.nan

@@ -57,8 +57,8 @@ def resolution(sides: Sequence[tuple[Ints, Sequence[Ints] | SampleTable]], level
 
 
 def tick_ns(samples: Ints) -> int:
-    """Step of the clock: the greatest common divisor of the steps between values, where few values
-    occur again and again; 0 if the values are a kernel's own."""
+    """Return the step of the clock: the greatest common divisor of the steps between values, where
+    few values occur again and again; 0 if the values are a kernel's own."""
     steps = np.asarray(np.diff(np.sort(samples)), np.int64)
     steps = steps[steps > JITTER_NS]
     if not steps.size or TIES * (steps.size + 1) > samples.size:

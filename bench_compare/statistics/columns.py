@@ -25,7 +25,7 @@ class Columns:
 
 
 def single_documents(base: int, other: int) -> tuple[Columns, Columns]:
-    """Columns of two sides with one document each, on one unit of hardware."""
+    """Return columns of two sides with one document each, on one unit of hardware."""
     return (
         Columns(np.zeros(base, int), np.arange(base), np.zeros(base, int)),
         Columns(np.ones(other, int), np.arange(other), np.zeros(other, int)),
@@ -50,7 +50,7 @@ def together(side: Array, columns: Columns) -> tuple[Array, Columns]:
 
 
 def by_document(side: Array, columns: Columns) -> tuple[Array, Columns]:
-    """One column a document, and unit of hardware in it: the mean over its rounds."""
+    """Return one column a document, and unit of hardware in it: the mean over its rounds."""
     documents, groups = _documents(columns)
     means = [row_mean(side[:, rounds]) for rounds in groups]
     values = np.stack(means, axis=1) if means else np.empty((len(side), 0))

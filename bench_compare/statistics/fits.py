@@ -128,7 +128,7 @@ def _patterns(values: Array) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _rank(side: Ints, block: Ints) -> int:
-    """Parameters that block and side take."""
+    """Return the number of parameters of block and side."""
     return len(np.unique(block)) + int(side.min() != side.max())
 
 

@@ -113,8 +113,8 @@ def estimate(
     floor_sd: float = FLOOR_SD,
     looks: int = 1,
 ) -> Estimates:
-    """Ratio, interval and p of every case. `looks` holds for rounds and pairs: how many documents
-    there are does not follow from what they say."""
+    """Return the ratio, interval and p of every case. `looks` holds for rounds and pairs: how many
+    documents there are does not follow from what they say."""
     if columns is None:
         columns = single_documents(base.shape[1], other.shape[1])
     found, unit = _combined((base, other), columns, known)
@@ -171,7 +171,8 @@ def _combined(
 
 
 def _spread(found: Records, floor_sd: float) -> tuple[Array, Array]:
-    """Degrees of freedom and variance of the shift of each case; NaN if they are not known."""
+    """Return degrees of freedom and variance of the shift of each case; NaN if they are not
+    known."""
     variance = np.maximum(found.variance, floor_sd**2 * found.least)
     unknown = ~(np.isfinite(found.shift) & np.isfinite(variance) & (found.dof > 0))
     return np.where(unknown, np.nan, found.dof), np.where(unknown, np.nan, variance)
@@ -240,9 +241,9 @@ MOST_ROUNDS = 1000
 
 
 def rounds_needed(found: Estimates, limit: Array) -> Array:
-    """More units a side (documents where `Estimates.documents` says so) that would decide each case
-    if its shift is what it seems; NaN if no sensible number would. `limit` is log(1 +
-    threshold)."""
+    """Return the further units a side (documents where `Estimates.documents` says so) that would
+    decide each case if its shift is what it seems; NaN if no sensible number would. `limit` is
+    log(1 + threshold)."""
     more_documents = found.documents > 0
     same_z = np.full(len(found.looks), SAME_Z)  # normal quantile of 5 %, shared by the looks
     for count in np.unique(found.looks[found.looks > 1]).tolist():

@@ -225,7 +225,7 @@ def _change(
     shape: _Shape,
     numbers: tuple[Array, Array, Ints] | None = None,
 ) -> Change:
-    """Both layers of the observations put together; `numbers`: see `_of_numbers`."""
+    """Combine both layers of the observations; `numbers`: see `_of_numbers`."""
     size = len(values)
     within = fit(values, np.zeros_like(cells), cells)
     counts = [units(values[:, cells == cell]) for cell in np.unique(cells)]
@@ -268,7 +268,7 @@ def _change(
 def _with_recurring(
     inner: _Part, spread: Array, numbers: tuple[Array, Array, Ints], shape: _Shape
 ) -> _Part:
-    """Widened where rounds of one number have more in common than chance makes them have."""
+    """Widen intervals if rounds of one number have more in common than chance explains."""
     variance, inverse, count = numbers
     expected = spread * inverse
     rows = np.flatnonzero(np.isfinite(variance) & (expected > 0) & (inner.dof > 0))
@@ -359,7 +359,7 @@ def _excess(ratio: Array, dof: Array, inner_dof: Array, alike: float) -> tuple[A
 
 
 def _satterthwaite(*parts: _Part) -> Array:
-    """Degrees of freedom of the sum of variances; 0 if none is known."""
+    """Return degrees of freedom of the sum of variances; 0 if none is known."""
     total = np.asarray(sum(one.variance for one in parts))
     lost = sum(one.variance**2 / np.where(one.dof > 0, one.dof, np.inf) for one in parts)
     best = np.max([one.dof for one in parts], axis=0)

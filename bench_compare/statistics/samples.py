@@ -173,10 +173,11 @@ SECTIONS = (16, 8)
 
 
 def section_variance(series: Sequence[Ints] | SampleTable) -> tuple[Array, Array]:
-    """Variance of the log median of each series from inside it, and its degrees of freedom.
+    """Return the variance of the log median of each series from inside it, and its degrees of
+    freedom.
 
-    Sectioning: K consecutive batches, medians m_k, sum (m_k - mean)² / (K (K - 1)); of K = 16 and
-    K = 8 the larger, because slow clock states show in long batches only. NaN below 16 samples.
+    Sectioning: K consecutive batches, medians m_k, sum (m_k - mean)² / (K (K - 1)); of K = 16 and K
+    = 8 the larger, because slow clock states show in long batches only. NaN below 16 samples.
     Source: Law, Simulation Modeling and Analysis, section 9.5 (batch means).
     """
     variance, dof = np.full(len(series), np.nan), np.full(len(series), np.nan)

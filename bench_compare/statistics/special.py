@@ -56,7 +56,7 @@ def inverse_trigamma(y: float) -> float:
 
 
 def t_two_sided(t: Array, dof: Array) -> Array:
-    """P(|T| >= |t|) of Student's t; NaN if t or dof is."""
+    """Return P(|T| >= |t|) of Student's t; NaN if t or dof is."""
     if t.size <= FEW:
         pairs = zip(t.ravel().tolist(), dof.ravel().tolist(), strict=True)
         return np.array([_tail(*pair) for pair in pairs]).reshape(t.shape)

@@ -69,9 +69,9 @@ def suite(
     weights: Array | None = None,
     between: BetweenDocuments | None = None,
 ) -> tuple[Shift, tuple[int, int]]:
-    """Shift of the (weighted) mean over cases, with an interval over units, and the numbers of
-    units: no bootstrap over cases, which share what their unit shares. `found` are the estimates
-    of the cases."""
+    """Return the shift of the (weighted) mean over cases, with an interval over units, and the
+    numbers of units: no bootstrap over cases, which share what their unit shares. `found` are the
+    estimates of the cases."""
     weight = np.ones(len(base)) if weights is None else weights
     unit = int(np.bincount(found.unit).argmax())
     sides = [base, other]

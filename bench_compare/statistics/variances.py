@@ -43,7 +43,8 @@ LEAST_VARIANCE = (FLOOR_SD / 10) ** 2
 
 
 def pooled_variance(base: Array, other: Array) -> tuple[Array, Array]:
-    """Variance of one unit within its side, and its degrees of freedom (NaN and 0: unknown)."""
+    """Return the variance of one unit within its side, and its degrees of freedom (NaN and 0:
+    unknown)."""
     squares = np.zeros(len(base))
     dof = np.zeros(len(base))
     for side in (base, other):
@@ -112,10 +113,9 @@ RESTLESS_Q = 0.1
 
 
 def shrink(variance: Array, dof: Array, level: Array, alike: float = 0.0) -> tuple[Array, Array]:
-    """Variances moved towards those of cases of similar length, with the degrees of freedom that
-    this adds; below `LEAST_POOLED` cases they stay as they are, and so does that of a case which is
-    restless among quiet ones. Cases that move together (`alike`, see `fits.Fit`) know less of the
-    variance than their number says."""
+    """Move variances towards those of cases of similar length, with the degrees of freedom that
+    this adds; Cases that move together (`alike`, see `fits.Fit`) know less of the variance than
+    their number says."""
     known = np.isfinite(variance) & (dof > 0) & np.isfinite(level)
     if known.sum() < LEAST_POOLED:
         return variance, dof
@@ -171,7 +171,7 @@ def _clipped_logs(variance: Array) -> Array:
 
 
 def between_document_variance(variance: Array) -> Array:
-    """Variance between documents, one entry a case, from that of their rounds.
+    """Return the variance between documents, one entry a case, from that of their rounds.
 
     Nothing on a quiet machine. Else documents may differ as much as rounds of the middle case do:
     states of a machine hit all of its cases. A case that alone is restless among quiet ones is so
@@ -219,8 +219,8 @@ class WithinRoundVariance:
 
 
 def single_round_variance(shift: Array, within: WithinRoundVariance) -> tuple[Array, Array]:
-    """Variance of the shifts of single rounds, and its degrees of freedom (Satterthwaite 1946):
-    the part that comes from the bulk counts `BULK_DOF`."""
+    """Return the variance of the shifts of single rounds, and its degrees of freedom (Satterthwaite
+    1946): the part that comes from the bulk counts `BULK_DOF`."""
     run = 2 * run_variance(shift, within.variance)
     total = within.variance + run
     if np.isfinite(within.variance).sum() < BULK_CASES:

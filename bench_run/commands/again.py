@@ -29,8 +29,8 @@ LEFT_OUT = (
 
 
 def repeated(given: Mapping[str, Any], usage: str) -> Mapping[str, Any]:
-    """docopt's dictionary, where what is not given is as in the command line of the document that
-    ``--rerun-from`` names, but for what that wrote and said. Raises `UsageError`."""
+    """Return docopt's dictionary, where what is not given is as in the command line of the document
+    that ``--rerun-from`` names, but for what that wrote and said. Raises `UsageError`."""
     source = given["--rerun-from"]
     if any(given[word] for word in GRAPH_WORDS):
         if read_record(source) is None:
@@ -75,7 +75,7 @@ def _document_at(path: str) -> Document:
 
 
 def _arguments_of(path: str, document: Document, usage: str) -> dict[str, Any]:
-    """docopt's dictionary of the command line of a document; of all shards if it was merged."""
+    """Return docopt's dictionary of a document's command line; of all shards if it was merged."""
     from docopt import DocoptExit, docopt
 
     run = document.run

@@ -188,7 +188,8 @@ def cover(row: Row, engines: Sequence[str], attempt: Attempt) -> Row:
 
 
 def small_graphs(recipe: Recipe) -> tuple[Graph, ...]:
-    """Small shapes in every type; an operation that must follow another one comes after matmul."""
+    """Return small shapes in every type; an operation that must follow another one comes after
+    matmul."""
     from bench_run.graph.make import make_graphs
 
     name = f"matmul+{recipe.name}" if recipe.only_after else recipe.name

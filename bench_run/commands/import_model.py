@@ -122,7 +122,7 @@ def _nothing(refused: Sequence[RefusedCall]) -> str:
 
 
 def _named_dims(text: str) -> tuple[str, tuple[int, ...]]:
-    """Name and dims of ``x=1x3x224x224``."""
+    """Return the name and dims of ``x=1x3x224x224``."""
     from bench_run.errors import UsageError
     from bench_run.models.model import parse_input
 

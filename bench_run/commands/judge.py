@@ -206,7 +206,7 @@ def _own_case(kernel: str) -> str:
 
 
 def _default_base() -> str:
-    """PyTorch on a GPU, which runs every operation, otherwise what ``auto`` stands for."""
+    """Return PyTorch on a GPU, which runs every operation, otherwise what ``auto`` stands for."""
     from bench_run.engines import availability, choose_auto
 
     return TORCH if availability(TORCH).ok else choose_auto()[0]
@@ -314,7 +314,8 @@ def _case(case: Case, compared: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _doubt(case: Case) -> str | None:
-    """Why the times or outputs are not those of the work; None: nothing speaks against it."""
+    """Return the reason why the times or outputs are not those of the work; None: nothing speaks
+    against it."""
     if case.implausible is not None:
         return case.implausible
     check = case.validation
@@ -331,7 +332,7 @@ def _doubt(case: Case) -> str | None:
 
 
 def _sentence(found: Mapping[str, Any]) -> str:
-    """One line for a terminal."""
+    """Return one line for a terminal."""
     word, cases = found["verdict"], found["cases"]
     bad = next((case for case in cases if case["verdict"] == word), None)
     if word in UNFIT:

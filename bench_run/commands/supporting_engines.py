@@ -32,11 +32,11 @@ class SupportingEngines:
         """Library and id of each engine that `run` met, by what a table calls it."""
 
     def devices(self) -> dict[str, str]:
-        """Device of each engine, by key."""
+        """Return the device of each engine, by key."""
         return {key: self._pool.facts(engine).device for key, engine in self._engines.items()}
 
     def prepare(self, key: str, graph: Graph) -> str | None:
-        """Why the engine does not support the graph; None if it does."""
+        """Return the reason why the engine does not support the graph; None if it does."""
         return self._ask(key, Attempt(graph))
 
     def run(self, key: str, graph: Graph) -> dict[str, str | None]:

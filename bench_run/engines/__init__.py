@@ -92,7 +92,7 @@ def engine_module(name: str) -> EngineModule:
 
 
 def list_engines() -> tuple[EngineRow, ...]:
-    """Every engine, available or not, ours first."""
+    """Return every engine, available or not, ours first."""
     rows: list[EngineRow] = []
     for name in known_names():
         try:
@@ -129,7 +129,7 @@ def availability(text: str) -> Availability:
 
 
 def _third_parties() -> dict[str, EntryPoint]:
-    """Entries by name; a name of our own table cannot be taken."""
+    """Return entries by name; a name of our own table cannot be taken."""
     from importlib.metadata import entry_points
 
     return {e.name: e for e in entry_points(group=ENTRY_POINTS) if e.name not in ENGINES}

@@ -134,8 +134,8 @@ def arrange(
     cache_bytes: int,
     finish: Callable[[Plan], None],
 ) -> Plan:
-    """One plan, or as many as the cache state takes, as one. `finish` is called for each once it
-    has its memory: it runs the plan for the first time."""
+    """Return one plan that may consist of several copies, as the cache state requires. `finish` is
+    called for each once it has its memory: it runs the plan for the first time."""
     plans = [make()]
     try:
         homes = _homes(plans[0], graph) if cache == WEIGHTS_COLD else {}

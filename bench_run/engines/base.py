@@ -157,7 +157,7 @@ class Captured(Protocol):
         """Enqueue it."""
 
     def again(self, work: Callable[[], None]) -> Captured:
-        """Other work, captured in the same way."""
+        """Capture other work in the same way."""
 
     def close(self) -> None:
         """Give it back."""
@@ -315,7 +315,7 @@ class Engine(Protocol):
         """Compile, choose, allocate: everything before the first run."""
 
     def peak_bytes(self) -> int | None:
-        """Most device memory held since `build`; None if the engine cannot tell."""
+        """Return most device memory held since `build`; None if the engine cannot tell."""
 
     def close(self) -> None:
         """Give everything back."""

@@ -66,7 +66,7 @@ def _build(
 
 
 def _refusal(refused: Mapping[str, str], layers: int) -> str:
-    """Every layer that the engine does not take, under each reason."""
+    """Return every layer that the engine does not take, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in refused.items():
         by_reason.setdefault(reason, []).append(name)
@@ -119,7 +119,7 @@ def _plans(places: Sequence[Place], parts: Sequence[object], engine: Engine) -> 
 
 
 def share_memory(plan: Plan, homes: Mapping[int, Home]) -> frozenset[int]:
-    """Uids of the tensors that the plan now has in the memory of other plans."""
+    """Return uids of the tensors that the plan now has in the memory of other plans."""
     share = plan.abilities.share
     return share(homes) if homes and share is not None else frozenset()
 
@@ -215,7 +215,7 @@ class ChainPlan:
     def _share(
         self, place: Place, plan: Plan, homes: dict[int, Home], outer: Mapping[int, Home]
     ) -> frozenset[int]:
-        """One plan's tensors with those given, and its links with what other plans hold."""
+        """Share one plan's tensors with the given ones, and its links with those of other plans."""
         for uid, new in place.uids.items():
             alias = self._graph.aliases.get(new)
             if alias is not None:
@@ -282,7 +282,8 @@ class ChainPlan:
         return found if len(found) == len(self._graph.outputs) else {}
 
     def locate_inputs(self) -> Mapping[int, Storage | int]:
-        """None if a layer reads a copy of what another one wrote: it would not follow."""
+        """Return None if a layer reads a copy of another's output, which would not follow its
+        input."""
         if set(self._graph.aliases) - self.linked:
             return {}
         found: dict[int, Storage | int] = {}

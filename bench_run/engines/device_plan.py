@@ -48,7 +48,7 @@ class DeviceProblem(Protocol):
     @property
     def workspace_bytes(self) -> int: ...
     def size(self, tensor: Tensor) -> int:
-        """Bytes of the tensor's buffer."""
+        """Return bytes of the tensor's buffer."""
 
     def is_spread(self, uid: int) -> bool:
         """Return True if the buffer holds the input broadcast or in another order."""
@@ -58,8 +58,8 @@ class DeviceProblem(Protocol):
 
     def facts(self) -> Mapping[str, str]: ...
     def call(self, pack: dict[int, int], workspace: Workspace) -> Callable[[], None]:
-        """One execution: of addresses by the library's numbers, which may change, as may that of
-        the workspace."""
+        """Return one execution, with addresses by the library's numbers, which may change, as may
+        that of the workspace."""
 
 
 class PlainProblem:

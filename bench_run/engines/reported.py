@@ -217,12 +217,12 @@ class ReportedEngine:
         return self._listed("variants()", self._engine.variants(graph))
 
     def plans(self, graph: Graph) -> tuple[Mapping[str, str], ...] | None:
-        """None if it lists none."""
+        """Return the plans; None if the engine lists none."""
         plans = self.abilities.plans
         return None if plans is None else self._listed("plans()", plans(graph))
 
     def choices(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """Its variants if it has no list of its own."""
+        """Return the choices; the variants if the engine lacks a list."""
         choices = self.abilities.choices
         if choices is None:
             return self.variants(graph)
@@ -231,7 +231,7 @@ class ReportedEngine:
     def knob_values(
         self, graph: Graph, variant: Mapping[str, str]
     ) -> Mapping[str, tuple[str, ...]]:
-        """Empty where it lists none."""
+        """Return the values of knobs; empty if the engine lists none."""
         knob_values = self.abilities.knob_values
         if knob_values is None:
             return {}
@@ -266,6 +266,6 @@ def name_of(kind: type) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Its type and its words, if it has some."""
+    """Return its type and its words, if any."""
     words = message_of(error)
     return f"{name_of(type(error))}: {words}" if words else name_of(type(error))

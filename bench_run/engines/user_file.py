@@ -59,7 +59,7 @@ class KernelChoice:
         self._knobs = options.knobs
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """One for each function that fits; a single one has no name."""
+        """Return one variant for each function that fits; a single one has no name."""
         try:
             found = self.file.fitting(graph, self._knobs)
         except UnsupportedGraphError:
@@ -84,7 +84,7 @@ class KernelChoice:
         return {name: tuple(map(str, values)) for name, values in found.items()}
 
     def plans(self, graph: Graph) -> Sequence[Mapping[str, str]]:
-        """Every function that fits, with every combination of the values of its knobs."""
+        """Return every function that fits, with every combination of the values of its knobs."""
         return [{PLAN: name} for name in self._plans(graph)]
 
     def _plans(self, graph: Graph) -> dict[str, tuple[Kernel, Mapping[str, str]]]:

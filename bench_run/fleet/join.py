@@ -64,8 +64,8 @@ class Difference:
 
 
 def differences(headers: Sequence[tuple[str, Document]]) -> list[Difference]:
-    """Each fact that differs once, with the first two files that differ in it. A missing package
-    or variable differs; a missing engine does not."""
+    """Return each fact that differs once, with the first two files that differ in it. A missing
+    package or variable differs; a missing engine does not."""
     facts = [(path, facts_of(header)) for path, header in headers]
     found = []
     for name in dict.fromkeys(name for _, known in facts for name in known):
@@ -81,7 +81,7 @@ def differences(headers: Sequence[tuple[str, Document]]) -> list[Difference]:
 
 
 def facts_of(header: Document) -> dict[str, Any]:
-    """Facts that should agree, by name in words."""
+    """Return facts that should agree, by name in words."""
     run, machine, revision = header.run, header.machine, header.machine.graphs_revision
     facts = {
         "label": run.label,
@@ -275,8 +275,9 @@ def _encode_cases(
 
 
 def run_order(files: Sequence[PartFile]) -> list[tuple[int, int]]:
-    """File and position of each case, as one run would have them: graph by graph in the order of
-    the words of the command line, those of a folder by name. Each part keeps its own order."""
+    """Return the file and position of each case, as one run would have them: graph by graph in the
+    order of the words of the command line, those of a folder by name. Each part keeps its own
+    order."""
     words = files[0].parts[0].run.command
     ranks: dict[str, int] = {}
 
@@ -414,7 +415,7 @@ def _header(files: Sequence[PartFile], *, complete: bool, notes: Sequence[str]) 
 
 
 def _seconds(instant: str) -> float:
-    """Since 1970, of a document's instant; 0 for a date that does not exist."""
+    """Return the seconds since 1970 of a document's instant; 0 for a date that does not exist."""
     zone = "+00:00" if instant.endswith("Z") else instant[-6:]
     fraction = instant[19:].partition(".")[2].removesuffix("Z").removesuffix(zone)
     try:

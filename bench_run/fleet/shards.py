@@ -306,7 +306,7 @@ class Driver:
                 list(threads.map(lambda running: running[1].stop(), running.values()))
 
     def _assign(self, due: Iterable[int], busy: Sequence[int]) -> list[tuple[int, int]]:
-        """Shards that can start now with their places: each prefers its own."""
+        """Return shards that can start now with their places: each prefers its own."""
         free = [at for at in range(len(self._places)) if at not in busy]
         found = []
         for number in due:

@@ -147,7 +147,8 @@ def layer_fingerprints(chain: ChainGraph) -> tuple[str, ...]:
 
 
 def chain_fingerprint(chain: ChainGraph) -> str:
-    """Equal for chains that run graphs of the same meaning, linked in the same way."""
+    """Return a hash that is equal for chains that run graphs of the same meaning, linked in the
+    same way."""
     digest = hashlib.sha256(b"chain 1\n")
     where = {
         uid: f"{index}.{number}"
@@ -191,7 +192,7 @@ _PASSES_ON = ("BlockScaleDequantizeAttributes",)
 
 
 def weights_of(graph: Graph) -> frozenset[int]:
-    """Uids of the inputs that are weights."""
+    """Return uids of the inputs that are weights."""
     if isinstance(graph, ChainGraph):
         return graph.weights
     weights: set[int] = set()
@@ -288,7 +289,7 @@ def compose(pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path) -> Chai
 def _places(
     pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path
 ) -> Iterator[tuple[Layer, Place]]:
-    """One for each execution, with uids counted from 1 through all of them."""
+    """Yield one place for each execution, with uids counted from 1 through all of them."""
     used = 0
     for layer in pipeline.order:
         graph = graphs[layer.id]
@@ -335,7 +336,7 @@ def _readers(layer: Layer, place: Place, path: Path) -> Iterator[_LinkReader]:
 
 
 def _between(readers: Iterable[_LinkReader], last: Mapping[str, Place]) -> dict[int, Alias]:
-    """Links to what another layer wrote; of one that repeats, in its last execution."""
+    """Return links to what another layer wrote; of one that repeats, in its last execution."""
     made = {}
     for reader in readers:
         if reader.link.layer is not None:

@@ -120,7 +120,7 @@ _Edge = tuple[int, str, int]
 
 
 def fingerprint(graph: Graph) -> str:
-    """Hex SHA-256."""
+    """Return hex SHA-256."""
     lean = graph.connected
     edges = tuple(_edges(lean))
     small = len(lean.tensors) + len(lean.nodes) <= _SMALL

@@ -28,7 +28,8 @@ _MEMORY_ORDER = {"row": "mn", "col": "nm"}
 
 
 def strides_of(dims: tuple[int, ...], layout: str) -> tuple[int, ...]:
-    """Packed strides, in elements. `row` and `col` order the last two dims, batches outside."""
+    """Return packed strides, in elements. `row` and `col` order the last two dims, batches
+    outside."""
     if layout in _MEMORY_ORDER:
         rows, columns = dims[-2:]
         batch = tuple(rows * columns * stride for stride in packed(dims[:-2]))
@@ -39,17 +40,17 @@ def strides_of(dims: tuple[int, ...], layout: str) -> tuple[int, ...]:
 
 
 def packed(dims: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a row-major tensor of any rank."""
+    """Return strides of a row-major tensor of any rank."""
     return tuple(math.prod(dims[axis + 1 :]) for axis in range(len(dims)))
 
 
 def channels_last(dims: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides with axis 1 innermost, whatever the rank: NWC, NHWC, NDHWC."""
+    """Return strides with axis 1 innermost, at any rank: NWC, NHWC, NDHWC."""
     return ordered(dims, (0, *range(2, len(dims)), 1))
 
 
 def ordered(dims: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
-    """Packed strides with the axes in memory as `order` says, slowest first."""
+    """Return packed strides with the axes in memory as `order` says, slowest first."""
     strides = [0] * len(dims)
     step = 1
     for axis in reversed(order):
@@ -59,7 +60,7 @@ def ordered(dims: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def order_of(layout: str) -> tuple[int, ...]:
-    """Axis numbers as they lie in memory, slowest first."""
+    """Return axis numbers in memory order, slowest first."""
     axes = LOGICAL_AXES[layout]
     return tuple(axes.index(axis) for axis in _MEMORY_ORDER.get(layout, layout))
 

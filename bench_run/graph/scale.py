@@ -97,7 +97,7 @@ def _ports(node: Node) -> list[tuple[str, int]]:
 
 
 def _neighbours(graph: Graph, found: set[int], length: int) -> set[int]:
-    """Operands of pointwise nodes that share the batch with one of the tensors found."""
+    """Return operands of pointwise nodes that share the batch with one of the tensors found."""
     return {
         uid
         for node in graph.nodes

@@ -61,7 +61,7 @@ def converted_bytes(graph: Graph, node: Node, width: int) -> int:
 
 
 def columns_of(graph: Graph, node: Node) -> int:
-    """Elements of a convolution's columns: all that its filters see, for every image."""
+    """Return elements of a convolution's columns: all that its filters see, for every image."""
     ports = {**node.inputs, **node.outputs}
     images, filters, results = (
         graph.by_uid[next(ports[port] for port in names if port in ports)].dims
@@ -148,7 +148,7 @@ FORMULA_ROWS = {
 
 
 def formula_bytes(graph: Graph, node: Node, width: int) -> float:
-    """Bytes besides inputs and outputs that are computed in `width` bytes an element."""
+    """Return the bytes besides inputs and outputs of a computation in `width` bytes an element."""
     row = row_of(node, FORMULA_ROWS, FORMULAS)
     if not node.type.startswith("Convolution"):
         # The gradients of pooling are added up in 8 bytes in any case.

@@ -75,7 +75,8 @@ def to_onnx(graph: Graph, *, fast: bool = False) -> OnnxModel:
 
 
 def memory_order(tensor: Tensor) -> tuple[int, ...]:
-    """Its axes, longest stride first. Raises `UnsupportedGraphError` if memory has gaps."""
+    """Return the tensor's axes, longest stride first. Raises `UnsupportedGraphError` if memory has
+    gaps."""
     axes = sorted(range(len(tensor.dims)), key=lambda i: (-tensor.strides[i], i))
     if all(d == 1 for d in tensor.dims):
         return tuple(range(len(tensor.dims)))
@@ -257,7 +258,7 @@ class Call:
         return "double" if "double" in floats else "float"
 
     def chain(self, value: str, *steps: tuple[str, str]) -> str:
-        """Through operations with one further operand each."""
+        """Convert a chain of operations with one further operand each."""
         for operation, operand in steps:
             value = self.emit(operation, value, operand)
         return value
@@ -329,7 +330,7 @@ def conv_bwd(call: Call) -> Results:
 
 
 def conv_wrw(call: Call) -> Results:
-    """dw[k, c] = Σ over n of x[n, c] ⋆ dy[n, k]: batch and channels change places."""
+    """Compute dw[k, c] = Σ over n of x[n, c] ⋆ dy[n, k]: batch and channels change places."""
     kind = _operand_type(call, "x", "dy")
     dw, x = call.tensor("dw"), call.tensor("x")
     if _groups(x, dw) != 1:
@@ -511,7 +512,7 @@ def batchnorm_inference(call: Call) -> Results:
 
 
 def batchnorm(call: Call) -> Results:
-    """Statistics of the batch; running ones get the unbiased variance."""
+    """Compute the statistics of the batch; running ones get the unbiased variance."""
     kind, x = _norm_type(call), call.tensor("x")
     if call.node.input_lists.get("peer_stats"):
         raise refuse(call.node, "peer_stats need several devices")
@@ -539,7 +540,7 @@ def batchnorm(call: Call) -> Results:
 
 
 def _norm_type(call: Call) -> str:
-    """Norms compute in float at least."""
+    """Return the type that norms compute in: float at least."""
     return "double" if call.widest() == "double" else "float"
 
 
@@ -623,7 +624,7 @@ _PLAIN_SDPA = {"q", "k", "v", "attn_mask", "scale", "o", "stats"}
 
 
 def sdpa(call: Call) -> Results:
-    """softmax(q·kᵀ·scale + mask)·v; heads of k and v are spread over those of q."""
+    """Compute softmax(q·kᵀ·scale + mask)·v; heads of k and v are spread over those of q."""
     extra = {*call.node.inputs, *call.node.outputs} - _PLAIN_SDPA
     if extra or call.attribute("alibi_mask") or call.attribute("dropout_probability"):
         what = ", ".join(sorted(extra)) or "alibi masks and dropout"
@@ -669,7 +670,7 @@ def _spread_heads(call: Call, port: str, heads: int, kind: str) -> str:
 
 
 def _hidden(call: Call, queries: int, keys: int) -> Any:
-    """Pairs that the mask hides; None if it hides none."""
+    """Return pairs that the mask hides; None if it hides none."""
     seen = band(call.node.attributes)
     if seen.left is None and seen.right is None:
         return None

@@ -59,7 +59,7 @@ def moved_bytes(graph: Graph) -> int:
 
 
 def family(graph: Graph) -> str:
-    """Names of the operations in order: ``conv_fwd+bias+relu``."""
+    """Return names of the operations in order: ``conv_fwd+bias+relu``."""
     return "+".join(_word(graph, node) for node in graph.nodes)
 
 
@@ -91,7 +91,7 @@ def _is_bias(graph: Graph, node: Node) -> bool:
 
 
 def main_data_type(graph: Graph) -> str:
-    """Type of the first node's main operand."""
+    """Return the type of the first node's main operand."""
     node = graph.nodes[0]
     first = OPERATIONS[node.type].inputs[0]
     uid = node.inputs.get(f"{first.name}_0" if first.numbered else first.name)

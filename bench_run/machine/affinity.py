@@ -17,12 +17,12 @@ CPUS = Path("/sys/devices/system/cpu")
 
 
 def thread_environment(threads: int | None) -> dict[str, str]:
-    """Variables for a process that is held to so many threads."""
+    """Return variables for a process that is held to so many threads."""
     return {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))
 
 
 def available_cpus() -> int:
-    """Processors that this process may use; all of them where the system does not say."""
+    """Return processors that this process may use; all of them where the system does not say."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -54,8 +54,8 @@ SYSTEM = Path("/sys")
 
 
 def cpus_near(address: str | None, system: Path = SYSTEM) -> set[int]:
-    """Numbers of the processors near the device at an address of the PCI bus; none where that is
-    not known, or all are as near."""
+    """Return the numbers of the processors near the device at an address of the PCI bus; empty if
+    unknown, or all."""
     if address is None:
         return set()
     try:

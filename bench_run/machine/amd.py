@@ -70,7 +70,7 @@ def _handles() -> tuple[Any, ...]:
 
 @lru_cache(maxsize=16)
 def _handle(device: str) -> Any:
-    """amdsmi's handle of a device uuid or number; None if there is none."""
+    """Return amdsmi's handle of a device uuid or number; None if there is none."""
     for index, handle in enumerate(_handles()):
         if device in (str(index), f"hip:{index}", _uuid(handle)):
             return handle
@@ -100,7 +100,7 @@ def _listed(variable: str) -> list[str]:
 
 
 def describe_device(device: str) -> tuple[str, str]:
-    """Uuid (``hip:N`` if it is not known) and product name of a device's number."""
+    """Return uuid (``hip:N`` if it is not known) and product name of a device's number."""
     handle = _handle(device)
     if handle is None:
         return f"hip:{device}", NO_AMDSMI
@@ -162,7 +162,7 @@ def process_ids(device: str) -> set[int] | None:
 
 
 def energy_mj(device: str) -> float | None:
-    """Millijoules that the device counted since its driver was loaded."""
+    """Return the millijoules that the device counted since its driver was loaded."""
     found = _ask("amdsmi_get_energy_count", _handle(device)) if _handle(device) else None
     count = _number(found, "energy_accumulator", "power")
     step_uj = _number(found, "counter_resolution")
@@ -170,7 +170,7 @@ def energy_mj(device: str) -> float | None:
 
 
 def devices() -> tuple[Device, ...]:
-    """Every AMD device that amdsmi sees."""
+    """Return every AMD device that amdsmi sees."""
     return tuple(_device(index, handle) for index, handle in enumerate(_handles()))
 
 

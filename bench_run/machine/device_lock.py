@@ -129,8 +129,8 @@ class DeviceLock:
             time.sleep(POLL_S)
 
     def _open(self, name: str) -> int:
-        """Made if it is missing only: in a folder for everyone the kernel refuses to "create" what
-        another user has (fs.protected_regular)."""
+        """Open the file, made only if it is missing: in a folder for everyone the kernel refuses to
+        "create" a file of another user (fs.protected_regular)."""
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             return os.open(self._folder / name, flags)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def devices() -> tuple[Device, ...]:
-    """Every device that NVML or amdsmi sees. Nothing here may fail."""
+    """Return every device that NVML or amdsmi sees. Nothing here may fail."""
     library = nvml()
     count = 0 if library is None else int(nvml_number("nvmlDeviceGetCount") or 0)
     nvidia = (_device(library, index) for index in range(count))
@@ -82,7 +82,7 @@ def device_named(name: str) -> Device | None:
 
 
 def device_names() -> list[str]:
-    """Uuid, otherwise index, of every accelerator: as engines name theirs."""
+    """Return the uuid, otherwise the index, of every accelerator, in the engines' spelling."""
     return [device.uuid or str(device.index) for device in devices()]
 
 

@@ -46,7 +46,7 @@ def _left_in_system(proc: Path) -> int:
 
 
 def _kilobytes(file: Path, field: str) -> int | None:
-    """Bytes of a line such as ``VmData: 1024 kB``; None if there is none."""
+    """Return bytes of a line such as ``VmData: 1024 kB``; None if there is none."""
     try:
         found = re.search(rf"^{field}:\s+(\d+) kB", file.read_text(), re.MULTILINE)
     except OSError:

@@ -167,8 +167,8 @@ def _stat(pid: int, proc: Path) -> ProcessTimes | None:
 
 
 def tree_time_s(root: int, proc: Path = PROC) -> float | None:
-    """Processor time of a process and all below it, ended ones included: what a child had used
-    counts as its parent's once it is waited for, so the sum never falls."""
+    """Return processor time of a process and all below it, ended ones included: what a child had
+    used counts as its parent's once it is waited for, so the sum never falls."""
     found = _tree(root, proc)
     return sum(one.seconds for one in found.values()) if found else None
 
@@ -212,7 +212,7 @@ def _listed_children(pid: int, proc: Path) -> Iterator[int]:
 
 
 def cpu_clock_mhz(system: Path = Path("/sys"), proc: Path = PROC) -> float | None:
-    """Mean over the first processors that this process may use."""
+    """Return the mean clock of the first processors that this process may use."""
     found = []
     for number in sorted(os.sched_getaffinity(0))[:CLOCKS]:
         path = system / f"devices/system/cpu/cpu{number}/cpufreq/scaling_cur_freq"

@@ -47,7 +47,7 @@ def nvml() -> Any:
 
 @lru_cache(maxsize=8)
 def _handle(device: str) -> Any:
-    """NVML's handle of a device uuid or index; None when it is not NVIDIA's."""
+    """Return NVML's handle of a device uuid or index; None when it is not NVIDIA's."""
     library = nvml()
     if library is None or device == "cpu":
         return None
@@ -144,7 +144,7 @@ def highest_clock_mhz(device: str) -> float | None:
 
 
 def throttle_names(bits: int) -> tuple[str, ...]:
-    """Names of the reasons that slow a device down; idle and application clocks are none."""
+    """Return names of the reasons that slow a device down; idle and application clocks are none."""
     return tuple(name for bit, name in THROTTLE_REASONS.items() if bits & bit)
 
 

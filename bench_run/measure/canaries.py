@@ -289,8 +289,9 @@ def find_places(tensor: Tensor, storage: Any, draw: np.random.Generator) -> list
 def canaries_of(
     plan: Plan, stream: Stream, graph: Graph, outputs: Storages, name: str, *, may_change: bool
 ) -> Canaries:
-    """Canaries in the plan's outputs, where the plan says where these lie. `outputs`: those of a
-    run on poison; `name` is what places are drawn by. `may_change`: inputs too, on the host."""
+    """Return canaries in the plan's outputs, where the plan says where these lie. `outputs`: those
+    of a run on poison; `name` is what places are drawn by. `may_change`: inputs too, on the
+    host."""
     number = zlib.crc32(name.encode())
     draw, locate = np.random.default_rng(number), plan.abilities.locate_outputs
     places = {} if locate is None else locate(upcoming=True)
@@ -320,7 +321,7 @@ def canaries_of(
 
 
 def _host_inputs(graph: Graph, locate: LocateInputs) -> dict[int, Bytes]:
-    """Memory of the inputs whose elements can take each other's values."""
+    """Return the memory of the inputs whose elements can take each other's values."""
     places = locate()
     return {
         tensor.uid: _bytes(place)

@@ -73,7 +73,7 @@ class Gaps:
 
 
 def gaps(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> Gaps | None:
-    """None if the gate does not hold enough executions back."""
+    """Measure gaps; return None if the gate does not hold enough executions back."""
     added = added_ns(plan, stream, kernel_sum_ns)
     if added is None:
         return None
@@ -243,8 +243,8 @@ class KernelTimes:
         self._gap_ns: float | None = None
 
     def sample(self, budget: SamplingBudget, estimate_ns: int) -> list[int] | None:
-        """None if the timer asks for none of an execution that takes about so long, and if there
-        are none to be had."""
+        """Return a sample; None if the timer does not request one for executions of this duration,
+        or if none is available."""
         stream = self._stream
         if why_ungated(stream) is not None:
             return None
@@ -299,8 +299,8 @@ def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:
 
 
 def _of_one_execution(plan: Plan, stream: Stream) -> tuple[Kernel, ...]:
-    """Kernels of an execution that is too long to be timed by records, for how these are launched;
-    none where CUPTI is not there."""
+    """Return the kernels of an execution that is too long for timing by records, to show how they
+    are launched; None if they cannot be recorded."""
     if stream.abilities.kernel_timer != "auto" or not cupti.available():
         return ()
     try:

@@ -388,7 +388,8 @@ def forced_gates(stream: Stream) -> int:
 
 
 def why_ungated(stream: Stream) -> str | None:
-    """Why the plan runs without the gate that its stream has, in a few words; None: it does not."""
+    """Return the reason why the plan runs without the gate that its stream has, in a few words;
+    None if it runs behind it."""
     because = stream.abilities.no_gate_because
     return None if because is None else because()
 

@@ -26,7 +26,8 @@ class ProcessPeak:
             self._base_bytes = _status_bytes("VmRSS")
 
     def taken_bytes(self) -> int | None:
-        """Most that was resident since, less what was there before; None if it is unknown."""
+        """Return the largest growth of resident memory since the beginning; None if it is
+        unknown."""
         peak = None if self._base_bytes is None else _status_bytes("VmHWM")
         if peak is None or self._base_bytes is None:
             return None

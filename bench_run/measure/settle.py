@@ -32,7 +32,7 @@ class Look:
 
 
 def look_at(device: str) -> Look:
-    """Temperature and clock now; what the device does not tell is None."""
+    """Return the present temperature and clock; None for unknown ones."""
     found, now = snapshot(device, at_once=True), time.monotonic()
     if found is None:
         return Look(now, None, None)

@@ -56,10 +56,10 @@ def find_hidden(
     each_ns: int = 0,
     again: Callable[[], Sequence[int]] | None = None,
 ) -> str | None:
-    """Why samples are not the time of an iteration, in one line. `arrive` waits until outputs can
-    be read and gives how many bytes it has read for that. `each_ns`: what an iteration may take
-    longer than a sample (`DEVICE_NS`). `again` takes more samples: the machine may be slower by
-    now, and an engine that is fast in samples only is fast in these too."""
+    """Return the reason why samples are not the time of an iteration, in one line. `arrive` waits
+    until outputs can be read and gives how many bytes it has read for that. `each_ns`: what an
+    iteration may take longer than a sample (`DEVICE_NS`). `again` takes more samples: the machine
+    may be slower by now, and an engine that is fast in samples only is fast in these too."""
     sample_ns = statistics.median(samples_ns)
     count = max(1, min(MOST, int(WINDOW_NS / max(1.0, sample_ns))))
     delay_ns = sorted(samples_ns)[len(samples_ns) * 9 // 10] - sample_ns
@@ -102,9 +102,9 @@ SHORTEST_NS = 50
 def find_false_clock(
     run: Callable[[], None], stream: Stream, device_ns: Sequence[int], e2e_ns: Sequence[int]
 ) -> str | None:
-    """Why the clock of a stream that is the engine's own is not believed, in one line: it is held
-    against the host's over the same iterations, without a gate, so that both see the delays of the
-    host."""
+    """Return the reason why the clock of a stream that is the engine's own is not believed, in one
+    line: it is held against the host's over the same iterations, without a gate, so that both see
+    the delays of the host."""
     if statistics.median(device_ns) < SHORTEST_NS:
         return "the device's times are not longer than two marks around nothing"
     count = max(1, min(4 * MOST, int(WINDOW_NS / max(1.0, statistics.median(e2e_ns)))))

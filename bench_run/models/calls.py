@@ -68,7 +68,7 @@ class Arguments:
         return refuse() if array is None else tuple(int(number) for number in array.reshape(-1))
 
     def number(self, *keys: int | str) -> float | None:
-        """One number, of an attribute or of an operand whose value is known."""
+        """Return one number, from an attribute or from an operand with a known value."""
         value = self.get(*keys)
         if value is None or isinstance(value, (int, float)):
             return None if value is None else float(value)
@@ -166,7 +166,7 @@ def adaptive(a: Arguments, kind: str) -> Made:
 
 
 def batchnorm(a: Arguments) -> Made:
-    """Inference only."""
+    """Lower inference only."""
     names = ((1, "weight"), (2, "bias"), (3, "running_mean"), (4, "running_var"))
     operands = tuple(a.get(*each) for each in names)
     trains = a.get("training_mode", "training") or (a.opset < 7 and not a.get("is_test"))
@@ -185,7 +185,7 @@ def norm(a: Arguments, kind: str, operands: int) -> Made:
 
 
 def group_norm(a: Arguments) -> Made:
-    """ONNX scales each channel since version 21, before that each group."""
+    """Lower a group norm: ONNX scales each channel since version 21, before that each group."""
     groups = a.get("num_groups")
     if a.opset < 21 or len(a.dims) < 3:
         refuse()
@@ -301,7 +301,7 @@ def binary(a: Arguments, kind: str) -> Made:
 
 
 def identity(a: Arguments) -> Made:
-    """Dropout too, unless it drops: ONNX has a third operand for that."""
+    """Lower an identity, and a dropout that does not drop: ONNX has a third operand for that."""
     drops = (a.get("train") and a.get("p")) or a.number(2)
     return refuse() if drops else ("identity", (a.x,), {})
 
@@ -325,7 +325,7 @@ def permute(a: Arguments) -> Made:
 
 
 def transpose(a: Arguments) -> Made:
-    """Two axes change places: those named, or the first two."""
+    """Swap two axes: the named ones, or the first two."""
     one, other = (
         a.axis(a.get(f"dim{n}", f"axis{n}", default=n)) if len(a.dims) > 1 else 0 for n in (0, 1)
     )
@@ -344,7 +344,7 @@ def transpose_last(a: Arguments, *, of_matrices: bool) -> Made:
 
 
 def move(a: Arguments) -> Made:
-    """One axis to another place, the others in their order."""
+    """Move one axis to another place, with the others in their order."""
     source, target = a.axis(a.get("source")), a.axis(a.get("destination"))
     order = [axis for axis in range(len(a.dims)) if axis != source]
     order.insert(target, source)
@@ -365,7 +365,7 @@ def part(a: Arguments) -> Made:
 
 
 def narrow(a: Arguments) -> Made:
-    """ATen's slices of one axis, whose end or length may be given."""
+    """Take a slice of one axis, as in ATen, by end or by length."""
     axis, start, end = a.axis(a.get("dim")), a.get("start") or 0, a.get("end")
     if "length" in a.values:
         end = start + a.get("length") if start >= 0 else refuse()
@@ -376,7 +376,7 @@ def narrow(a: Arguments) -> Made:
 def _span(
     a: Arguments, axis: int, first: int, last: int, step: int = 1
 ) -> tuple[int, int, int, int]:
-    """Axis, start, number of elements, step."""
+    """Return axis, start, number of elements, step."""
     size = int(a.dims[axis])
     start, end = (max(0, min(size, at + size if at < 0 else at)) for at in (first, last))
     return (axis, start, -(-(end - start) // step), step) if end > start and step > 0 else refuse()
@@ -388,7 +388,7 @@ def pad(a: Arguments) -> Made:
 
 
 def select(a: Arguments) -> Made:
-    """One index of an axis; ONNX's Gather of one."""
+    """Take one index of an axis; ONNX's Gather of one."""
     index = a.numbers(1, "index") or ()
     if len(index) != 1:
         refuse()

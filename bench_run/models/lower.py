@@ -47,9 +47,9 @@ RECURRENT = ("lstm", "gru", "rnn")
 
 
 def work_of(call: ModelCall, dims: Mapping[str, Dims]) -> int | None:
-    """Floating-point operations: as the model's library counts them, otherwise of a convolution or
-    a matrix product by what it reads, otherwise one for each element of the result. None for a
-    loop, a branch or an operation of another library, which may do anything."""
+    """Return floating-point operations: as the model's library counts them, otherwise of a
+    convolution or a matrix product by what it reads, otherwise one for each element of the result.
+    None for a loop, a branch or an operation of another library, which may do anything."""
     counted = call.attributes.get("flops", 0)
     if counted != 0:
         return None if counted is None else int(counted)
@@ -309,7 +309,7 @@ class ModelLowering:
         self.views[name] = self.reshape(call, view, self.model.dims[name])
 
     def image(self, view: LinkedView) -> tuple[str, str]:
-        """Batch, channels and lengths as items of a spec, and its layout."""
+        """Return batch, channels and lengths as items of a spec, and its layout."""
         rank = len(view.dims) - 2
         if rank not in SPATIAL:
             raise UnsupportedCallError(f"{rank} spatial axes")
@@ -480,7 +480,7 @@ def _or(weights: dict[str, Array], name: str | float | None, otherwise: Array) -
 
 
 def take_apart(model: Model) -> Model:
-    """Biases of convolutions and matrix products as additions of their own."""
+    """Replace biases of convolutions and matrix products by separate additions."""
     dims = dict(model.dims)
     calls: list[ModelCall] = []
     for call in model.calls:

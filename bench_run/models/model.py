@@ -58,7 +58,7 @@ class Model:
 
 
 def contiguous(dims: Dims) -> Dims:
-    """Row-major strides."""
+    """Return row-major strides."""
     strides = []
     step = 1
     for length in reversed(dims):
@@ -79,7 +79,7 @@ _INPUT = re.compile(r"(\d{1,9}(?:x\d{1,9})*)(?::(\w+))?")
 
 
 def parse_input(text: str) -> tuple[Dims, str]:
-    """Dims and type; float where none is named."""
+    """Return dims and type; float where none is named."""
     found = _INPUT.fullmatch(text)
     if found is None:
         raise UsageError(f"--input {text!r}: expected dims and a type, as in 32x3x224x224:half")
@@ -173,7 +173,8 @@ def spread(view: LinkedView, dims: Dims) -> LinkedView:
 def sliced(
     view: LinkedView, axis: int, start: int, length: int, step: int = 1
 ) -> LinkedView | None:
-    """None if the axis is several of memory, and not one element of it is taken."""
+    """Return the slice; None if the axis is several of memory and more than one element is
+    taken."""
     if view.array is not None:
         place = (slice(None),) * axis + (slice(start, start + length * step, step),)
         return known(view.tensor, view.array[place])
@@ -194,7 +195,7 @@ def sliced(
 
 
 def reshaped(view: LinkedView, dims: Dims) -> LinkedView | None:
-    """None if the new axes cut across the old ones."""
+    """Return the reshaped view; None if the new axes cut across the old ones."""
     if view.array is not None:
         return known(view.tensor, view.array.reshape(dims))
     left = list(_merged(tuple(part for axis in view.axes for part in axis)))
@@ -228,7 +229,7 @@ def _taken(left: list[tuple[int, int]], length: int) -> Axis | None:
 
 
 def _merged(axis: Axis) -> Axis:
-    """Neighbours that lie one within the other without gaps as one."""
+    """Merge neighbours that are nested without gaps."""
     merged: list[tuple[int, int]] = []
     for length, stride in axis:
         if length == 1:

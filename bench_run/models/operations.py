@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def softmax_graph(dims: Dims, data_type: str) -> Graph:
-    """Five nodes: two reductions and three pointwise."""
+    """Match five nodes: two reductions and three pointwise."""
     builder = Builder(data_type)
     x = builder.tensor("x", dims)
     row = (*dims[:-1], 1)
@@ -356,7 +356,7 @@ def sdpa(to: ModelLowering, call: ModelCall) -> None:
 
 
 def _heads_once(view: LinkedView) -> LinkedView:
-    """Keys or values whose heads are repeated for groups of queries, without the repetition."""
+    """Return keys or values without the repetition of heads for groups of queries."""
     *heads, last = view.axes[1]
     if last[1] == 0 and len(heads) < 2 and view.array is None:
         return replace(view, axes=(view.axes[0], tuple(heads) or ((1, 1),), *view.axes[2:]))

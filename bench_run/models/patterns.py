@@ -163,7 +163,7 @@ def _bend(of: _Reader, x: Operand, other: Operand) -> str:
 
 
 def _is_near(number: float, wanted: float) -> bool:
-    """Within the precision of float32."""
+    """Return True if equal within the precision of float32."""
     return math.isclose(number, wanted, rel_tol=1e-6)
 
 

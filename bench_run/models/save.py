@@ -222,7 +222,7 @@ def _left_out(lowering: ModelLowering) -> tuple[LeftOut, ...]:
 
 
 def _gradients(lowering: ModelLowering) -> Mapping[str, tuple[Graph, int]]:
-    """Backward graphs by name, with how often each occurs."""
+    """Return backward graphs by name, with their number of occurrences."""
     counts: Counter[str] = Counter()
     made: dict[str, Graph] = {}
     for each in lowering.layers:

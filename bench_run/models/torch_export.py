@@ -142,7 +142,7 @@ def _is_operation(node: Any) -> bool:
 
 
 def _outputs(node: Any) -> tuple[str, ...]:
-    """Names of the results; of a batch norm, whose statistics are empty, the first one."""
+    """Return names of the results; of a batch norm, whose statistics are empty, the first one."""
     if NORM in str(node.target):
         return tuple(user.name for user in node.users if user.args[1] == 0) or (node.name,)
     several = isinstance(node.meta.get("val"), (list, tuple))
@@ -151,7 +151,7 @@ def _outputs(node: Any) -> tuple[str, ...]:
 
 
 def _held_once(tensor: Any, known: dict[object, Array]) -> Array:
-    """One array for all names of a tensor, which models may share between modules."""
+    """Return one array for all names of a tensor, which models may share between modules."""
     key = tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
     if key not in known:
         import torch
@@ -289,7 +289,7 @@ class _ExportReader:
         return tuple(calls)
 
     def _arguments(self, node: Any, prefix: str) -> Arguments:
-        """All arguments by the names of the operation's schema."""
+        """Return all arguments by the names of the operation's schema."""
         import torch
 
         values = dict(node.kwargs)
@@ -307,7 +307,7 @@ class _ExportReader:
 
 
 def _parts(name: str, value: Any) -> tuple[tuple[str, Any], ...]:
-    """Names of a node's values; several are numbered."""
+    """Return names of a node's values; several are numbered."""
     if isinstance(value, (list, tuple)):
         return tuple((f"{name}.{i}", part) for i, part in enumerate(value))
     return ((name, value),)
@@ -360,8 +360,8 @@ def _traced(node: Any) -> Any:
 
 
 def _flops(node: Any) -> int | None:
-    """Floating-point operations of a call as PyTorch counts them; None if it cannot: of loops,
-    branches and operations of other libraries."""
+    """Return the floating-point operations of a call by PyTorch's count; None if it has none, as
+    for loops, branches and operators that it does not know."""
     from torch.utils.flop_counter import FlopCounterMode
 
     try:

@@ -192,8 +192,8 @@ def camel(name: str) -> str:
 
 
 def _file_of(function: Callable[..., Any]) -> str | None:
-    """Path of the file that defines a function; None for functions of installed packages, which
-    stand for an operator by their name."""
+    """Return the path of the file that defines a function; None for functions of installed
+    packages, which stand for an operator by their name."""
     import inspect
 
     try:
@@ -221,7 +221,8 @@ def _filling(key: str, value: Any, graph: Graph, folder: Path) -> Iterator[str]:
 
 
 def _made(initializer: Callable[..., Any], dims: tuple[int, ...]) -> Any:
-    """Array of a callable for these lengths: ``f(shape=…)``, ``f(size=…)`` or ``f(lengths)``."""
+    """Return the array of a callable for these lengths: ``f(shape=…)``, ``f(size=…)`` or
+    ``f(lengths)``."""
     for arguments, keywords in (((), {"shape": dims}), ((), {"size": dims}), ((dims,), {})):
         try:
             found = np.asarray(initializer(*arguments, **keywords))
@@ -277,7 +278,7 @@ def _port(key: str, row: Operator) -> str:
 
 
 def _shape_items(recipe: Recipe, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    """Parameters of a node of hipDNN for the shapes of its ports."""
+    """Return parameters of a node of hipDNN for the shapes of its ports."""
     known = recipe.by_key
     first, second = shapes.get("lhs", shapes.get("data", ())), shapes.get("rhs")
     if "dims" in known:
@@ -295,7 +296,7 @@ def _shape_items(recipe: Recipe, shapes: Mapping[str, tuple[int, ...]]) -> dict[
 
 
 def _product_items(name: str, first: tuple[int, ...], second: tuple[int, ...]) -> dict[str, str]:
-    """Rows, columns and inner length of a product, in front of them the batch."""
+    """Return rows, columns and inner length of a product, in front of them the batch."""
     if len(first) < 2 or first[:-2] != second[:-2] or first[-1:] != second[-2:-1]:
         raise UsageError(f"{name}: lhs {first} and rhs {second} do not make a product")
     lengths = {"m": first[-2], "n": second[-1], "k": first[-1]}
@@ -368,7 +369,7 @@ class OperatorBenchmark:
         self._options = options
 
     def _shapes(self) -> Inputs:
-        """opperf's default shapes, of an operator on each element."""
+        """Return opperf's default shapes, of an operator on each element."""
         row = OPERATORS.get(ours(self.operator, {**ALIASES, **OPS}))
         if row is None or not all("dims" in rule for rule in row.inputs.values()):
             return {}

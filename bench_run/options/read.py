@@ -141,7 +141,7 @@ def read_shard(flag: str, value: str) -> str:
 
 
 def read_span(flag: str, text: str) -> float:
-    """Seconds of ``90``, ``90s``, ``10m``, ``2h``."""
+    """Parse seconds: ``90``, ``90s``, ``10m``, ``2h``."""
     factor = SPANS_S.get(text[-1:])
     try:
         number = read_number(flag, text[:-1] if factor is not None else text)
@@ -264,7 +264,7 @@ def _items(where: str, value: object) -> list[str]:
 
 
 def read_options(arguments: Mapping[str, Any]) -> Options:
-    """Options from docopt's dictionary; raises `UsageError` that names the flag."""
+    """Return options from docopt's dictionary; raises `UsageError` that names the flag."""
     return checked(replace(Options(), **given_values(arguments)))
 
 

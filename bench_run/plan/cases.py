@@ -51,7 +51,7 @@ class PlannedCase:
 
 
 def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
-    """Tensors that nothing uses go no further; golden files may name them, and fit no other."""
+    """Plan a graph without unused tensors; golden files may name them, and would fit no other."""
     loaded = loaded if loaded.golden else replace(loaded, graph=loaded.graph.connected)
     graph = loaded.graph
     if isinstance(graph, ChainGraph):
@@ -91,8 +91,8 @@ def plan_cases(
     engines: Sequence[PlannedEngine],
     variants: Mapping[tuple[str, str], Sequence[Mapping[str, str]]],
 ) -> tuple[PlannedCase, ...]:
-    """Every graph on every engine in every variant that `variants` lists for the pair (graph path,
-    engine key); a pair that is not listed has one."""
+    """Return every graph on every engine in every variant that `variants` lists for the pair (graph
+    path, engine key)."""
     rows = [
         (graph, engine, variant)
         for graph in graphs
@@ -115,7 +115,7 @@ def plan_cases(
 
 
 def with_oracles(specs: Iterable[EngineSpec]) -> Iterator[EngineSpec]:
-    """Each spec, and after it the one that searches."""
+    """Yield each spec, followed by the one that searches."""
     for spec in specs:
         oracle = engine_module(spec.name).ABILITIES.oracle
         which = f"name the engine that searches: {spec.name}:ID or {spec.name}:all"
@@ -135,7 +135,7 @@ def with_oracles(specs: Iterable[EngineSpec]) -> Iterator[EngineSpec]:
 
 
 def oracle_pairs(keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Keys of the engines that belong together, default first."""
+    """Return keys of the engines that belong together, default first."""
     searches = {
         f"+{KNOB}{oracle.knob}"
         for oracle in (engine_module(parse_spec(key).name).ABILITIES.oracle for key in keys)

@@ -48,7 +48,7 @@ class PlannedEngine:
 
 
 def engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
-    """Specs as the user gave them; where the choice is ours, also why. Raises
+    """Return the specs of the user; if the choice is ours, also its reason. Raises
     `EngineUnavailableError`."""
     if options.a is not None and options.b is not None:
         sides = in_python(options.a, options.a_python), in_python(options.b, options.b_python)
@@ -79,8 +79,8 @@ def engine_options(options: Options) -> EngineOptions:
 
 
 def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
-    """One row per engine; with ``--a``/``--b`` the second is compared with the first, but with a
-    kernel of a user each is held against the reference."""
+    """Return one row per engine; with ``--a``/``--b`` the second is compared with the first, but
+    with a kernel of a user each is held against the reference."""
     chosen = engine_options(options)
     if options.knobs and not any(takes_knobs(spec) for spec in specs):
         names = ", ".join(spec.text for spec in specs)
@@ -142,8 +142,8 @@ def on_devices(
     engines: Sequence[PlannedEngine],
     visible: Mapping[str, int | None],
 ) -> tuple[PlannedEngine, ...]:
-    """Each engine once for each of the `devices`. `visible`: the number of devices that an engine
-    can choose from, by key; None leaves it alone, as does a device in its spec."""
+    """Return each engine once for each device. `visible`: the number of devices that an engine can
+    choose from, by key; None leaves it alone, as does a device in its spec."""
     for engine in engines:
         if engine.spec.device is not None and visible[engine.key] is None:
             raise UsageError(f"engine {engine.key}: it has no choice of devices")

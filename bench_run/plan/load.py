@@ -54,7 +54,7 @@ class Repeated:
 
 
 def merge_duplicates(graphs: Iterable[LoadedGraph]) -> tuple[Repeated, ...]:
-    """One for each meaning, the first of them, in order of their first."""
+    """Return one of each meaning, the first one, in order of first occurrence."""
     found: dict[str, Repeated] = {}
     for loaded in graphs:
         key = fingerprint(loaded.graph)
@@ -275,7 +275,7 @@ def _nothing_to_run(
 
 
 def _from_driver(arguments: Sequence[str]) -> Gathered:
-    """Graphs of MIOpenDriver lines; each argument is a line or a file of lines and logs."""
+    """Return graphs of MIOpenDriver lines; each argument is a line or a file of lines and logs."""
     graphs: list[LoadedGraph] = []
     failures: list[LoadFailure] = []
     notes: list[str] = []
@@ -348,7 +348,7 @@ NOT_WITH_CHAINS = (
 
 
 def chains_of(options: Options) -> list[LoadedGraph]:
-    """Each pair of neighbours in a pipeline, the pipeline as a whole, or both."""
+    """Return each pair of neighbours in a pipeline, the pipeline as a whole, or both."""
     flag = "--chain" if options.chain else "--seams"
     for field, other, why in NOT_WITH_CHAINS:
         if getattr(options, field) is not None:
@@ -377,8 +377,8 @@ def read_chain(path: Path) -> LoadedGraph:
 
 
 def _pairs(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
-    """Neighbours as chains of two, alike ones once: what hands over a tensor, and what runs one
-    after another, whose launches and caches meet."""
+    """Yield neighbours as chains of two, alike ones once: what hands over a tensor, and what runs
+    one after another, whose launches and caches meet."""
     seen: set[object] = set()
     for writer, reader in pipeline.neighbours:
         links = {n: link for n, link in reader.links.items() if link.layer == writer.id}
@@ -398,7 +398,7 @@ def _pairs(pipeline: Pipeline, path: Path) -> Iterator[LoadedGraph]:
 
 
 def _content(layer: Layer) -> tuple[object, ...]:
-    """Key of layers that do the same; weights may differ."""
+    """Return the key of layers that do the same; weights may differ."""
     return (layer.file or layer.op, tuple(sorted(layer.variant.items())))
 
 
@@ -415,7 +415,7 @@ def _loaded(pipeline: Pipeline, path: Path, notes: tuple[str, ...]) -> LoadedGra
 
 
 def graphs_of(pipeline: Pipeline, path: Path) -> dict[str, Graph]:
-    """Graphs by layer id; those of one file or op are one object."""
+    """Return graphs by layer id; those of one file or op are one object."""
     graphs: dict[object, Graph] = {}
     for layer in pipeline.layers:
         key = layer.file or layer.op

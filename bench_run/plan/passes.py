@@ -86,7 +86,7 @@ def with_surroundings(gathered: Gathered, whole: PipelinePass, size: int) -> Gat
 
 
 def _own(loaded: LoadedGraph, first: Mapping[str, str]) -> tuple[str, ...]:
-    """Ids of the layers that it is; of several equal ones the first."""
+    """Return the ids of the layers that it consists of; of several equal ones the first."""
     if isinstance(loaded.graph, ChainGraph):
         return tuple(place.id for place in loaded.graph.places)
     known = first.get(fingerprint(loaded.graph.connected))

@@ -193,7 +193,7 @@ def default_engine(record: TunedRecord) -> str:
 
 
 def record_engines(record: TunedRecord, options: Options) -> dict[str, PlannedEngine]:
-    """Engines of winners, by their key in the record."""
+    """Return engines of winners, by their key in the record."""
     winners = {entry.candidates[entry.winner].engine for entry in record.entries}
     made = {}
     for engine in record.environment.engines:

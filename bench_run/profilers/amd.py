@@ -69,8 +69,8 @@ def last_iterations(
 
 
 def kernels(iterations: Sequence[Iteration]) -> tuple[Kernel, ...]:
-    """One row a kernel in order of its first launch: launches in an iteration (their median), and
-    medians over all launches of its time and of each counter."""
+    """Return one row a kernel in order of its first launch: launches in an iteration (their
+    median), and medians over all launches of its time and of each counter."""
     by_name: dict[str, list[KernelDispatch]] = defaultdict(list)
     for iteration in iterations:
         for each in iteration:
@@ -91,7 +91,7 @@ def kernels(iterations: Sequence[Iteration]) -> tuple[Kernel, ...]:
 
 
 def trace_events(iterations: Sequence[Iteration]) -> list[TraceEvent]:
-    """Events of Chrome's trace format on the device's lane; instants in microseconds."""
+    """Return events of Chrome's trace format on the device's lane; instants in microseconds."""
     return [
         {
             "name": each.name,
@@ -205,8 +205,8 @@ def _times(row: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _rows(folder: Path, ending: str, columns: Iterable[str]) -> Iterator[Mapping[str, str]]:
-    """Rows of every file that ends so. Raises `EngineError` if there is none, or one whose columns
-    are not the documented ones."""
+    """Yield the rows of every file with this ending. Raises `EngineError` if there is none, or one
+    with undocumented columns."""
     paths = sorted(folder.rglob(f"*{ending}"))
     if not paths:
         raise EngineError(
@@ -224,7 +224,7 @@ TOOL = ROCPROF_TOOL
 
 
 def why_not() -> str | None:
-    """Why nothing can be recorded here, in a sentence; None if it can."""
+    """Return the reason why nothing can be recorded here, in a sentence; None if it can."""
     try:
         find_tool()
     except EngineUnavailableError as error:
@@ -233,7 +233,7 @@ def why_not() -> str | None:
 
 
 def trace(case: Profiled, environment: Mapping[str, str], timeout_s: float) -> list[TraceEvent]:
-    """Events of some iterations. Raises `EngineError`."""
+    """Return events of some iterations. Raises `EngineError`."""
     return trace_events(_record(case, (), read_trace, environment, timeout_s))
 
 

@@ -54,7 +54,7 @@ def check_set(name: str) -> None:
 
 
 def why_not() -> str | None:
-    """Why no counters can be read here, in a sentence; None if they can."""
+    """Return the reason why no counters can be read here, in a sentence; None if they can."""
     if shutil.which(TOOL) is None:
         return f"{TOOL} (Nsight Compute) is not on the PATH"
     return None

@@ -39,7 +39,7 @@ ROW = "one iteration"
 
 
 def why_not() -> str | None:
-    """Why no counters can be read here, in a sentence; None if they can."""
+    """Return the reason why no counters can be read here, in a sentence; None if they can."""
     if shutil.which(TOOL) is None:
         return "perf is not on the PATH: install linux-perf (Debian) or linux-tools (Ubuntu)"
     return None
@@ -48,7 +48,7 @@ def why_not() -> str | None:
 def count(
     case: Profiled, counters: str, environment: Mapping[str, str], timeout_s: float
 ) -> Counted:
-    """One row for all of the case. Raises `EngineError`."""
+    """Return one row for the whole case. Raises `EngineError`."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         request, table = save(case, folder), folder / "counters.csv"

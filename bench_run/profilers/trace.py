@@ -81,7 +81,7 @@ def _event(name: str, lane: int, start_ns: int, end_ns: int) -> TraceEvent:
 
 
 def join_parts(folder: str) -> dict[str, Any]:
-    """One Chrome trace of all parts: a process for each case (and each of its processes)."""
+    """Return one Chrome trace of all parts: a process for each case (and each of its processes)."""
     paths = sorted(Path(folder).glob("*.json"), key=lambda path: int(path.stem))
     parts = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     events: list[TraceEvent] = []

@@ -79,12 +79,12 @@ def refuse(graph: Graph) -> None:
 
 
 def evaluate(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
-    """Every output tensor of the graph for these inputs, by uid.
+    """Return every output tensor of the graph for these inputs, by uid.
 
     `inputs` are logical arrays (shape = dims, any strides, of the tensor's own array type) for
-    `graph.inputs`; constants come from the graph. Results are logical arrays too, in float64
-    (int64 and bool for integer and boolean tensors) and *not* rounded to the output's type. What
-    a later node reads is rounded to its tensor's own type first.
+    `graph.inputs`; constants come from the graph. Results are logical arrays too, in float64 (int64
+    and bool for integer and boolean tensors) and *not* rounded to the output's type. What a later
+    node reads is rounded to its tensor's own type first.
 
     Raises `UnsupportedGraphError` that names the node and the reason.
     """

@@ -206,7 +206,7 @@ class Scores:
 
 
 def queries_at(sequence: Sequence, rows: slice) -> slice:
-    """Rows of a sequence as rows of q."""
+    """Convert rows of a sequence to rows of q."""
     return slice(sequence.first + rows.start, sequence.first + rows.stop)
 
 
@@ -231,7 +231,8 @@ def scores(node: Node, inputs: Arrays) -> Scores:
 
 
 def for_heads(factors: Array, q: Array) -> Array | float:
-    """Factors of [B, H, S, D], from one number or from one for each batch and group of heads."""
+    """Return factors of [B, H, S, D], from one number or from one for each batch and group of
+    heads."""
     if factors.size == 1:
         return float(factors.item())
     given = factors.reshape(*factors.shape[:2], 1, 1)
@@ -263,7 +264,7 @@ STATISTICS = ("stats", "max", "sum_exp")
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Ports q, k, v and options → o and statistics."""
+    """Return ports q, k, v and options → o and statistics."""
     table = scores(node, inputs)
     rows = table.q.shape[:3]
     kind = table.q.dtype
@@ -311,7 +312,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def _sinks(node: Node, inputs: Arrays) -> Array | None:
-    """One logit per head."""
+    """Return one logit per head."""
     heads = inputs["q"].shape[1]
     if "sink_token" not in inputs:
         return None
@@ -330,7 +331,7 @@ def _sinks(node: Node, inputs: Arrays) -> Array | None:
 
 
 def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Ports q, k, v, o, do, stats and options → dq, dk, dv, dbias."""
+    """Return ports q, k, v, o, do, stats and options → dq, dk, dv, dbias."""
     table = scores(node, inputs)
     kind = table.q.dtype
     results = {f"d{port}": np.zeros(inputs[port].shape, kind) for port in "qkv"}

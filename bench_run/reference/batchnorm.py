@@ -21,18 +21,19 @@ RECOMPUTED_EPSILON = 1e-5
 
 
 def inference(_node: Node, inputs: Arrays, _outputs: Outputs) -> dict[str, Array]:
-    """y = scale·(x − mean)·inv_variance + bias."""
+    """Compute y = scale·(x − mean)·inv_variance + bias."""
     return {"y": _affine(inputs["x"] - inputs["mean"], inputs["inv_variance"], inputs)}
 
 
 def inference_variance(node: Node, inputs: Arrays, _outputs: Outputs) -> dict[str, Array]:
-    """y = scale·(x − mean)/√(variance + ε) + bias."""
+    """Compute y = scale·(x − mean)/√(variance + ε) + bias."""
     inv = 1.0 / np.sqrt(inputs["variance"] + scalar(node, inputs, "epsilon"))
     return {"y": _affine(inputs["x"] - inputs["mean"], inv, inputs)}
 
 
 def training(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """y = scale·(x − mean)·inv + bias with the batch's mean and inv = 1/√(var + ε), var biased.
+    """Compute y = scale·(x − mean)·inv + bias with the batch's mean and inv = 1/√(var + ε), var
+    biased.
 
     next_running = (1 − momentum)·prev + momentum·batch, where the batch's variance is
     Bessel-corrected (·n/(n − 1); none for n = 1).
@@ -91,7 +92,7 @@ def _moments(x: Array) -> tuple[Array, Array, Array]:
 
 
 def _affine(centred: Array, inv: Array, inputs: Arrays) -> Array:
-    """centred·inv·scale + bias, in place."""
+    """Compute centred·inv·scale + bias, in place."""
     centred *= inv * inputs["scale"]
     centred += inputs["bias"]
     return centred

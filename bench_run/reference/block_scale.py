@@ -21,7 +21,7 @@ Dims = tuple[int, ...]
 
 
 def dequantize(node: Node, inputs: Arrays, _outputs: Outputs) -> dict[str, Array]:
-    """y = x·scale[index // block], or x·2^(−scale[…]) with `is_negative_scale`.
+    """Compute y = x·scale[index // block], or x·2^(−scale[…]) with `is_negative_scale`.
 
     `block_size` applies to the trailing axes: (32,) is blocks of 32 along the last axis, (32, 1)
     along the one before. scale has x's rank and ⌈dim / block⌉ entries along each axis.
@@ -36,7 +36,8 @@ def dequantize(node: Node, inputs: Arrays, _outputs: Outputs) -> dict[str, Array
 
 
 def quantize(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """scale = roundup(max |x| over the block / largest finite value of y's type), y = x / scale.
+    """Compute scale = roundup(max |x| over the block / largest finite value of y's type), y = x /
+    scale.
 
     Rounding up is to the next value of scale's own type (e8m0: the next power of two), so that
     nothing in the block overflows. y is 0 if scale is. Blocks of `block_size` lie along `axis` (the
@@ -58,7 +59,7 @@ def quantize(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def _expanded(node: Node, scale: Array, dims: Dims, blocks: Dims) -> Array:
-    """Each scale repeated over its block, cut to x's dims."""
+    """Return each scale repeated over its block, cut to x's dims."""
     want = tuple(-(-length // block) for length, block in zip(dims, blocks, strict=True))
     if scale.shape != want:
         raise refusal(node, f"scale has dims {scale.shape}, x of {dims} needs {want}")

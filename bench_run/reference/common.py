@@ -70,11 +70,8 @@ def floating(x: Array) -> Array:
 
 
 def blas_ready(a: Array, b: Array, terms: int) -> tuple[Array, Array]:
-    """Both operands in the wider of their float types; integers in float64 if every sum of `terms`
-    products is exact in it.
-
-    Integers whose sums could pass 2^53 stay int64: slower (no BLAS), and exact modulo 2^64.
-    """
+    """Convert both operands to the wider of their float types; integers to float64 if every sum of
+    `terms` products is exact there."""
     if a.dtype == b.dtype and a.dtype.kind == "f":
         return a, b
     floats = [x.dtype for x in (a, b) if x.dtype.kind == "f"]

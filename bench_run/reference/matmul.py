@@ -29,7 +29,7 @@ TILE = (1024, 1024)
 
 
 def matmul(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Ports a, b → c."""
+    """Return ports a, b → c."""
     a, b = inputs["a"], inputs["b"]
     dims = outputs["c"].dims
     if not a.ndim == b.ndim == len(dims) >= 2:
@@ -61,7 +61,7 @@ def product(left: Array, right: Array) -> Array:
 
 
 def _parts(dims: tuple[int, ...], terms: int) -> Iterator[Part]:
-    """Several small matrices, or a tile of one: BLAS arranges both operands anew for each."""
+    """Yield several small matrices, or a tile of one: BLAS rearranges both operands for each."""
     tile = (slice(None), slice(None))
     matrix = dims[-2] * dims[-1] * terms
     most = max(1, PART_PRODUCTS // max(1, matrix))
@@ -76,7 +76,7 @@ def _parts(dims: tuple[int, ...], terms: int) -> Iterator[Part]:
 
 
 def _spread(node: Node, array: Array, batch: tuple[int, ...]) -> Array:
-    """Batch dims that divide C's repeated to match; equal ones and 1 left to broadcasting."""
+    """Repeat batch dims that divide C's to match; equal ones and 1 are left to broadcasting."""
     for axis, (have, want) in enumerate(zip(array.shape[:-2], batch, strict=True)):
         if have in (1, want):
             continue

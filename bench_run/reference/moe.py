@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Ports token, weight, first_token_offset, token_index, token_ks → output."""
+    """Return ports token, weight, first_token_offset, token_index, token_ks → output."""
     dims = outputs["output"].dims
     token, weight = blas_ready(inputs["token"][0], inputs["weight"], inputs["weight"].shape[1])
     source, target = _routes(node, inputs, dims[1])
@@ -42,7 +42,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Ports doutput, token, first_token_offset → dweight."""
+    """Return ports doutput, token, first_token_offset → dweight."""
     dims = outputs["dweight"].dims
     token, doutput = blas_ready(inputs["token"][0], inputs["doutput"][0], len(inputs["token"][0]))
     total = np.zeros(dims, token.dtype)
@@ -52,7 +52,7 @@ def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, A
 
 
 def _routes(node: Node, inputs: Arrays, out_rows: int) -> tuple[Array, Array]:
-    """Source and target row of each row r, within the rows that there are."""
+    """Return the source and target row of each row r, within the rows that there are."""
     mode = node.attributes.get("mode", "none")
     tokens = inputs["token"].shape[1]
     if mode == "none":

@@ -67,7 +67,7 @@ def reference_noise(
 
 
 def _sizes(found: Array, expected: Array) -> tuple[float, float, float]:
-    """Among the elements that are finite in both."""
+    """Return magnitudes of the elements that are finite in both."""
     with np.errstate(all="ignore"):
         wanted = np.asarray(expected, np.float64)
         error = np.abs(np.asarray(found, np.float64) - wanted)

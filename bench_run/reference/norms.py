@@ -25,7 +25,7 @@ PART_ELEMENTS = 2**17
 
 
 def layernorm_forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """y = (x − mean)·inv·scale + bias with inv = 1/√(var + ε), the variance biased."""
+    """Compute y = (x − mean)·inv·scale + bias with inv = 1/√(var + ε), the variance biased."""
     x = _rows(node, inputs["x"], inputs["x"].shape)
     scale, bias = _row(node, inputs, "scale", x), _row(node, inputs, "bias", x)
     epsilon = scalar(node, inputs, "epsilon")
@@ -110,7 +110,7 @@ Dims = tuple[int, ...]
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """inv_rms = 1/√(mean(x²) + ε), y = x·inv_rms·scale [+ bias]."""
+    """Compute inv_rms = 1/√(mean(x²) + ε), y = x·inv_rms·scale [+ bias]."""
     x, scale = inputs["x"], inputs["scale"]
     saved = outputs["inv_rms"].dims if "inv_rms" in outputs else None
     axes = normalised_axes(node, x.shape, scale.shape, saved)

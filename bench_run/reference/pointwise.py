@@ -95,19 +95,19 @@ def sigmoid(x: Array, beta: float = 1.0) -> Array:
 
 
 def relu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """x ≤ L: s; x > U: 0; otherwise 1, so also at U and at NaN. Where the factor is 0, so is dx,
-    even if dy is infinite or NaN."""
+    """Compute x ≤ L: s; x > U: 0; otherwise 1, so also at U and at NaN. Where the factor is 0, so
+    is dx, even if dy is infinite or NaN."""
     low = p.slope * dy if p.slope else 0.0
     return np.where(x <= p.lower, low, np.where(x > p.upper, 0.0, dy))
 
 
 def elu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """x > 0: 1; otherwise α·eˣ."""
+    """Compute x > 0: 1; otherwise α·eˣ."""
     return dy * np.where(x > 0, 1.0, p.elu_alpha * np.exp(np.minimum(x, 0.0)))
 
 
 def gelu_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """Φ(x) + x·φ(x)."""
+    """Compute φ(x) + x·φ(x)."""
     density = np.exp(-0.5 * np.square(x)) * (1.0 / math.sqrt(2.0 * math.pi))
     return np.asarray(dy * (ndtr(x) + x * density))
 
@@ -199,7 +199,7 @@ def _saturated(function: Function, *operands: Array) -> Array:
 
 
 def _is_small(operand: Array) -> bool:
-    """Products of two such numbers, plus a third, are within 64 bits."""
+    """Return True if products of two such numbers, plus a third, fit in 64 bits."""
     if operand.dtype != np.int64 or operand.size == 0:
         return True
     return bool(operand.min() > -(2**31) and operand.max() < 2**31)
@@ -227,7 +227,7 @@ def _in_blocks(function: Function, operands: list[Array], dims: tuple[int, ...])
 
 
 def gen_index(node: Node, dims: tuple[int, ...]) -> Array:
-    """gen_index: each element is its own index along the axis."""
+    """Compute each element's own index along the axis."""
     axis = axis_of(node)
     assert axis is not None
     shape = tuple(length if i == axis else 1 for i, length in enumerate(dims))
@@ -235,7 +235,7 @@ def gen_index(node: Node, dims: tuple[int, ...]) -> Array:
 
 
 def relu(p: Parameters, x: Array) -> Array:
-    """x ≤ L: s·(x − L) + L, which is L for s = 0 even at x = −∞; x ≥ U: U; otherwise x."""
+    """Compute x ≤ L: s·(x − L) + L, which is L for s = 0 even at x = −∞; x ≥ U: U; otherwise x."""
     if p.slope == 0:
         y = np.maximum(x, p.lower)
     else:
@@ -244,7 +244,7 @@ def relu(p: Parameters, x: Array) -> Array:
 
 
 def elu(p: Parameters, x: Array) -> Array:
-    """x > 0: x; otherwise α·(eˣ − 1)."""
+    """Compute x > 0: x; otherwise α·(eˣ − 1)."""
     return np.where(x > 0, x, p.elu_alpha * np.expm1(np.minimum(x, 0.0)))
 
 
@@ -254,12 +254,12 @@ def gelu_tanh(_p: Parameters, x: Array) -> Array:
 
 
 def swish(p: Parameters, x: Array) -> Array:
-    """x·σ(βx)."""
+    """Compute x·σ(βx)."""
     return np.asarray(x * sigmoid(x, p.swish_beta))
 
 
 def softplus(p: Parameters, x: Array) -> Array:
-    """ln(1 + e^{βx})/β."""
+    """Compute ln(1 + e^{βx})/β."""
     return np.asarray(np.logaddexp(0.0, p.softplus_beta * x) / p.softplus_beta)
 
 
@@ -309,7 +309,8 @@ BINARY: Mapping[str, Function] = {
 
 
 def select(_p: Parameters, a: Array, b: Array, condition: Array) -> Array:
-    """in_2 ? in_0 : in_1, cuDNN's order; hipDNN's reference has its booleans in in_2 too."""
+    """Compute in_2 ? in_0 : in_1, cuDNN's order; hipDNN's reference has its booleans in in_2
+    too."""
     return np.where(condition != 0, a, b)
 
 

@@ -33,7 +33,7 @@ NOWHERE = -1
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Ports x → y and, for max pooling, index."""
+    """Return ports x → y and, for max pooling, index."""
     mode = node.attributes["resample_mode"]
     x = floating(inputs["x"])
     windows = resample_windows(node, x.shape, outputs["y"].dims)
@@ -47,7 +47,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Ports dy, and x or index for max pooling, → dx."""
+    """Return ports dy, and x or index for max pooling, → dx."""
     mode = node.attributes["resample_mode"]
     dims, dy = outputs["dx"].dims, floating(inputs["dy"])
     windows = resample_windows(node, dims, dy.shape)
@@ -89,7 +89,7 @@ def _divisor(x: Array, windows: WindowGeometry, mode: str) -> Array | float:
 
 
 def _maximum(x: Array, windows: WindowGeometry) -> tuple[Array, Array]:
-    """Maximum and spatial index of each window."""
+    """Return the maximum and spatial index of each window."""
     spatial = x.shape[2:]
     image = pad(x, windows, -np.inf)
     position = np.arange(prod(spatial), dtype=np.int64).reshape(1, 1, *spatial)

@@ -63,11 +63,13 @@ def rounded(value: Array, data_type: str) -> Array:
 
 
 def _to_odd(value: Array) -> Array:
-    """Float32 that rounds to any narrower type as the float64 itself would.
+    """Round to a float32 that rounds to any narrower type as the float64 itself would.
 
-    ml_dtypes converts float64 by way of float32, which rounds twice. Rounding to odd (towards
-    zero, last bit set where anything was lost) makes the first of two roundings harmless.
-    Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008.
+    ml_dtypes converts float64 by way of float32, which rounds twice.
+
+    ml_dtypes converts float64 by way of float32, which rounds twice. Rounding to odd (towards zero,
+    last bit set where anything was lost) makes the first of two roundings harmless. Source: Boldo
+    and Melquiond, Emulation of FMA and correctly rounded sums, 2008.
     """
     narrow = value.astype(np.float32)
     back = narrow.astype(np.float64)

@@ -62,8 +62,8 @@ def do_each(
 
 
 def cut(dims: tuple[int, ...], most: int) -> Iterator[Part]:
-    """Parts of an array of these dims, each of at most so many elements (but of at least one index
-    of the last axis that is cut), whole along its last axes as far as possible."""
+    """Yield parts of an array of these dims, each of at most so many elements (but of at least one
+    index of the last axis that is cut), whole along its last axes as far as possible."""
     axis = next((i for i, length in enumerate(dims) if length > 1), None)
     if axis is None or prod(dims) <= most:
         yield (slice(None),) * len(dims)

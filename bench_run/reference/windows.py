@@ -48,7 +48,7 @@ class WindowGeometry:
         return ones == {1} and not any((*self.pre, *self.post))
 
     def oriented(self, w: Array) -> Array:
-        """Weights, spatial axes last, as cross-correlation reads them."""
+        """Return weights, spatial axes last, as cross-correlation reads them."""
         return np.flip(w, tuple(range(2, w.ndim))) if self.flipped else w
 
     def tap_slices(self, rows: slice) -> Iterator[tuple[slice, ...]]:
@@ -115,7 +115,7 @@ def padded_zeros(dims: Dims, windows: WindowGeometry, dtype: np.dtype[np.generic
 
 
 def unpad(padded: Array, windows: WindowGeometry, dims: Dims) -> Array:
-    """View of the image inside its padding."""
+    """Return the view of the image inside its padding."""
     inside = tuple(
         slice(pre, pre + length) for pre, length in zip(windows.pre, dims[2:], strict=True)
     )

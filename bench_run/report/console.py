@@ -48,8 +48,8 @@ LEAST_NAME = 16
 
 
 def table(document: Document) -> str:
-    """Rows of at most 80 columns, one for each case; a case without samples shows its outcome, and
-    why below.
+    """Return a table of at most 80 columns, one for each case; a case without samples shows its
+    outcome, and why below.
 
     Names take the room that the numbers leave. They are shortened if they are alike, so that those
     of two graphs stay different. If a graph has several plans they stand below its name.
@@ -135,7 +135,7 @@ def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str
 
 
 def peak_text(memory: Memory | None) -> str:
-    """Most memory that the engine held over the case, on the device or in its process."""
+    """Return most memory that the engine held over the case, on the device or in its process."""
     return size_text(None if memory is None else memory.peak_bytes)
 
 
@@ -167,7 +167,7 @@ def _endings(cases: Sequence[Case]) -> list[str]:
 
 
 def totals(document: Document) -> str:
-    """One line: how many cases ended how."""
+    """Return one line with the number of cases by outcome."""
     counts: dict[str, int] = {}
     for case in document.cases:
         counts[case.outcome.status] = counts.get(case.outcome.status, 0) + 1

@@ -39,7 +39,7 @@ _FILTER_WORDS = {
 
 
 def describe(graph: Graph) -> str:
-    """Several lines, none wider than `WIDTH`; ends with a blank one."""
+    """Return several lines, none wider than `WIDTH`; the last one is blank."""
     does = work(graph)
     moved = "bytes moved unknown" if does.moved_bytes is None else size_text(does.moved_bytes)
     ratio = "" if does.intensity is None else f", {significant(does.intensity, 3)} FLOP/byte"
@@ -104,7 +104,7 @@ def tensor_name(tensor: Tensor) -> str:
 
 
 def operation_name(node: Node) -> str:
-    """Our short name of the node type; of a pointwise node its mode."""
+    """Return our short name of the node type; of a pointwise node its mode."""
     mode = node.attributes.get("operation")
     if is_operator(node):
         return str(node.attributes["custom_op_id"]).removeprefix(PREFIX)
@@ -115,8 +115,8 @@ _NEUTRAL: dict[str, Any] = {"stride": 1, "dilation": 1, "pre_padding": 0, "post_
 
 
 def node_facts(node: Node) -> Iterator[str]:
-    """Attributes that say more than their default does, as ``key value``; the formula of an
-    operator of the table, and its parameters."""
+    """Yield attributes that differ from their defaults, as ``key value``; the formula of an
+    operator of the table."""
     if is_operator(node):
         row, _, params = row_of(node)
         yield row.text
@@ -132,7 +132,7 @@ def node_facts(node: Node) -> Iterator[str]:
 
 
 def dims_text(tensor: Tensor) -> str:
-    """Lengths, or the value of a constant."""
+    """Return the lengths, or the value of a constant."""
     return "×".join(map(str, tensor.dims)) if tensor.value is None else f"= {tensor.value}"
 
 
@@ -164,7 +164,7 @@ def layout_text(graph: Graph, tensor: Tensor) -> str:
 
 
 def _axes(graph: Graph, tensor: Tensor) -> tuple[str, bool]:
-    """Logical axes of a tensor by what uses it ('' for none), and whether it is a filter."""
+    """Return logical axes of a tensor by what uses it ('' for none), and whether it is a filter."""
     rank = len(tensor.dims)
     for node in graph.nodes:
         ports = {uid: port for port, uid in (*node.inputs.items(), *node.outputs.items())}

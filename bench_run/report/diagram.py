@@ -54,7 +54,7 @@ class Picture:
 
 
 def arrange(sizes: Sequence[Size], edges: Sequence[Edge]) -> Picture:
-    """Places boxes of these sizes (width, height), top to bottom along the edges (from, to)."""
+    """Place boxes of these sizes (width, height), top to bottom along the edges (from, to)."""
     layer = _layers(len(sizes), edges)
     widths = [width for width, _ in sizes]
     paths = []  # the boxes that each edge runs through, with a stand-in for every layer it crosses
@@ -87,7 +87,8 @@ def arrange(sizes: Sequence[Size], edges: Sequence[Edge]) -> Picture:
 
 
 def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
-    """Longest path from above; what nothing leads to stands just above what it leads to."""
+    """Return the longest path from above; a box without a predecessor is placed just above its
+    successor."""
     layer = [0] * count
     for _ in range(count):
         moved = [(b, layer[a] + 1) for a, b in edges if layer[b] <= layer[a]]
@@ -239,7 +240,7 @@ def page(graph: Graph) -> str:
 
 
 def boxes_of(graph: Graph) -> list[Box]:
-    """Operations first, then the tensors."""
+    """Return the boxes of operations, then those of tensors."""
     boxes = []
     for node in graph.nodes:
         name = plain(node.name)

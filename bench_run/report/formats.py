@@ -84,7 +84,7 @@ def _csv(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
 
 
 def cases_csv(document: Document) -> str:
-    """One row for each case and series; a case without samples has one row without times."""
+    """Return a row for each case and series; a case without samples has one row without times."""
     rows: list[dict[str, Any]] = []
     for case in document.cases:
         base: dict[str, Any] = {
@@ -131,7 +131,7 @@ def cases_csv(document: Document) -> str:
 
 
 def samples_csv(document: Document) -> str:
-    """One row for each iteration of each series, warm-up iterations marked."""
+    """Return a row for each iteration of each series, warm-up iterations marked."""
     rows = [
         {
             "id": case.id,
@@ -158,8 +158,8 @@ HEADERS = ("graph", "engine", "outcome", "time", "±", "TFLOP/s", "GB/s", "peak"
 
 
 def markdown(document: Document) -> str:
-    """One row per case, with a column for plans if there are any; names are data, so what Markdown
-    would read as markup is escaped."""
+    """Return a row per case, with a column for plans if there are any; names are data, so what
+    Markdown would read as markup is escaped."""
     document = implausible_first(document)
     labels = plan_labels(document)
     rows = [
@@ -192,7 +192,7 @@ def _row(case: Case, *labels: str) -> tuple[str, ...]:
 
 
 def escape(text: str) -> str:
-    """Text that stands in a Markdown table as it is."""
+    """Escape text for a Markdown table."""
     plain = one_line(" ".join(text.split()))
     for sign in "\\`*_{}[]<>#|~":
         plain = plain.replace(sign, "\\" + sign)

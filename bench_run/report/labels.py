@@ -30,7 +30,7 @@ def implausible_first(document: Document) -> Document:
 
 
 def implausible_lines(cases: Iterable[Case]) -> list[str]:
-    """Why a time is not believed, a line for each such case."""
+    """Return the reason why a time is not believed, a line for each such case."""
     return [
         f"{case.id}: implausible: {one_line(case.implausible)}"
         for case in cases
@@ -39,8 +39,8 @@ def implausible_lines(cases: Iterable[Case]) -> list[str]:
 
 
 def plan_labels(document: Document) -> tuple[str, ...]:
-    """One for each case, in full; empty if graph and engine say everything. A plan's place in its
-    engine's list stands before its name: it is short, and can be asked for again."""
+    """Return one label for each case, in full; empty if graph and engine say everything. A plan's
+    place in its engine's list stands before its name: it is short, and can be asked for again."""
     ids = {engine.key: engine.id or "" for engine in document.engines}
     labels = []
     for case in document.cases:
@@ -55,7 +55,7 @@ def plan_labels(document: Document) -> tuple[str, ...]:
 
 
 def add_label(engine: str, label: str) -> str:
-    """Both in one cell of a narrow table: a label gives way before its engine does."""
+    """Put both into one cell of a narrow table: a label is shortened before its engine."""
     label = shorten(label, max(LEAST, WIDTH - len(engine)))
     return " ".join(part for part in (engine, label) if part)
 

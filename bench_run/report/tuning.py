@@ -21,7 +21,7 @@ GAINS = {"time": "gain", "energy": "gain in energy", "edp": "gain in energy × t
 
 
 def tuning_table(record: TunedRecord) -> str:
-    """All entries, the whole, the Pareto fronts, and what it cost."""
+    """Return all entries, the whole, the Pareto fronts, and the cost."""
     rows = []
     for entry in record.entries:
         default, winner = entry.candidates[entry.default], entry.candidates[entry.winner]

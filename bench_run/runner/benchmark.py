@@ -225,7 +225,7 @@ def describe_engines(
 
 
 def _ceilings(engine: PlannedEngine, pool: WorkerPool) -> Ceilings | None:
-    """Measured peaks of the engine's device; None if measuring fails."""
+    """Measure the peaks of the engine's device; return None if that fails."""
     with suppress(BenchRunError):
         return pool.ask(engine, MeasureCeilings())
     return None

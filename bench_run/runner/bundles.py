@@ -22,13 +22,14 @@ ENGINE = "hipdnn"
 
 
 def chip_of(device: str) -> str | None:
-    """Such as ``gfx942``; None if the device does not say."""
+    """Return the chip, such as ``gfx942``; None if the device does not report it."""
     found = device_named(device)
     return None if found is None else found.arch
 
 
 def too_small(bundle: Bundle, device: str) -> str | None:
-    """Why a case is skipped on a device; None if it has the memory, or does not say."""
+    """Return the reason why a case is skipped on a device; None if it has the memory, or does not
+    report it."""
     if not bundle.least_memory_bytes or (found := device_named(device)) is None:
         return None
     if found.memory_bytes is None or found.memory_bytes >= bundle.least_memory_bytes:
@@ -61,7 +62,8 @@ def with_own_golden(graphs: Sequence[LoadedGraph]) -> tuple[tuple[LoadedGraph, .
 def claimed_variants(
     bundle: Bundle, offered: Iterable[str], device: str
 ) -> list[Mapping[str, str]]:
-    """Engines that are claimed to run a graph here, of those that run some graph of this run."""
+    """Return the engines that are claimed to run a graph here, among those that run some graph of
+    this run."""
     chip = chip_of(device)
     names = [name for name in bundle.claims if name in set(offered)]
     return [{"engine": name} for name in names if bundle.breach(name, chip, "build")]

@@ -55,8 +55,9 @@ DEVICE_COPIES = 2
 def case_need(
     graph: Graph, engine: PlannedEngine, device: str, *, checked: bool = True
 ) -> MemoryBytes:
-    """Beside the processes themselves. `device`: where the engine computes; `checked`: whether
-    outputs are compared with the reference."""
+    """Return the memory besides that of the processes. `device`: device of the engine; `checked`:
+    True if outputs are compared. `device`: where the engine computes; `checked`: whether outputs
+    are compared with the reference."""
     inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
     on_host = device == "cpu"
     workspace = engine_module(engine.spec.name).ABILITIES.workspace
@@ -103,7 +104,7 @@ def _while_checked(graph: Graph, here: int, beside: int) -> int:
 
 
 def reference_need(graph: Graph) -> int:
-    """Bytes in the process that computes what is expected."""
+    """Return the bytes of the process that computes expected outputs."""
     return _bytes(graph.inputs) + freeing_bytes(graph, partial(formula_bytes, width=8), 8)
 
 
@@ -115,7 +116,7 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def free_memory(device: str) -> MemoryBytes:
-    """Now, for a process that computes on this device."""
+    """Return the free memory for a process that computes on this device."""
     return MemoryBytes(free_host_bytes(), None if device == "cpu" else free_memory_bytes(device))
 
 
@@ -123,7 +124,8 @@ SMALLER = "smaller: --scale-batch N"
 
 
 def lack_of_memory(need: MemoryBytes, free: MemoryBytes) -> str | None:
-    """Why the case cannot run here, with both figures and what to do; None if it can."""
+    """Return the reason why the case cannot run here, with both figures and what to do; None if it
+    can."""
     if need.host > free.host:
         return f"needs about {_gb(need.host)} of memory, {_gb(free.host)} are free; {SMALLER}"
     if need.device is None or free.device is None or need.device <= free.device:

@@ -59,7 +59,7 @@ def check_destinations(options: Options) -> None:
 
 
 def _no_entry(directory: Path) -> str | None:
-    """Why no file can be made in a directory."""
+    """Return the reason why no file can be made in a directory."""
     if not directory.exists():
         return f"there is no directory {directory}"
     if not directory.is_dir():
@@ -160,7 +160,7 @@ def _engines(earlier: Document, header: Document) -> Iterator[Difference]:
 
 
 def _entries(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
-    """Entries of two mappings that differ, one by one."""
+    """Yield the differing entries of two mappings."""
     for name in sorted({*before, *now}):
         yield from _changed(f"{what} {name}", before.get(name), now.get(name))
 

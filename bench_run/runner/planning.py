@@ -215,8 +215,8 @@ def check_threads(wanted: int | None, engines: Sequence[tuple[PlannedEngine, str
 
 
 def open_engines(outline: Outline, pool: WorkerPool) -> tuple[PlannedEngine, ...]:
-    """Each engine on each of the devices asked for, as many as it sees: copies of an engine at the
-    same time."""
+    """Return each engine on each of the devices asked for, as many as it sees: copies of an engine
+    at the same time."""
     for engine in outline.engines:
         _open(engine, pool)
     visible = {engine.key: pool.opened[engine.key].devices for engine in outline.engines}

@@ -63,7 +63,7 @@ are computed again."""
 
 
 def cache_folder(chosen: str | None) -> str | None:
-    """Folder of references that are kept across runs; None if none are kept."""
+    """Return the folder of references that are kept across runs; None if none are kept."""
     if chosen is not None:
         return None if chosen == OFF else chosen
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -238,7 +238,7 @@ Key = tuple[str, str]
 
 
 def most_bytes_of(graph: PlannedGraph) -> int:
-    """Upper limit of the bytes on disk of its inputs, or of its expected outputs."""
+    """Return the upper limit of its inputs' bytes on disk, or of its expected outputs'."""
     return ENTRY_BYTES + ELEMENT_BYTES * sum(t.elements for t in graph.loaded.graph.tensors)
 
 
@@ -305,7 +305,7 @@ class ReferenceStore:
         return self._chosen.strict
 
     def data(self, graph: PlannedGraph) -> Data:
-        """Source of the inputs of a graph."""
+        """Return the source of the inputs of a graph."""
         golden = self._golden(graph)
         init: tuple[str, ...] = (*graph.loaded.init, *self._chosen.init)
         if graph.exact is not None:  # an approximation reads what the graph itself would
@@ -319,7 +319,7 @@ class ReferenceStore:
         )
 
     def _cache_file(self, graph: PlannedGraph) -> str | None:
-        """File for the graph's seeded inputs; None once the run is over."""
+        """Return the file for the graph's seeded inputs; None once the run is over."""
         name = hashlib.sha256(os.fsencode(graph.id.path)).hexdigest()[:16]
         if not self._inputs.folder.is_dir():
             return None
@@ -329,7 +329,8 @@ class ReferenceStore:
         return str(path)
 
     def _golden(self, graph: PlannedGraph) -> str | None:
-        """Folder of the graph's golden tensors: the one asked for, otherwise the one beside it."""
+        """Return the folder of the graph's golden tensors: the requested one, otherwise the one
+        next to it."""
         if self._chosen.write_golden is not None:
             return None
         if self._chosen.golden is not None:
@@ -487,7 +488,7 @@ class ReferenceStore:
         return replace(case, validation=found.validation, rounds=rounds)
 
     def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
-        """Within the lock."""
+        """Start a helper; the caller holds the lock."""
         if key not in self._pending:
             helpers = self._helpers if key[1] in OWN else self._one
             self._pending[key] = helpers.submit(lambda pool: self._compute(key, graph, pool))

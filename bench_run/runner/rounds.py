@@ -133,7 +133,7 @@ class Rounds:
         return tuple(self._references.notes)
 
     def data(self, case: PlannedCase) -> Data:
-        """Source of the case's inputs."""
+        """Return the source of the case's inputs."""
         return self._references.data(case.graph)
 
     def run(self) -> None:
@@ -217,7 +217,7 @@ class Rounds:
             self._progress.finish_case()
 
     def _lack_of_memory(self, case: PlannedCase) -> str | None:
-        """Why the case cannot run here; None if it can."""
+        """Return the reason why the case cannot run here; None if it can."""
         device = self.pool.facts(case.engine).device
         checked = case.engine.reference != "none"
         need = case_need(case.graph.loaded.graph, case.engine, device, checked=checked)
@@ -269,8 +269,8 @@ class Rounds:
 
 
 def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:
-    """Graphs in an order drawn from (seed, round); the engines of a graph side by side, their
-    order turned round by round."""
+    """Return graphs in an order drawn from (seed, round); the engines of a graph side by side,
+    their order turned round by round."""
     groups: dict[str, list[PlannedCase]] = defaultdict(list)
     for case in cases:
         groups[turn_of(case)].append(case)

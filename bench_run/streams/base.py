@@ -118,7 +118,7 @@ class Stream(Protocol):
         """Enqueue an instant."""
 
     def elapsed_ns(self, begin: object, end: object) -> int:
-        """Nanoseconds between two marks whose work is done."""
+        """Return the nanoseconds between two marks whose work is done."""
 
     def gate(self) -> AbstractContextManager[None]:
         """Hold back what is enqueued inside the block until it ends, however it ends."""
@@ -143,7 +143,7 @@ CACHES = ("hot", "cold", "rotate", "weights-cold", "pass")
 
 
 def flushed_bytes(cache: str, everything: int, pass_bytes: int | None) -> int | None:
-    """None: nothing is touched. `everything`: so much that no cache keeps anything."""
+    """Return the bytes to touch; None for none. `everything`: more than any cache holds."""
     if cache == "cold":
         return everything
     if cache == "pass" and pass_bytes is not None:

@@ -56,7 +56,7 @@ class CudaMemory:
         self.driver, self.handle = driver, handle
 
     def allocate(self, size: int) -> int:
-        """Device memory of `size` bytes, which `free` gives back."""
+        """Return device memory of `size` bytes, which `free` gives back."""
         return int(self.driver.number("cuMemAlloc_v2", max(1, size), kind=c_uint64))
 
     def free(self, address: int) -> None:
@@ -361,8 +361,8 @@ class GatedStream(ABC):
         return self._correction_ns
 
     def cost_of_marks(self, kernel: Callable[[], None], passes: int, count: int) -> float:
-        """Median over empty kernels between two marks, less what an empty kernel takes. Of several
-        passes the last counts: the first loads and warms up."""
+        """Return the median over empty kernels between two marks, less the duration of an empty
+        kernel. Of several passes the last counts: the first loads and warms up."""
         for _ in range(passes):
             marks = []
             with self.gate():
@@ -458,7 +458,7 @@ class CudaStream(CudaMemory, GatedStream):
         return CapturedGraph(self, graph)
 
     def launches(self, work: Callable[[], None]) -> int:
-        """Kernels, copies and fills that `work` enqueues, counted in a capture."""
+        """Count the kernels, copies and fills that `work` enqueues, in a capture."""
         graph = self.capture(work)
         try:
             return max(1, graph.nodes)

@@ -288,7 +288,7 @@ class Driver:
         )
 
     def kernel(self, name: str) -> c_void_p:
-        """One of our own kernels, loaded once for the current context."""
+        """Return one of our own kernels, loaded once for the current context."""
         if name not in self._functions:
             if not self._module:
                 self._module = self.pointer("cuModuleLoadData", PTX)
@@ -323,7 +323,8 @@ def uuid_text(raw: bytes) -> str:
 
 
 def device_count() -> int:
-    """Devices that the driver shows to this process. Raises `EngineUnavailableError`."""
+    """Return the number of devices that the driver shows to this process. Raises
+    `EngineUnavailableError`."""
     return int(driver().number("cuDeviceGetCount"))
 
 

@@ -63,7 +63,7 @@ def available() -> bool:
 
 
 def load() -> Any:
-    """CUPTI's bindings. Raises `EngineUnavailableError`."""
+    """Load CUPTI's bindings. Raises `EngineUnavailableError`."""
     try:
         from cupti import cupti
     except (ImportError, OSError, RuntimeError) as error:
@@ -192,7 +192,7 @@ class LocalMemory:
 
 
 def requested() -> tuple[int, int]:
-    """Bytes of a buffer, and most records in it: no limit."""
+    """Return the size of a buffer, and the largest number of records in it: unlimited."""
     return BUFFER_BYTES, 0
 
 

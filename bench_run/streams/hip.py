@@ -218,7 +218,7 @@ class HipStream:
             self.leave_gate_open(WAITED)
 
     def correction_ns(self) -> float:
-        """Nothing; the first call for a plan finds out whether it runs behind a gate."""
+        """Return 0; the first call for a plan finds out if it runs behind a gate."""
         if self._untried is not None and self.gate_depth:
             run, self._untried = self._untried, None
             with self.gate():
@@ -261,7 +261,7 @@ class Runtime:
         self.call("hipMemsetAsync", *words, c_void_p(stream))
 
     def make_stream(self) -> int:
-        """Its pointer. Work on the default stream cannot be captured."""
+        """Make a stream and return its pointer. Work on the default stream cannot be captured."""
         made = c_void_p()
         self.call("hipStreamCreateWithFlags", ctypes.byref(made), ctypes.c_uint(NON_BLOCKING))
         return made.value or 0

@@ -99,7 +99,7 @@ class HostStream:
 
 
 def last_level_cache_bytes(root: Path = _SYSFS) -> int:
-    """Size of the largest cache that the system tells of; 64 MiB where it tells of none."""
+    """Return the size of the largest cache that the system reports; 64 MiB if it reports none."""
     sizes = [_bytes(path.read_text().strip()) for path in root.glob("index*/size")]
     return max(sizes, default=_ASSUMED_CACHE_BYTES)
 

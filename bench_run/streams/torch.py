@@ -144,7 +144,7 @@ class TorchStream(GatedStream):
 
 
 def _driver() -> Driver | None:
-    """NVIDIA's driver, which an ROCm build does not talk to."""
+    """Return NVIDIA's driver, which an ROCm build does not use."""
     if torch.version.hip:
         return None
     try:
@@ -163,6 +163,6 @@ def open_stream(
 
 
 def l2_bytes(device: torch.device) -> int:
-    """Size of the L2 cache; 64 MiB where PyTorch does not tell."""
+    """Return the size of the L2 cache; 64 MiB if PyTorch does not report it."""
     size = int(getattr(cuda.get_device_properties(device), "L2_cache_size", 0))
     return size if size > 0 else 64 * 1024**2

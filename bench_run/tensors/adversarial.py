@@ -34,7 +34,7 @@ Change = Callable[["Tensor", "Array"], "Array"]
 
 
 def adversarial_sets(graph: Graph, data: Data, usual: Storages) -> Iterator[tuple[str, Storages]]:
-    """Name and inputs of each kind. `usual`: the inputs of the run, by uid."""
+    """Yield the name and inputs of each kind. `usual`: the inputs of the run, by uid."""
     for seed in SEEDS:
         try:
             yield (
@@ -90,7 +90,7 @@ def _one_hot(tensor: Tensor, values: Array) -> Array:  # noqa: ARG001
 
 
 def _borders(tensor: Tensor, values: Array) -> Array:
-    """Elements that are first or last along an axis stay; all others are 0."""
+    """Keep elements that are first or last along an axis; all others become 0."""
     kept = np.zeros(values.shape, bool)
     for axis, length in enumerate(tensor.dims):
         for place in (0, length - 1):

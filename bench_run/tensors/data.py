@@ -28,7 +28,8 @@ class Data:
 
 
 def inputs_of(graph: Graph, data: Data) -> Storages:
-    """Golden inputs bit for bit if there are some, otherwise seeded ones, which are made once."""
+    """Return golden inputs bit for bit if there are some, otherwise seeded ones, which are made
+    once."""
     from bench_run.tensors.seeded.inputs import read_inputs, store_inputs
 
     if data.golden is not None:

@@ -73,7 +73,8 @@ def write_bytes(path: Path, *parts: bytes | memoryview) -> Path:
 
 
 def read_tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    """Name → (type in the file, shape, bytes). Raises `GraphError` for anything unreadable."""
+    """Return each name with type in the file, shape and bytes. Raises `GraphError` for anything
+    unreadable."""
     import safetensors
 
     try:
@@ -89,8 +90,8 @@ def read_tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
 
 
 def first_cut(path: Path) -> str | None:
-    """Name of the first array whose bytes the file does not hold; None if none is missing or the
-    header itself is unreadable."""
+    """Return the name of the first array with missing bytes; None if the file has all, or its
+    header is unreadable."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

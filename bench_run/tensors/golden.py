@@ -54,7 +54,7 @@ def files(folder: Path, prefix: str) -> dict[int, Path]:
 def read_raw(
     graph: Graph, folder: Path, prefix: str
 ) -> tuple[dict[int, Storage], Mapping[str, Any]]:
-    """Every input and output, and the metadata. Files of constants are not looked at."""
+    """Return every input and output, and the metadata, without the files of constants."""
     found = files(folder, prefix)
     sums = _pointer(folder / f"{prefix}{POINTER}")
     for uid, path in found.items():
@@ -87,7 +87,8 @@ def _storage(tensor: Tensor, path: Path, sums: Mapping[str, str]) -> Storage:
 
 
 def _pointer(path: Path) -> dict[str, str]:
-    """File name → md5 of a DVC pointer; empty without one. Whole folders (``….dir``) say nothing.
+    """Return each file name with its md5 from a DVC pointer; empty without one. Whole folders
+    (``….dir``) have none. Whole folders (``….dir``) say nothing.
 
     A pointer is YAML of a fixed plain shape, a list of entries with one key in each line.
     """
@@ -173,7 +174,7 @@ def _form(tensor: Tensor) -> dict[str, Any]:
 
 
 def read_manifest(graph: Graph, folder: Path) -> tuple[dict[int, Storage], Mapping[str, Any]]:
-    """Every tensor of the graph that the bundle has, and where the bundle comes from."""
+    """Return every tensor of the graph that the bundle has, and the bundle's origin."""
     manifest = _manifest(folder / MANIFEST)
     where = str(folder / TENSORS)
     cut = first_cut(folder / TENSORS)
@@ -214,7 +215,7 @@ def _checked(
     entry: Mapping[str, Any],
     folder: Path,
 ) -> Storage:
-    """One tensor of a bundle, which is what the graph and the manifest say."""
+    """Return one tensor of a bundle after a check against the graph and the manifest."""
     for key, form in _form(tensor).items():
         if entry.get(key) != form:
             what = f"{describe(tensor)} has {key} {form}, its golden data {entry.get(key)}"
@@ -272,7 +273,8 @@ def find_golden(path: str | Path, override: str | Path | None = None) -> Bundle 
 
 
 def why_none(path: str | Path, override: str | Path | None = None) -> str:
-    """Why `find_golden` finds nothing: there is nothing, or it was not fetched."""
+    """Return the reason why `find_golden` finds nothing: there is nothing, or it was not
+    fetched."""
     for folder, prefix in _candidates(path, override):
         if prefix is not None:
             pointer = folder / f"{prefix}{POINTER}"
@@ -285,7 +287,7 @@ def why_none(path: str | Path, override: str | Path | None = None) -> str:
 
 
 def read_golden(graph: Graph, bundle: Bundle) -> Golden:
-    """All inputs and outputs of the graph. Raises `GraphError`."""
+    """Return all inputs and outputs of the graph. Raises `GraphError`."""
     if bundle.prefix is None:
         storages, provenance = read_manifest(graph, bundle.folder)
     else:
@@ -324,7 +326,7 @@ def write_hipdnn_golden(
 
 
 def _name(path: str | Path) -> str:
-    """Case id of a sweep, otherwise the graph file's name without its ending."""
+    """Return the case id of a sweep, otherwise the graph file's name without its ending."""
     place, _, case = str(path).rpartition("#")
     return case if place else PurePath(str(path).rpartition("!")[2]).stem
 

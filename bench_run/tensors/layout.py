@@ -34,7 +34,8 @@ def describe(tensor: Tensor) -> str:
 
 
 def storage_type(tensor: Tensor) -> np.dtype[Any]:
-    """Type of a storage's elements; refuses types whose packing in memory is not documented."""
+    """Return the type of a storage's elements; refuses types whose packing in memory is not
+    documented."""
     if DTYPES[tensor.data_type].array_type is None:
         raise UnsupportedGraphError(
             f"{describe(tensor)}: the packing of {tensor.data_type} in memory is not documented"
@@ -43,7 +44,8 @@ def storage_type(tensor: Tensor) -> np.dtype[Any]:
 
 
 def storage_size(tensor: Tensor) -> int:
-    """Elements of a storage: the tensor's span, and none where the tensor has no elements."""
+    """Return the elements of a storage: the tensor's span, and 0 if the tensor does not have
+    elements."""
     return tensor.span if tensor.elements else 0
 
 
@@ -104,7 +106,7 @@ def to_storage(array: npt.ArrayLike, tensor: Tensor) -> Storage:
 
 
 def memory_order(strides: Sequence[int]) -> tuple[int, ...]:
-    """Axes from the largest stride to the smallest: the order in which memory is walked."""
+    """Return the axes from the largest stride to the smallest."""
     return tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
 
 

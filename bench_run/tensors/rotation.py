@@ -108,7 +108,7 @@ def _is_movable(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _flat(tensor: Tensor, storage: Storage) -> Array:
-    """Its elements as one dimension, to be written to: all of the memory if it has no gaps."""
+    """Return its elements as one dimension, for writing: all of the memory if it has no gaps."""
     if tensor.span == tensor.elements:
         return storage
     view = logical_view(storage, tensor)
@@ -116,7 +116,7 @@ def _flat(tensor: Tensor, storage: Storage) -> Array:
 
 
 def _moved(tensor: Tensor, storage: Storage) -> Storage:
-    """Each value some places further on, which differ from tensor to tensor."""
+    """Move each value by a number of places that differs from tensor to tensor."""
     by = 1 + zlib.crc32(b"%d" % tensor.uid) % (tensor.elements - 1)
     moved = storage.copy()
     _flat(tensor, moved)[:] = np.roll(np.asarray(_flat(tensor, storage)[:]), by)

@@ -107,7 +107,7 @@ def _fate(case: Case) -> Fate:
 
 
 def largest_error(case: Case) -> float | None:
-    """Largest relative L2 error of an output; None if nothing was compared."""
+    """Return largest relative L2 error of an output; None if nothing was compared."""
     if case.validation is None or not case.validation.outputs:
         return None
     errors = [float(output.relative_l2) for output in case.validation.outputs]
@@ -301,7 +301,8 @@ class Session:
         return measured
 
     def _sample(self, index: int, samples: int, objective: str) -> BlockSample | None:
-        """None if it is out: its worker died, or it does not build a second time."""
+        """Return a sample; None if the candidate is out: its worker died, or it does not build a
+        second time."""
         option = self._options[index]
         if index not in self._sizes:
             case = self._keep(index)

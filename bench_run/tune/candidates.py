@@ -36,7 +36,7 @@ Variant = Mapping[str, str]
 
 
 def tuned_engines(options: Options, space: Space, specs: Sequence[str]) -> list[PlannedEngine]:
-    """Each engine in each math of the space; the first is the default's."""
+    """Return each engine in each math of the space; the first is the default's."""
     engines = plan_engines(options, [parse_spec(text) for text in specs])
     return [in_math(e, math) for e, math in product(engines, space.values("math") or ("",))]
 

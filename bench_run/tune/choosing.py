@@ -110,8 +110,8 @@ def ratio(base: Finalist, other: Finalist, common: float | None = None, looks: i
 
 
 def common_variance(finalists: Sequence[Finalist]) -> float | None:
-    """Mean variance of the differences, round by round, of all pairs; None below three finalists
-    and two rounds."""
+    """Return the mean variance of the differences, round by round, of all pairs; None below three
+    finalists and two rounds."""
     rounds = min((f.logs.size for f in finalists), default=0)
     if len(finalists) < 3 or rounds < 2:
         return None
@@ -214,8 +214,8 @@ Facts: TypeAlias = "tuple[bool | None, float | None, int | None]"
 
 
 def rank_candidates(facts: Mapping[int, Facts], default: int) -> dict[int, int]:
-    """Ranks by deterministic, error, workspace and index; the default is always the first. What is
-    not known comes after what is."""
+    """Return ranks by deterministic, error, workspace and index; the default is always the first.
+    What is not known comes after what is."""
 
     def key(index: int) -> tuple[bool, int, float, float, int]:
         deterministic, error, workspace = facts[index]
@@ -348,7 +348,7 @@ class Combination:
 
 
 def combinations(raced: Sequence[Raced]) -> list[Combination]:
-    """Every one that some graph has, the default first."""
+    """Return every combination that some graph has, the default first."""
     variants = {o.key: o.variant for each in raced for o in each.options}
     times = [(each, _estimates(each)) for each in raced]
     made = []
@@ -360,8 +360,8 @@ def combinations(raced: Sequence[Raced]) -> list[Combination]:
 
 
 def _estimates(each: Raced) -> dict[str, float]:
-    """Nanoseconds by the option's key, all from blocks beside the default. A duplicate has the time
-    of what it is a duplicate of."""
+    """Return nanoseconds by the option's key, all from blocks beside the default. A duplicate has
+    the time of what it is a duplicate of."""
     if each.state is None or 0 not in each.entered or 0 not in each.state.alive:
         return {}
     base = float(np.nanmean(each.state.logs[0]))
@@ -431,7 +431,7 @@ class Suite:
     """Logarithms of the rounds of correct confirmed cases, by id."""
 
     def measured(self, chosen: Mapping[int, int]) -> list[int]:
-        """Places of the graphs whose default and chosen option both have times."""
+        """Return the places of the graphs whose default and chosen option both have times."""
         return [
             number
             for number, each in enumerate(self.raced)
@@ -501,8 +501,8 @@ def _mean_ns(logs: Logs) -> float:
 def decide_whole(
     suite: Suite, decisions: Sequence[Decision], margin_ratio: float
 ) -> list[Decision]:
-    """One combination for all graphs; each graph's own gain with it. One that leaves a graph with a
-    default that breaks a limit wins only where nothing else is left."""
+    """Decide for one combination for all graphs; return each graph's own gain with it. One that
+    leaves a graph with a default that breaks a limit wins only where nothing else is left."""
     keys = [c.key for c in combinations(suite.raced)]
     known = {i: total_logs(suite.raced, key, suite.logs) for i, key in enumerate(keys)}
     finalists = [Finalist(i, i, logs) for i, logs in known.items() if logs is not None]

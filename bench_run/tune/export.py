@@ -125,8 +125,8 @@ def _rule(graph: Graph, winner: Candidate) -> dict[str, Any] | str:
 
 
 def tunableop_rows(record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
-    """PyTorch's file names solutions of rocBLAS and hipBLASLt by number; a record says so only
-    where PyTorch itself won with what it does by default."""
+    """Return PyTorch's file names solutions of rocBLAS and hipBLASLt by number; a record says so
+    only where PyTorch itself won with what it does by default."""
     rows = []
     for entry in record.entries:
         graph, winner = graphs.get(entry.fingerprint), entry.candidates[entry.winner]

@@ -364,7 +364,7 @@ def run_all(
     blocks: int = SHORT_BLOCKS,
     samples: int = SHORT_SAMPLES,
 ) -> RaceState:
-    """Blocks of every candidate, none is dropped: where each is part of a larger choice."""
+    """Return blocks of every candidate, without elimination: each is part of a larger choice."""
     state = RaceState(np.empty((count, 0)), list(range(count)), ["race"] * count)
     for _ in range(blocks):
         _take(state, measure(tuple(state.alive), samples))
@@ -397,7 +397,7 @@ def _ended(state: RaceState, over: bool) -> RaceState:
 
 
 def close(margin: float) -> float:
-    """Behind by more, one is not confirmed."""
+    """Return the distance behind the fastest beyond which a candidate is not confirmed."""
     return max(2 * margin, ELSEWHERE)
 
 

@@ -55,7 +55,7 @@ class Space:
     """Specs, the default's first; empty for the automatic choice."""
 
     def values(self, axis: str) -> tuple[str, ...]:
-        """None of them where the axis is not varied."""
+        """Return the values; None among them if the axis is not varied."""
         return self.axes.get(axis, ())
 
     @property
@@ -247,7 +247,8 @@ def _use_accelerator(engines: Sequence[str]) -> bool:
 
 
 def default_document(record: str) -> str:
-    """Beside the record: ``tuned.json`` → ``tuned.document.json.gz``."""
+    """Return the path of the document next to the record: ``tuned.json`` →
+    ``tuned.document.json.gz``."""
     path = Path(record)
     stem = path.name.partition(".json")[0]
     return str(path.with_name(f"{stem}.document.json.gz"))
@@ -285,7 +286,7 @@ def read_limits(texts: Sequence[str]) -> Limits:
 
 
 def read_size(flag: str, text: str) -> int:
-    """Bytes of ``256MiB``, ``1GiB``, ``4096``."""
+    """Parse a size in bytes: ``256MiB``, ``1GiB``, ``4096``."""
     for unit, factor in UNITS.items():
         if text.endswith(unit):
             return round(read_number(flag, text.removesuffix(unit)) * factor)

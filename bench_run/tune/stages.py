@@ -52,7 +52,7 @@ INTERRUPTED = "interrupted: what was measured is kept; continue with --resume"
 
 
 def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> TuneResult | None:
-    """None if it was interrupted: what is known is kept for ``--resume``."""
+    """Tune; return None after an interruption: the journal stays for ``--resume``."""
     options = run_options(options, tuning)
     check_destinations(options)
     check_destinations(replace(options, output=tuning.record))
@@ -252,8 +252,8 @@ class Confirmation:
         self._looks = len(looks(options.rounds, options.max_rounds))
 
     def find_open(self, states: Mapping[str, CaseState]) -> frozenset[str]:
-        """Ids of the cases of the graphs whose winner is not sure. One combination for all graphs
-        is chosen from equally many rounds of all."""
+        """Return the ids of the cases of graphs without a sure winner. One combination for all
+        graphs is chosen from equally many rounds of all."""
         if self._tuning.scope == "global" or self._is_over():
             return frozenset()
         due: set[str] = set()

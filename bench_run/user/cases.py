@@ -219,7 +219,7 @@ def _shapes_of_file(module: Any) -> list[Mapping[str, Any]]:
 
 
 def _tensor(what: str, name: str, row: Any, shape: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    """Dims, data type and filling of an entry of INPUTS or OUTPUTS."""
+    """Return dims, data type and filling of an entry of INPUTS or OUTPUTS."""
     init = None
     if isinstance(row, Mapping):
         init, dtype = _filling(row.get("init"), shape), row.get("dtype", dtype)
@@ -269,7 +269,7 @@ def _inferred(
 
 
 def _tolerance(module: Any, outputs: Rows, dtype: str) -> dict[str, Any]:
-    """TOLERANCE for this data type: numbers for all outputs, or by name of output."""
+    """Return TOLERANCE for this data type: numbers for all outputs, or by name of output."""
     found = getattr(module, "TOLERANCE", {})
     if not isinstance(found, Mapping):
         raise EngineError('TOLERANCE: expected a dict such as {"rtol": 1e-3, "atol": 1e-5}')
@@ -283,7 +283,8 @@ def _tolerance(module: Any, outputs: Rows, dtype: str) -> dict[str, Any]:
 
 
 def _work(module: Any, shape: Mapping[str, Any], dtype: str) -> dict[str, int | None]:
-    """WORK: floating-point operations and moved bytes, as numbers, expressions or a function."""
+    """Return WORK: floating-point operations and moved bytes, as numbers, expressions or a
+    function."""
     found = getattr(module, "WORK", {})
     symbols = {**shape, "itemsize": DTYPES[dtype].bytes}
     try:
@@ -299,8 +300,8 @@ def _work(module: Any, shape: Mapping[str, Any], dtype: str) -> dict[str, int | 
 
 
 def definition_digest(source: Source) -> str:
-    """SHA-256 of what defines the operator: the code of `reference` and of everything of the file
-    that it uses, without comments. Kernels in the same file do not change it."""
+    """Return the SHA-256 of the operator's definition: the code of `reference` and of everything of
+    the file that it uses, without comments. Kernels in the same file do not change it."""
     tree = ast.parse(source.path.read_bytes())
     defined: dict[str, ast.stmt] = {}
     for statement in tree.body:
@@ -438,8 +439,8 @@ def evaluate_node(
     *,
     drawn: bool = False,
 ) -> dict[str, Any]:
-    """Results of a custom node by port. `arrays`: inputs by port; `drawn`: random operators draw
-    their values."""
+    """Return results of a custom node by port. `arrays`: inputs by port; `drawn`: random operators
+    draw their values."""
     if is_operator(node):
         return _operator(node, arrays, outputs, drawn=drawn)
     source = source_of(node)
@@ -462,7 +463,7 @@ def evaluate_node(
 def _operator(
     node: Node, arrays: Mapping[str, Any], outputs: Mapping[str, Tensor], *, drawn: bool
 ) -> dict[str, Any]:
-    """Results of an operator of the table by port."""
+    """Return results of an operator of the table by port."""
     import numpy as np
 
     from bench_run.operators.formulas import evaluate_operator

@@ -128,7 +128,7 @@ class Problem:
         return Operand(t.name, t.dims, t.strides, t.data_type, t.bytes)
 
     def workspace(self, nbytes: int) -> Any:
-        """Memory of `nbytes` bytes, as an array of bytes of the framework."""
+        """Return the memory of `nbytes` bytes, as an array of bytes of the framework."""
         assert self.allocate is not None, "only where the kernel prepares"
         self.workspace_bytes += int(nbytes)
         return self.allocate(int(nbytes))
@@ -162,8 +162,8 @@ class Kernel:
         return own or framework_of(self.source)
 
     def knobs(self, graph: Graph) -> dict[str, tuple[Any, ...]]:
-        """Values to try, by name. Keyword-only parameters with a default have that one value,
-        unless the graph has a tensor or an attribute of the name."""
+        """Return values to try, by name. Keyword-only parameters with a default have that one
+        value, unless the graph has a tensor or an attribute of the name."""
         found = {} if self.marks is None else dict(self.marks.knobs)
         if not self.prepares:
             taken = {STREAM, *names_of(graph), *attributes_of(graph)}
@@ -258,7 +258,8 @@ def _typed(text: str, values: Sequence[Any]) -> Any:
 
 
 def names_of(graph: Graph) -> dict[str, Tensor]:
-    """Tensors in memory and constants by name; ports of the nodes where only one tensor has it."""
+    """Return tensors in memory and constants by name; ports of the nodes if only one tensor has
+    it."""
     seen = (*graph.inputs, *graph.outputs, *graph.constants)
     found = {tensor.name: tensor for tensor in seen if tensor.name}
     ports: dict[str, set[int]] = {}
@@ -298,7 +299,7 @@ def _causal(graph: Graph, node: Node) -> dict[str, bool]:
 
 
 def operation_names(graph: Graph) -> frozenset[str]:
-    """Names of a function for this graph: ``relu``, ``conv_fwd``, ``conv``, ``rope``."""
+    """Return names of a function for this graph: ``relu``, ``conv_fwd``, ``conv``, ``rope``."""
     words = [list(_words(node)) for node in graph.nodes]
     names = {"_".join(each) for each in product(*words)} if len(words) <= 4 else set()
     return frozenset((*names, graph.name))
@@ -348,8 +349,8 @@ class Bound:
 
 
 def parameters_of(function: Function) -> Mapping[str, inspect.Parameter]:
-    """Parameters by name, without ``*args`` and ``**kwargs``. Raises `EngineError` for a callable
-    without a signature."""
+    """Return parameters by name, without ``*args`` and ``**kwargs``. Raises `EngineError` for a
+    callable without a signature."""
     try:
         found = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
@@ -412,7 +413,7 @@ def bind(
 
 
 def bind_whole(graph: Graph) -> Bound:
-    """Every input, then the memory of every output."""
+    """Bind every input, then the memory of every output."""
     made = len(graph.outputs)
     return Bound(tuple(range(len(graph.inputs) + made)), {}, {}, frozenset(range(made)))
 

@@ -138,7 +138,7 @@ def _is_own(file: Path, path: Path) -> bool:
 
 
 def _imported(path: Path) -> dict[str, str]:
-    """Hashes of the modules that were found through the file's folder."""
+    """Return hashes of the modules that were found through the file's folder."""
     files = {}
     for name, module in list(sys.modules.items()):
         place = getattr(module, "__file__", None)
@@ -152,8 +152,8 @@ def _imported(path: Path) -> dict[str, str]:
 
 
 def _commit(folder: Path, files: Iterable[str]) -> str | None:
-    """Short commit of the folder's repository, and whether one of the files differs from it or is
-    not in it; None outside of a repository, or without git."""
+    """Return short commit of the folder's repository, and whether one of the files differs from it
+    or is not in it; None outside of a repository, or without git."""
 
     def git(*words: str) -> str:
         command = ("git", "-C", str(folder), *words)

@@ -50,7 +50,8 @@ class Remembered:
 
     @classmethod
     def read(cls, folder: str, math: str = "fp32") -> Remembered:
-        """Tolerances, and so results, differ with the arithmetic that is allowed."""
+        """Return the variables that change the allowed arithmetic: tolerances, and so results,
+        differ with it."""
         path = Path(folder) / f"remembered-{math}"
         try:
             found = msgspec.msgpack.decode(path.read_bytes(), type=_Kept)
@@ -121,7 +122,7 @@ def is_custom(graph: Graph) -> bool:
 
 
 def custom_overrides(graph: Graph) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """TOLERANCE of the file that defines an operator, by output; ``""`` for all of them."""
+    """Yield TOLERANCE of the file that defines an operator, by output; ``""`` for all of them."""
     if is_custom(graph):
         custom = graph.nodes[0].custom
         assert custom is not None

@@ -74,7 +74,8 @@ def _representable(expected: Array, tensor: Tensor) -> Array:
 
 
 def checksum(graph: Graph, outputs: Storages) -> str:
-    """CRC-32 of the bytes of all outputs, gaps left out, in the graph's order: 8 hex digits."""
+    """Return the CRC-32 of the bytes of all outputs, gaps left out, in the graph's order: 8 hex
+    digits."""
     crc = 0
     for tensor in graph.outputs:
         crc = zlib.crc32(in_memory_order(outputs[tensor.uid], tensor).view(np.uint8).data, crc)
@@ -84,7 +85,8 @@ def checksum(graph: Graph, outputs: Storages) -> str:
 def compare(
     actual: Storage, expected: Array, tensor: Tensor, tolerance: Tolerance, worst: int = 5
 ) -> OutputValidation:
-    """One output. ``expected`` is a logical array of any real type, not rounded to the tensor's."""
+    """Compare one output. ``expected`` is a logical array of any real type, not rounded to the
+    tensor's."""
     wanted = _representable(_flattened(expected, tensor), tensor)
     return _compared(actual, wanted, tensor, tolerance, worst)
 
@@ -133,7 +135,7 @@ def _difference(flat: Array, expected: Array, tolerance: Tolerance, worst: int) 
 
 
 def _index(place: int, tensor: Tensor) -> tuple[int, ...]:
-    """Logical index of an element from its place in memory order."""
+    """Return logical index of an element from its place in memory order."""
     order = memory_order(tensor.strides)
     walked = np.unravel_index(place, [tensor.dims[axis] for axis in order])
     by_axis = dict(zip(order, (int(i) for i in walked), strict=True))

@@ -149,7 +149,7 @@ def exceeded(
 def criteria(
     found: ArrayDifference, allowed: SharedError
 ) -> tuple[tuple[str, float, Callable[[int], float]], ...]:
-    """Name, what was found and what is allowed for so many independent errors."""
+    """Yield name, found value and allowed value for `count` independent errors."""
     square, count = found.square_expected, found.elements
     variance = allowed.rtol**2 + allowed.atol**2 * count / square
     common = allowed.drift + SIGMAS * UNEVEN * allowed.group / math.sqrt(allowed.groups)
@@ -373,7 +373,8 @@ def _by_noise(tensor: Tensor, noise: Noise) -> Tolerance:
 
 
 def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) -> Tolerance:
-    """Errors of both sides add up where the reference errs itself: independent ones like a root."""
+    """Return the errors of both sides together if the reference errs itself: independent ones add
+    up like a root."""
     from bench_run.validate.roundoff.estimate import ROUNDING_DEVIATION
 
     row = DTYPES[tensor.data_type]

@@ -47,7 +47,7 @@ def compute_expected(graph: Graph, inputs: Storages) -> Arrays:
 
 
 def _compute_chain(whole: ChainGraph, inputs: Storages) -> Arrays:
-    """Layer by layer; what one writes is rounded to its type, and read as it lies in memory."""
+    """Compute layer by layer; each output is rounded to its type, and read in its memory layout."""
     in_memory = dict(inputs)
     results: dict[int, np.ndarray[Any, Any]] = {}
     for place in whole.places:

@@ -319,7 +319,7 @@ def end_by(error: BaseException, pipe: Pipe) -> int:
 
 
 def exception_text(error: BaseException) -> str:
-    """Type and message in one line: of a long message both ends."""
+    """Return the type and message in one line: of a long message both ends."""
     words = " ".join("".join(format_exception_only(error)).split())
     return shorten(words.encode("utf-8", "replace").decode(), LONGEST_TEXT)
 

@@ -213,8 +213,9 @@ def _close(plan: Plan) -> None:
 
 
 def midmean(values: npt.NDArray[np.float64]) -> float:
-    """Mean of the middle half of the values, fewer than four: of all. As a median it does not mind
-    a few that were disturbed; beside it, it resolves what lies between two steps of a clock, and
-    varies less (Tukey 1977, "Exploratory Data Analysis"). One look at a plan: no case's time."""
+    """Return the mean of the middle half of the values, or of all if they are fewer than four. As a
+    median it does not mind a few that were disturbed; beside it, it resolves what lies between two
+    steps of a clock, and varies less (Tukey 1977, "Exploratory Data Analysis"). One look at a plan:
+    no case's time."""
     cut = len(values) // 4
     return float(np.sort(values)[cut : len(values) - cut].mean())

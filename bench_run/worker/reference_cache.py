@@ -91,7 +91,7 @@ class ReferenceCache:
         self._most_bytes = most_bytes
 
     def fetch(self, key: str, names: Collection[str], target: Path) -> bool:
-        """Have the files of these names in a new folder `target`; returns whether they are."""
+        """Put the files of these names into a new folder `target`; return True if all exist."""
         entry = self.folder / key
         if not entry.is_dir():
             return False
@@ -287,7 +287,7 @@ NAMES = ("name", "extras", "preferred_engine_id")
 
 
 def key_of(graph: Graph, inputs: Storages) -> str | None:
-    """64 hex digits; None if the code that would compute is not there to be read."""
+    """Return the key, 64 hex digits; None if the code that would compute cannot be read."""
     ours = provenance()
     if ours is None:
         return None
@@ -300,7 +300,7 @@ def graph_digest(graph: Graph) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Nested tuples that are equal where the values mean the same."""
+    """Return nested tuples that are equal if the values mean the same."""
     if is_dataclass(value):
         names = (field.name for field in fields(value) if field.name not in NAMES)
         return type(value).__name__, *((name, _plain(getattr(value, name))) for name in names)
@@ -323,7 +323,7 @@ def inputs_digest(inputs: Storages) -> str:
 
 @lru_cache(maxsize=1)
 def provenance(package: Path = PACKAGE) -> str | None:
-    """Digest of what computes here; None if that is unknown."""
+    """Return the digest of the code that computes here; None if it is unknown."""
     code = code_digest(package)
     if code is None:
         return None
@@ -336,7 +336,7 @@ def provenance(package: Path = PACKAGE) -> str | None:
 
 
 def code_digest(package: Path) -> str | None:
-    """Digest of the sources and their paths in the package."""
+    """Return the digest of the sources and their paths in the package."""
     paths = [path for room in ROOMS for path in sorted((package / room).rglob("*.py"))]
     digest = hashlib.sha256()
     try:

@@ -350,7 +350,7 @@ def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorde
 
 
 def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> str | None:
-    """Why samples are not the time of an iteration, in one line."""
+    """Return the reason why samples are not the time of an iteration, in one line."""
     subject, samples = keeper.subject, measured.series["e2e_ns"]
     size = sum(tensor.bytes for tensor in subject.graph.outputs)
     if not samples or (subject.round_index > 0 and size > LARGE_BYTES):
@@ -415,7 +415,7 @@ def _take_device(
 def _validate(
     keeper: OutputKeeper, request: RunCase, timeline: Timeline
 ) -> tuple[Checks | None, Validation | None]:
-    """Everything that was kept is checked, or left to be judged elsewhere."""
+    """Validate all stored outputs, or leave them to another process."""
     timeline.enter("validate")
     made: list[Storages] = []
 

@@ -120,7 +120,7 @@ def pipe_of(descriptor: int) -> Pipe:
 
 
 def encode(value: object) -> bytes:
-    """Structures, dataclasses, arrays of int64. A case is the text that a journal has of it."""
+    """Encode structures, dataclasses and arrays of int64; a case becomes its text in a journal."""
     plain = encode_json(value) if isinstance(value, Case) else value
     return msgspec.msgpack.encode(plain, enc_hook=_to_plain)
 
@@ -147,7 +147,7 @@ def encode_request(number: int, message: object) -> bytes:
 
 
 def decode_request(data: bytes) -> tuple[int, Any]:
-    """Its number and the message."""
+    """Return the request's number and the message."""
     name, number, is_by_bytes, body = decode(data, tuple[str, int, bool, msgspec.Raw])
     if is_by_bytes:
         tree = _with_texts(decode(body, Any), _from_bytes)

@@ -49,7 +49,8 @@ NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
 
 
 def non_finite(value: object) -> tuple[Path, str] | None:
-    """Path and name of the first number that is not finite or array that is not of integers."""
+    """Return the path and name of the first number that is not finite or array that is not of
+    integers."""
     parts: list[tuple[Path, object]] = [((), value)]
     if isinstance(value, Document):  # by its cases: one that is suspicious costs no others
         parts = [((), dataclasses.replace(value, cases=()))]
@@ -133,7 +134,7 @@ def _stored(cases: Iterable[Case], where: str) -> tuple[Case, ...]:
 
 
 def parse(data: bytes, where: str) -> Any:
-    """JSON text as plain values."""
+    """Parse JSON text as plain values."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -163,7 +164,7 @@ def refuse_not_finite(data: bytes, where: str) -> None:
 
 
 def _not_finite(tree: Any) -> tuple[tuple[str | int, ...], float] | None:
-    """Path of the first such number, and the number."""
+    """Return the path of the first such number, and the number."""
     if isinstance(tree, int | float):
         return None if abs(tree) <= sys.float_info.max else ((), tree)
     if not isinstance(tree, dict | list):
@@ -236,7 +237,7 @@ def _refuse_twice(names: list[str], where: str, field: str) -> None:
 
 
 def whole_numbers(tree: Any) -> Any:
-    """Plain values with 2.0 as 2: JSON Schema calls both an integer."""
+    """Replace 2.0 by 2 in plain values: JSON Schema calls both an integer."""
     if isinstance(tree, float) and tree.is_integer():
         return int(tree)
     if isinstance(tree, dict):
@@ -272,7 +273,7 @@ def _given(fields: msgspec.Struct) -> dict[str, Any]:
 
 
 def encode(value: object) -> bytes:
-    """JSON text of a document or of a part of one, compact, in UTF-8."""
+    """Encode a document or a part of one as JSON text, compact, in UTF-8."""
     try:
         offender = non_finite(value)
     except UnicodeEncodeError:  # a name of the file system, or of a foreign library

@@ -74,12 +74,13 @@ def incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
 
 
 def _log_beta_half(a: float) -> float:
-    """log B(a, 1/2)."""
+    """Compute log B(a, 1/2)."""
     return math.lgamma(a) + HALF_LOG_PI - math.lgamma(a + 0.5)
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """Continued fraction of the incomplete beta function (DLMF 8.17.22), Lentz's algorithm."""
+    """Compute the continued fraction of the incomplete beta function (DLMF 8.17.22), Lentz's
+    algorithm."""
     c, d = 1.0, 1 / _guarded(1 - (a + b) * x / (a + 1))
     result = d
     for m in range(1, 400):
@@ -157,12 +158,12 @@ class WarmupCut:
 
 
 def warmup_cut(samples: Samples) -> WarmupCut:
-    """MSER-5: how much of the beginning is warm-up.
+    """Return the length of the warm-up at the beginning, by MSER-5.
 
-    Of the medians of batches of five log times it leaves out the first d, d in the first half,
-    such that (variance of the rest) / (count of the rest) is smallest (White, Cobb & Spratt 2000).
-    In short series that alone often finds something in mere noise (two of five series of 20 that
-    were warm all along), so what is left out must also differ from the rest: see `EVIDENCE`.
+    Of the medians of batches of five log times it leaves out the first d, d in the first half, such
+    that (variance of the rest) / (count of the rest) is smallest (White, Cobb & Spratt 2000). In
+    short series that alone often finds something in mere noise (two of five series of 20 that were
+    warm all along), so what is left out must also differ from the rest: see `EVIDENCE`.
     """
     batches = len(samples) // BATCH
     if batches < 2 or samples.min() <= 0:
@@ -253,8 +254,9 @@ def block_levels(measured: Round, series: str) -> BlockLevels:
 
 
 def paired_log(base: BlockLevels, other: BlockLevels) -> float:
-    """Median difference of other and base in blocks of one turn; NaN if they took no turns. Two
-    sides of a turn have different places: where one was measured again later, some are equal."""
+    """Return median difference of other and base in blocks of one turn; NaN if they took no turns.
+    Two sides of a turn have different places: where one was measured again later, some are
+    equal."""
     count = min(base.logs.size, other.logs.size, base.places.size, other.places.size)
     if (base.places[:count] == other.places[:count]).any():
         return math.nan
@@ -356,8 +358,8 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
 
 @functools.cache
 def binomial_rank(count: int) -> int | None:
-    """Largest k such that the k-th smallest to the k-th largest of ``count`` independent values
-    (from 0) hold the median with 95 % confidence; None if all of them do not."""
+    """Return largest k such that the k-th smallest to the k-th largest of ``count`` independent
+    values (from 0) hold the median with 95 % confidence; None if all of them do not."""
     tail = (1 - CONFIDENCE) / 2
     log_half = count * math.log(0.5)
     below, rank = 0.0, -1
@@ -468,7 +470,7 @@ LEAST_ROUNDS = 3
 
 
 def looks(rounds: int, max_rounds: int) -> tuple[int, ...]:
-    """Numbers of rounds after which is looked, the last one `max_rounds`."""
+    """Return the numbers of rounds after each look, the last one `max_rounds`."""
     found = [max(rounds, LEAST_ROUNDS)]
     while found[-1] < max_rounds:
         found.append(min(math.ceil(GROWTH * found[-1]), max_rounds))

@@ -176,8 +176,8 @@ class CaseGroup(NamedTuple):
 
 
 def gather(held: Sequence[PlacedCase]) -> list[CaseGroup]:
-    """Every case in one group, in the order of their first ones. If a document holds several of one
-    group nothing tells them apart."""
+    """Put every case in one group, in the order of their first ones. If a document holds several of
+    one group nothing tells them apart."""
     graphs: dict[str, list[int]] = defaultdict(list)
     for place, graph in enumerate(_graphs(held)):
         graphs[graph].append(place)
@@ -253,8 +253,7 @@ def path_ends(cases: Sequence[PlacedCase]) -> list[tuple[str, ...]]:
 
 
 def devices(cases: Sequence[PlacedCase]) -> list[str]:
-    """Units of hardware where the sides have some in common, otherwise what their runs called
-    them."""
+    """Return the units of hardware that sides have in common, otherwise the names in their runs."""
     units = [{one.case.unit for one in cases if one.side == side} for side in (0, 1)]
     shared = not all(units) or units[0] & units[1]
     return [one.case.unit if shared else one.case.device_index for one in cases]
@@ -312,7 +311,7 @@ def _graphs(held: Sequence[PlacedCase]) -> list[str]:
 
 
 def graphs_given(cases: Iterable[CaseIdentity]) -> dict[tuple[str, str], str]:
-    """Name and path, and name alone, of graphs that nothing rewrote → fingerprint."""
+    """Return (name and path, and name alone) of graphs that nothing rewrote → fingerprint."""
     found: dict[tuple[str, str], str] = {}
     for case in cases:
         found[case.name, case.path] = case.fingerprint
@@ -321,8 +320,8 @@ def graphs_given(cases: Iterable[CaseIdentity]) -> dict[tuple[str, str], str]:
 
 
 def original(case: CaseIdentity, given: Mapping[tuple[str, str], str]) -> str:
-    """Fingerprint of the graph that a rewritten one was made from; its own for any other, and where
-    that is unknown. A rewritten graph keeps its name."""
+    """Return the fingerprint of the graph that a rewritten one was made from; its own for any
+    other, and if that is unknown."""
     path = _REWRITTEN.sub("", case.path)
     if path == case.path:
         return case.fingerprint

@@ -86,18 +86,20 @@ class Line:
 
 
 def line(field: str, text: bytes) -> bytes:
-    """One line, its checksum and newline included."""
+    """Return one line, its checksum and newline included."""
     begin = b'{"%s":%s' % (field.encode(), text)
     return b'%s,"crc32":"%08x"}\n' % (begin, zlib.crc32(begin))
 
 
 def is_journal(data: bytes) -> bool:
-    """Told by the first line or, where that is damaged, by any checksum at the end of a line."""
+    """Return True by the first line or, if that is damaged, by any checksum at the end of a
+    line."""
     return data.startswith(JOURNAL_START) or CHECKED.search(data) is not None
 
 
 def read_lines(data: bytes, where: str, damage: list[str]) -> Iterator[Line]:
-    """Every whole line, the header first; what was left out is added to ``damage`` in sentences.
+    """Yield every whole line, the header first; lines that were left out are added to ``damage`` in
+    sentences.
 
     A last line without newline was being written when the run ended: it does not count. Copies of
     the header count where the first line is damaged.
@@ -305,7 +307,7 @@ class Journal:
 
 
 def _line(field: str, value: Case | EngineRecord | Machine | Document, where: str) -> bytes:
-    """One line, sure to be readable: it is checked as it will be on reading."""
+    """Return one line, sure to be readable: it is checked as in reading."""
     data = encode(value)
     read_value(field, data, f"{where}: new {field}")
     return line(field, data)

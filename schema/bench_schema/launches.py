@@ -29,7 +29,7 @@ def library_of(name: str) -> str | None:
 
 
 def library_shares(kernels: Sequence[Kernel]) -> dict[str, float]:
-    """Shares of an iteration's time in kernels of libraries, the largest first."""
+    """Return shares of an iteration's time in kernels of libraries, the largest first."""
     total = sum(kernel.count * kernel.median_ns for kernel in kernels)
     spent: dict[str, float] = defaultdict(float)
     for kernel in kernels:
@@ -61,7 +61,7 @@ def launch_text(launch: Launch) -> str:
 
 
 def launch_changes(base: Launch, other: Launch) -> list[tuple[str, str, str]]:
-    """Facts that differ, each as its name and both values; ``0`` for what there is none of."""
+    """Return facts that differ, each as its name and both values; ``0`` for an absent one."""
     first, second = launch_facts(base), launch_facts(other)
     names = dict.fromkeys((*first, *second))
     return [

@@ -49,12 +49,11 @@ LAST = 1 << 62
 
 
 def merge_cases(parts: Sequence[Case]) -> Case:
-    """One case of its parts in order of time; rounds and initialisation are joined, in the order
-    of the rounds: these may have been prepared side by side.
+    """Merge one case of its parts in order of time;
 
     The outcome is the worst, of equals the last; what is known once (plan, kernels, rule that
-    stopped it) is the last known. Summaries are computed anew; rates need the machine's
-    ceilings, see `with_rates`.
+    stopped it) is the last known. Summaries are computed anew; rates need the machine's ceilings,
+    see `with_rates`.
     """
     parts = sorted(parts, key=lambda part: min((r.index for r in part.rounds), default=LAST))
     parts = without_voided(parts)
@@ -132,7 +131,7 @@ def find_device(machine: Machine, key: str) -> Device | None:
 
 
 def summaries(rounds: Sequence[Round]) -> dict[str, Summary]:
-    """Statistics of every series that has samples."""
+    """Return statistics of every series that has samples."""
     result = {}
     for name in SERIES:
         having = [round_ for round_ in rounds if name in round_.series]
@@ -149,7 +148,7 @@ def merge_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def join_series(parts: Sequence[Mapping[str, Samples]]) -> dict[str, Samples]:
-    """Arrays of the same name one after the other."""
+    """Concatenate arrays of the same name."""
     names = dict.fromkeys(name for part in parts for name in part)
     if len(parts) == 1:
         return dict(parts[0])
@@ -170,7 +169,8 @@ def merge_memory(parts: Sequence[Memory | None]) -> Memory | None:
 def merge_validations(
     parts: Sequence[Validation | None], rounds: Sequence[Round]
 ) -> Validation | None:
-    """Failed if any part failed, passed if any passed; each output as in its worst part."""
+    """Merge validations: failed if any part failed, passed if any passed; each output as in its
+    worst part."""
     known = [part for part in parts if part is not None]
     if not known:
         return None
@@ -204,7 +204,8 @@ def merge_deterministic(parts: Sequence[bool | None], rounds: Sequence[Round]) -
 
 
 def merge_outputs(outputs: Iterable[OutputValidation]) -> tuple[OutputValidation, ...]:
-    """One entry for each tensor: the worst of every measure, mismatches of the worst part."""
+    """Merge outputs: one entry for each tensor: the worst of every measure, mismatches of the worst
+    part."""
     by_tensor: dict[tuple[int, str], list[OutputValidation]] = {}
     for output in outputs:
         by_tensor.setdefault((output.uid, output.name), []).append(output)
@@ -222,7 +223,7 @@ def _worst_output(parts: Sequence[OutputValidation]) -> OutputValidation:
 
 
 def _badness(error: Real) -> tuple[bool, float]:
-    """Errors in order: NaN is worse than infinity."""
+    """Return the rank of an error: NaN is worse than infinity."""
     value = unspell(error)
     return (True, 0.0) if math.isnan(value) else (False, value)
 

@@ -14,7 +14,7 @@ TAIL_SHARES = (0.5, 0.3, 0.7, 0.1, 0.9, 0.0, 1.0)
 
 
 def safe(text: str) -> str:
-    """Control and direction characters spelled out, so that a name cannot steer a terminal."""
+    """Spell out control and direction characters, so that a name cannot steer a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -33,10 +33,10 @@ def cut(name: str, width: int, tail_share: float = 0.5) -> str:
 
 
 def shortened(names: Iterable[str], width: int) -> Mapping[str, str]:
-    """Each name in at most `width` characters (at least 8); different names stay different.
+    """Shorten each name to `width` characters (at least 8); different names stay different.
 
-    The middle goes first. Names that then look alike are cut elsewhere, next around the first
-    place where they differ, and if nothing else helps they are numbered.
+    The middle goes first. Names that then look alike are cut elsewhere, next around the first place
+    where they differ, and if nothing else helps they are numbered.
     """
     width = max(width, 8)
     unique = list(dict.fromkeys(names))
@@ -67,7 +67,7 @@ def shortened(names: Iterable[str], width: int) -> Mapping[str, str]:
 
 
 def _alike(short: Mapping[str, str]) -> list[str]:
-    """Names whose short form is that of another name."""
+    """Return names whose short form is that of another name."""
     seen: dict[str, list[str]] = {}
     for name, text in short.items():
         seen.setdefault(text, []).append(name)

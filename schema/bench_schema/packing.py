@@ -54,7 +54,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """All of `open_regular`."""
+    """Read all of `open_regular`."""
     with open_regular(path) as file:
         return file.read()
 
@@ -96,7 +96,7 @@ def _unpack(data: bytes, where: str) -> bytes:
 
 
 def zstd_module() -> Any:
-    """Python's own module from 3.14 on, otherwise its copy for older versions."""
+    """Return Python's own module from 3.14 on, otherwise its copy for older versions."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -183,8 +183,8 @@ LINE_END = "\r\n"
 
 
 def csv_line(cells: Iterable[object], floats: str = "") -> str:
-    """One row, without an end. A text that would be a formula gets an apostrophe in front, control
-    characters are spelled out (``\\x1b``), a cell with a line end is quoted; None is empty.
+    """Return one row, without an end. A text that would be a formula gets an apostrophe in front,
+    control characters are spelled out (``\x1b``), a cell with a line end is quoted; None is empty.
     `floats`: their format."""
     out = io.StringIO()
     plain: list[object] = []

@@ -33,7 +33,8 @@ SHARES = (0.05, 0.5, 0.90, 0.95, 0.99)
 
 
 def summarize(rounds: Sequence[Samples], cuts: Sequence[int]) -> Summary:
-    """Statistics of one series over its rounds without the first ``cuts[r]`` samples of each."""
+    """Return statistics of one series over its rounds without the first ``cuts[r]`` samples of
+    each."""
     kept = [samples[cut:] for samples, cut in zip(rounds, cuts, strict=True)]
     kept = [samples for samples in kept if samples.size]
     if not kept:
@@ -61,7 +62,7 @@ def summarize(rounds: Sequence[Samples], cuts: Sequence[int]) -> Summary:
 def median_interval(
     rounds: Sequence[Samples], pooled: Samples
 ) -> tuple[float | None, float | None]:
-    """95 % confidence interval of the median; pooled samples are in order."""
+    """Return 95 % confidence interval of the median; pooled samples are in order."""
     if len(rounds) >= MIN_ROUNDS_FOR_T:
         medians = [float(np.median(samples)) for samples in rounds]
         if min(medians) <= 0:
@@ -77,8 +78,8 @@ def median_interval(
 def achieved(
     work: Work, summary: Mapping[str, Summary], device: Device | None, data_type: str
 ) -> Achieved | None:
-    """Rates at the pooled median of the main series; None without samples or at a median of no
-    time."""
+    """Return rates at the pooled median of the main series; None without samples or at a median of
+    no time."""
     series = main_series(summary)
     if series is None or summary[series].median <= 0:
         return None
@@ -98,7 +99,7 @@ def init_total_ns(case: Case, without: Collection[str] = ()) -> int | None:
 
 
 def rates(work: Work, time_ns: float) -> tuple[float | None, float | None]:
-    """TFLOP/s and GB/s where it takes this time, above zero."""
+    """Return TFLOP/s and GB/s for this time, above zero."""
     tflops = None if work.flops is None else work.flops / time_ns / 1000  # flops/ns are GFLOP/s
     gbps = None if work.moved_bytes is None else work.moved_bytes / time_ns  # bytes/ns are GB/s
     return tflops, gbps

@@ -179,7 +179,7 @@ def margin_text(ratio: float | None, low: float | None, high: float | None) -> s
 
 
 def time_text(value: float | None) -> str:
-    """Nanoseconds within a sentence, in which seconds have one blank."""
+    """Format nanoseconds within a sentence, in which seconds have one blank."""
     return value_text(value, "ns").replace("  ", " ")
 
 

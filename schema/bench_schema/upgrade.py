@@ -49,7 +49,7 @@ ROUND_2 = (
 
 
 def to_version_2(tree: Tree) -> Tree:
-    """Version 1 knew less of how, where and beside what a round was measured."""
+    """Upgrade version 1, which recorded less on the circumstances of a round."""
     run = {**add_unknown(tree["run"], ["shard", "whole"]), "notes": []}
     settings = add_unknown(run["settings"], SETTINGS_2)
     engines = [add_unknown(engine, ["device_index", "abilities"]) for engine in tree["engines"]]
@@ -69,7 +69,7 @@ def _case_2(case: Tree) -> Tree:
 
 
 def to_version_3(tree: Tree) -> Tree:
-    """Version 2 knew no blocks, and buffers that stayed where they were."""
+    """Upgrade version 2, which did not have blocks, nor buffers that move."""
     cases = [
         {**case, "rounds": [{**ROUND_3, **each} for each in case["rounds"]]}
         for case in tree["cases"]

@@ -77,7 +77,8 @@ def bad_flag(
 
 
 def flags_of(usage: str) -> Iterator[tuple[str, tuple[bool, bool]]]:
-    """Each flag that a usage text describes: whether it has a value, and may be given again."""
+    """Yield each flag that a usage text describes: True if it has a value, and True if it may be
+    repeated."""
     for line in usage.splitlines():
         if not line.startswith("  -"):
             continue

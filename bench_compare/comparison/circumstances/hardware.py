@@ -71,7 +71,7 @@ class _Places:
         self.devices = {engine.key: engine.device for engine in document.engines}
 
     def units(self, case: Case) -> Iterable[Unit]:
-        """Each once; one at least."""
+        """Yield each unit once; at least one."""
         seen = facts(case.rounds).places or ((None, None),)
         return dict.fromkeys(self.unit(case, *where) for where in seen)
 
@@ -85,7 +85,7 @@ Numbers: TypeAlias = "dict[tuple[int, Unit], int]"
 
 
 def _split(one: CaseSide, places: list[_Places], numbers: Numbers) -> CaseSide:
-    """Each case once for each of its units, with the rounds that it had there."""
+    """Return each case once for each of its units, with its rounds there."""
     cases, sources = [], []
     for case, source in zip(one.cases, one.sources, strict=True):
         units = list(places[source].units(case))
@@ -127,8 +127,8 @@ def _numbers(sides: Sequence[Sequence[object]]) -> tuple[Ints, Ints]:
 def other_units(
     cases: tuple[Cases, Cases], blocks: tuple[Ints, Ints], sides: Sequence[Side]
 ) -> Mask:
-    """Cases that base and other measured on different units of hardware throughout; where one of
-    them is not known, nothing is. `blocks`: number of the unit of each source."""
+    """Return cases that base and other measured on different units of hardware throughout; where
+    one of them is not known, nothing is. `blocks`: number of the unit of each source."""
     base, other = cases
     several = len({*blocks[0].tolist(), *blocks[1].tolist()}) > 1
     if not several or all(side.is_unit for side in sides):

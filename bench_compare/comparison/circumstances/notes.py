@@ -160,8 +160,8 @@ def cold_rounds(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, s
 
 
 def drift_inside_rounds(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
-    """Second half of the rounds against the first, the same way in all of them, and more than the
-    scatter of their samples makes."""
+    """Yield the change from the first half of the rounds to the second, if it has one direction in
+    all of them and exceeds the scatter of their samples."""
     found = rounds.statistics
     trend = of_rounds(rounds, found.trend, height).values
     of_halves = HALVES * found.scatter / np.sqrt(np.maximum(found.kept, 1))
@@ -245,8 +245,8 @@ def spread_places(count: int) -> Ints:
 
 
 def two_modes(logs: Array) -> tuple[Array, Array]:
-    """Distance of two modes (log) and the share of the upper one, for each sorted row; NaN if there
-    is one mode.
+    """Return the distance of two modes (log) and the share of the upper one, for each sorted row;
+    NaN if there is one mode.
 
     The split that leaves the least variance inside its parts (Otsu 1979), kept where the parts lie
     `MODE_ASHMAN` standard deviations apart (Ashman, Bird and Zepf 1994).

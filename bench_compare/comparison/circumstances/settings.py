@@ -105,12 +105,12 @@ def _table(values: Mapping[str, str]) -> str:
 
 
 def _joined(values: Iterable[str | None]) -> str:
-    """Distinct values; empty if none is known."""
+    """Return distinct values; empty if none is known."""
     return " and ".join(sorted({value for value in values if value is not None}))
 
 
 def device_times(cases: Iterable[Case]) -> str:
-    """Ways in which the device times of cases were taken; empty if none is known."""
+    """Return the methods that timed the cases on the device; empty if none is known."""
     return _joined(how for case in cases for how in facts(case.rounds).timings)
 
 
@@ -120,9 +120,9 @@ def _engines(side: Side) -> list[EngineRecord]:
 
 
 def knobs_compared(base: Side, other: Side) -> frozenset[str]:
-    """Names of the knobs that the specs of two engines of one run give, and ``threads`` where one
-    gives it: how they differ is the question (``--a``, ``--b``), and no reservation. None if the
-    sides are different runs, or units of hardware."""
+    """Return names of the knobs that the specs of two engines of one run give, and ``threads``
+    where one gives it: how they differ is the question (``--a``, ``--b``), and no reservation. None
+    if the sides are different runs, or units of hardware."""
     runs = [{source.document.run.id for source in side.sources} for side in (base, other)]
     if other.is_unit or runs[0].isdisjoint(runs[1]):
         return frozenset()
@@ -169,7 +169,7 @@ def differences(base: Side, other: Side) -> list[SettingDifference]:
 
 
 def limits(base: Side, other: Side) -> list[SettingDifference]:
-    """Limits of the devices of one kind that the two sides do not share."""
+    """Return limits of the devices of one kind that the two sides do not share."""
     devices = [_devices(side) for side in (base, other)]
     found = []
     for kind in devices[0].keys() & devices[1].keys():
@@ -185,7 +185,7 @@ def limits(base: Side, other: Side) -> list[SettingDifference]:
 
 
 def _devices(side: Side) -> dict[str, list[Device]]:
-    """Devices that a side's engines ran on, by kind."""
+    """Return devices that a side's engines ran on, by kind."""
     found: dict[str, list[Device]] = {}
     for source in side.sources:
         document = source.document
@@ -197,7 +197,8 @@ def _devices(side: Side) -> dict[str, list[Device]]:
 
 
 def stopping_warnings(sides: Iterable[Side], policy: Policy) -> list[str]:
-    """Sentences on documents whose rounds ended when they were decided by another threshold."""
+    """Return sentences on documents whose rounds ended when they were decided by another
+    threshold."""
     here = policy.threshold(GATES[0])
     found = []
     for source in (source for side in sides for source in side.sources):

@@ -152,7 +152,7 @@ def _entry(key: tuple[str, str, str, str], values: Any, columns: Columns) -> Ent
 
 
 def to_tree(calibration: Calibration) -> dict[str, Any]:
-    """Plain values, for a file."""
+    """Return plain values for a file."""
     entries = [asdict(entry) for entry in calibration.entries.values()]
     return {"kind": KIND, "version": VERSION, "entries": entries}
 

@@ -52,8 +52,8 @@ of their pairs within 10 %; products on an H200 within 2 % (nvbench)."""
 def between_processes(
     base: Sequence[CaseSide | None], other: Sequence[CaseSide | None], series: str
 ) -> Array:
-    """Logarithm of the ratio that another process may make, for cases of which a file of another
-    tool has a single process on each side; 0 for all others."""
+    """Return the logarithm of the ratio that another process may make, for cases of which a file of
+    another tool has a single process on each side; 0 for all others."""
     spread = math.log1p(PROCESS_SPREAD_RATIO.get(series, HOST_SPREAD_RATIO))
     alone = [
         all(side is not None and _is_one_process(side) for side in pair)
@@ -73,8 +73,8 @@ def _is_one_process(side: CaseSide) -> bool:
 def systematic(
     base: Sequence[CaseSide | None], other: Sequence[CaseSide | None], level: Array
 ) -> Array:
-    """Log ratio within which two device times of a case may be one and the same. `level` is the
-    mean of both sides' log nanoseconds."""
+    """Return log ratio within which two device times of a case may be one and the same. `level` is
+    the mean of both sides' log nanoseconds."""
     bounds_ns = np.zeros(len(level))
     for row, (one, two) in enumerate(zip(base, other, strict=True)):
         if one is not None and two is not None and _way(one) != _way(two):
@@ -326,7 +326,7 @@ def _build(
 def _placed(
     inputs: ComparisonInputs, sides: tuple[ObservationMatrix, ObservationMatrix]
 ) -> tuple[tuple[Array, Array], tuple[Columns, Columns]]:
-    """Values of both sides, and where their columns come from."""
+    """Return the values of both sides, and the origin of their columns."""
     base, other = (
         together(
             side.values,
@@ -342,7 +342,8 @@ def _cycles(
     times: tuple[ObservationMatrix, ObservationMatrix],
     clocks: tuple[ObservationMatrix, ObservationMatrix],
 ) -> tuple[Array, Array] | None:
-    """90 % interval of time x clock; unknown for a case unless every round of it has a clock."""
+    """Return 90 % interval of time x clock; unknown for a case unless every round of it has a
+    clock."""
     if not all(np.isfinite(side.values).any() for side in clocks):
         return None
     sums = []
@@ -392,7 +393,7 @@ def _rate(
 
 
 def _filled(first: MeasuredMetric, second: MeasuredMetric) -> MeasuredMetric:
-    """Cases of `second` where `first` lacks a side, all else from `first`."""
+    """Return the cases of `second` if `first` lacks a side, all others from `first`."""
     lacking = ~np.isfinite(first.base_level + first.other_level)
     use = lacking & np.isfinite(second.base_level + second.other_level)
 

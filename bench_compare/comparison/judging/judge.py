@@ -175,7 +175,7 @@ def judged(
 
 
 def _finite(values: Array) -> Array:
-    """NaN for values that are not finite."""
+    """Replace values that are not finite by NaN."""
     return np.where(np.isfinite(values), values, np.nan)
 
 

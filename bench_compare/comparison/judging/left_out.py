@@ -84,8 +84,8 @@ UNITS_DIFFER_RATIO = 1.25
 def _of_units(
     measured: MeasuredMetric, inputs: ComparisonInputs
 ) -> Iterator[tuple[MeasuredMetric, Mask, str]]:
-    """Each unit of other of which some case leaves documents out: the fastest of them, held against
-    the slowest document of base."""
+    """Yield each unit of other of which some case leaves documents out: the fastest of them, held
+    against the slowest document of base."""
     (base, mine), (other, theirs) = (
         by_document(*side)
         for side in zip((measured.base, measured.other), measured.columns, strict=True)
@@ -159,7 +159,7 @@ def _alone(values: Array, columns: Columns, documents: Columns, chosen: Ints) ->
 def _held_against(
     measured: MeasuredMetric, inputs: ComparisonInputs, sides: tuple[Array, Array]
 ) -> MeasuredMetric:
-    """One document of each side, as if they had run on one unit of hardware."""
+    """Return one document of each side, as if they had run on one unit of hardware."""
     base, other = (
         Columns(np.full_like(one.document, number), one.round, np.zeros_like(one.block))
         for number, one in enumerate(measured.columns)

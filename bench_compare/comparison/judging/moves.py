@@ -59,7 +59,7 @@ def judge(
 
 
 def _least(found: Estimates, limit: Array, resolution: Array | None) -> Array:
-    """Size of a shift from which on it is called, if it is significant."""
+    """Return the smallest shift that is called, if it is significant."""
     with np.errstate(invalid="ignore"):
         least = np.maximum(np.maximum(limit, found.common), found.sure)
         return np.asarray(least if resolution is None else np.maximum(least, resolution))
@@ -105,8 +105,8 @@ SPREAD_Z = -0.8416
 
 
 def _spread_doubt(dof: Array) -> Array:
-    """Factor by which a standard deviation may be larger than it was found: the next one is drawn
-    anew (chi squared after Wilson and Hilferty 1931)."""
+    """Return the factor by which a standard deviation may exceed its estimate: the next one is
+    drawn again (chi squared after Wilson and Hilferty 1931)."""
     part = 2 / (9 * dof)
     return np.asarray((1 - part + SPREAD_Z * np.sqrt(part)) ** -1.5)
 

@@ -43,7 +43,7 @@ class Evidence(NamedTuple):
 
 
 def reason(evidence: Evidence) -> str:
-    """Why the move is what it is, in one sentence."""
+    """Return the reason why the move is what it is, in one sentence."""
     change = change_words(evidence.ratio)
     if evidence.low is None or evidence.high is None:
         why = "too few samples to know their spread"

@@ -276,8 +276,8 @@ SILENT = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 
 
 def sensitivities(cases: Sequence[CaseComparison], gate: str | None) -> Iterator[Sensitivity]:
-    """One for each other side that has measured cases, whatever metric decides each of them; `gate`
-    is that of most."""
+    """Yield a sensitivity for each other side that has measured cases, whatever metric decides each
+    of them; `gate` is that of most."""
     labels = dict.fromkeys(case.other_label for case in cases)
     for label in labels if gate is not None else ():
         of_side = [case for case in cases if case.other_label == label and case.gate is not None]

@@ -120,8 +120,8 @@ class Findings:
 
 
 def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = None) -> Findings:
-    """Events of at least `least` (a logarithm). `pins`: series → documents of the grid with which
-    an accepted level begins."""
+    """Return events of at least `least` (a logarithm). `pins`: series → documents of the grid with
+    which an accepted level begins."""
     noise = noise_of(grid)
     tracks = [track_of(grid, noise, row) for row in range(len(grid.values))]
     suite = len(tracks) >= SUITE_SERIES and len(grid.build) > 0
@@ -162,7 +162,8 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = 
 def _all_steps(
     tracks: Sequence[Track], least: float, pins: Mapping[int, Sequence[int]]
 ) -> tuple[list[Track], list[list[LevelStep]], float]:
-    """Tracks as their own steps leave them, steps of each, and the largest p that counts."""
+    """Return the tracks with their own steps removed, the steps of each, and the largest p that
+    counts."""
     surest = [strongest(track, 0, len(track)) for track in tracks]
     p = np.array([1.0 if one is None else one.p for one in surest])
     # The largest p that is a discovery, over all series that could have stepped.
@@ -187,7 +188,7 @@ def _all_steps(
 
 
 def suite_grid(grid: Grid) -> Grid:
-    """One series: what all others do together, by median polish (Tukey 1977)."""
+    """Return one series: the common movement of all others, by median polish (Tukey 1977)."""
     left = grid.values.copy()
     common = np.zeros(left.shape[1])
     for _ in range(POLISHINGS):
@@ -215,7 +216,8 @@ def _again(track: Track, steps: Sequence[LevelStep]) -> list[LevelStep]:
 def _completed(
     events: Sequence[Event], tracks: Sequence[Track], steps: list[list[LevelStep]], least: float
 ) -> tuple[list[Event], list[list[LevelStep]]]:
-    """Events with the series that stepped there too, for which one place is tested, not all."""
+    """Complete events with the series that stepped there too, for which one place is tested, not
+    all."""
     table = [list(found) for found in steps]
     result = []
     for event in events:

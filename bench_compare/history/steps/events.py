@@ -157,7 +157,7 @@ def interval(support: Mapping[int, float]) -> tuple[int, int]:
 
 
 def _together(supports: Sequence[Mapping[int, float]], shared: float) -> dict[int, float]:
-    """Joint support; series that move together do not count as independent ones."""
+    """Return the joint support; series that move together do not count as independent ones."""
     temper = 1 / (1 + (len(supports) - 1) * shared)
     builds = set().union(*supports)
     return {
@@ -189,7 +189,7 @@ def added(event: Event, members: Sequence[EventMember]) -> Event:
 
 
 def drift(slopes: Sequence[tuple[int, Slope]], tracks: Sequence[Track], shared: float) -> Event:
-    """One event of the slopes of several series: (row, slope)."""
+    """Return one event of the slopes of several series: (row, slope)."""
     members = []
     for row, slope in slopes:
         track = tracks[row]

@@ -122,7 +122,7 @@ def widened(guess: Guess) -> Guess:
 
 
 def _inverted(ratio: Array) -> Array:
-    """ρ of ((1 - ρ²) + (1 - ρ³)) / (2 (1 - ρ)) = 1 + ρ + ρ² / 2."""
+    """Solve for ρ: ((1 - ρ²) + (1 - ρ³)) / (2 (1 - ρ)) = 1 + ρ + ρ² / 2."""
     return np.sqrt(np.maximum(2 * ratio - 1, 0.0)) - 1
 
 
@@ -224,7 +224,8 @@ def correlated(old: float, new: float) -> float:
 
 
 def differences(values: Array, unit: Ints, lag: int) -> Array:
-    """Value minus that of `lag` documents before on the same unit; NaN if there is none."""
+    """Return each value minus that of `lag` documents before on the same unit; NaN if there is
+    none."""
     parts = [np.empty((len(values), 0))]
     for number in np.unique(unit):
         mine = values[:, unit == number]
@@ -243,7 +244,7 @@ def _median_variance(first: Array) -> Array:
 
 
 def _shared(first: Array, spread: Array) -> float:
-    """Mean correlation of two series of one document."""
+    """Return mean correlation of two series of one document."""
     scaled = np.clip(first / np.sqrt(2 * spread[:, None]), -CLIP, CLIP)
     known = np.isfinite(scaled)
     rows = known.sum(axis=0)
@@ -255,7 +256,8 @@ def _shared(first: Array, spread: Array) -> float:
 
 
 def neighbour_level(values: Array) -> Array:
-    """Median of the window around each document, which at the ends is as long as within."""
+    """Return the median of the window around each document, which at the ends is as long as
+    within."""
     width = 2 * NEIGHBOURS + 1
     if len(values) <= width:
         return np.full(len(values), np.median(values) if len(values) else np.nan)

@@ -83,7 +83,8 @@ class Contrasts:
 
 
 def contrasts(track: Track, first: Ints, split: Ints, end: Ints) -> Contrasts:
-    """Weighted over units, so that what a unit does to all of its documents cancels."""
+    """Return contrasts weighted over units, so that an effect of a unit on all of its documents
+    cancels."""
     weights, totals, counts = track.sums
     left, right = weights[:, split] - weights[:, first], weights[:, end] - weights[:, split]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -210,7 +211,7 @@ def supported(track: Track, first: int, split: int, end: int) -> float:
 
 
 def _centre(values: Array, scale: Array, reach: float) -> float:
-    """Mean of the values that agree with the median."""
+    """Return the mean of the values that agree with the median."""
     median = float(np.median(values))
     near = values[np.abs(values - median) <= reach * scale]
     return float(near.mean()) if near.size else median

@@ -32,7 +32,7 @@ stretch of documents, splits of its parts."""
 
 
 def normal_score(t: Array, dof: float) -> Array:
-    """|t| as the normal value of the same tail (Wallace 1959)."""
+    """Return |t| as the normal value of the same tail (Wallace 1959)."""
     scale = (8 * dof + 1) / (8 * dof + 3)
     return np.asarray(scale * np.sqrt(dof * np.log1p(np.asarray(t, float) ** 2 / dof)))
 
@@ -44,13 +44,13 @@ def t_score(z: float, dof: float) -> float:
 
 
 def tail(z: float) -> float:
-    """Two-sided."""
+    """Return the two-sided tail of the normal distribution."""
     return math.erfc(z / math.sqrt(2))
 
 
 def whole_factor(count: int) -> float:
-    """Tail of the largest split of white noise over that of one split, measured from 8 to 365
-    documents (`tests/benchmarks/history_power.py tails`)."""
+    """Return the tail of the largest split of white noise over that of one split, measured from 8
+    to 365 documents (`tests/benchmarks/history_power.py tails`)."""
     return max(9 * (math.log(count) - 1.5), 1.0)
 
 
@@ -72,12 +72,13 @@ FACTORS: dict[str, Callable[[int], float]] = {
 
 
 def factor(kind: str, count: int) -> float:
-    """Tail of the largest split of a kind over that of one split, its share of the budget paid."""
+    """Return the tail of the largest split of a kind over that of one split, its share of the
+    budget paid."""
     return FACTORS[kind](count) / SHARES[kind]
 
 
 def p_value(z: float, kind: str, count: int) -> float:
-    """Probability that noise alone gives such a split somewhere in `count` documents."""
+    """Return the probability that noise alone gives such a split somewhere in `count` documents."""
     return min(1.0, factor(kind, count) * tail(z))
 
 
@@ -156,7 +157,8 @@ def track_of(grid: Grid, noise: NoiseModel, row: int) -> Track:
 
 
 def settled(track: Track, bounds: Sequence[int]) -> Track:
-    """Odd values drawn in to the level of their own segment; `bounds` are where segments begin."""
+    """Return odd values drawn in to the level of their own segment; `bounds` are where segments
+    begin."""
     values = track.raw.copy()
     segment = np.searchsorted(np.asarray(bounds, int), np.arange(len(track)), side="right")
     for number in np.unique(segment):

@@ -94,8 +94,8 @@ def samples(values: Iterable[Any], unit: str) -> Samples:
 
 
 def summary(stats: Mapping[str, Any], unit: str) -> Summary | None:
-    """Statistics with keys as ``median``, ``std``, ``n`` in a unit of `NS_PER`; None without a
-    centre."""
+    """Read statistics with keys like ``median``, ``std``, ``n`` in a unit of `NS_PER`; None without
+    a centre."""
     scale = NS_PER[unit] / parts.NS_PER_MS
     scaled = {
         f"{name}_ms": value * scale
@@ -106,8 +106,8 @@ def summary(stats: Mapping[str, Any], unit: str) -> Summary | None:
 
 
 def series(name: str, rounds: Sequence[Samples], otherwise: Summary | None) -> dict[str, Any]:
-    """Arguments of `Measured` for one series: its samples if they are enough, otherwise the summary
-    of the tool or of the samples."""
+    """Return arguments of `Measured` for one series: its samples if they are enough, otherwise the
+    summary of the tool or of the samples."""
     count = sum(one.size for one in rounds)
     if count >= LEAST_SAMPLES and min(float(one.min()) for one in rounds if one.size) >= 1:
         return {"rounds": {name: [one for one in rounds if one.size]}}

@@ -34,7 +34,7 @@ TOOL = "dnn-benchmarking"
 
 
 def sniff(tree: Any) -> str | None:
-    """Layout by content; the number alone is never trusted."""
+    """Recognise the layout by content; the number alone is never trusted."""
     found = parts.table(tree)
     if "schema_version" not in found:
         if "host_timings" in found or "e2e_timings" in found:
@@ -269,7 +269,7 @@ def _achieved(summaries: Mapping[str, Summary], work: Work) -> Achieved | None:
 
 
 def _single(tree: Table, path: Path) -> Document:
-    """v0: one graph, one engine, raw samples in milliseconds."""
+    """Read v0: one graph, one engine, raw samples in milliseconds."""
     facts = parts.table(tree.get("metadata"))
     name = parts.text(facts.get("graph_name")) or path.stem
     identity = _graph_id({**facts, "graph_name": name})

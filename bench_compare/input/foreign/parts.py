@@ -64,7 +64,7 @@ def words(value: Any) -> str:
 
 
 def milliseconds(value: Any) -> Samples:
-    """One initialisation phase; empty if it is unknown."""
+    """Return one initialisation phase in milliseconds; empty if it is unknown."""
     found = number(value)
     return np.array([] if found is None else [round(found * NS_PER_MS)], np.int64)
 
@@ -77,7 +77,7 @@ def series(values: Any) -> Samples:
 
 
 def summary(stats: Any) -> Summary | None:
-    """Statistics in milliseconds; NaN if they were not stored. None without a centre."""
+    """Return statistics in milliseconds; NaN if they were not stored. None without a centre."""
     found = table(stats)
     median = number(found.get("median_ms"))
     mean = number(found.get("mean_ms"))

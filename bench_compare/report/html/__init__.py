@@ -77,7 +77,7 @@ def render(report: Report, view: View) -> str:
 
 
 def embedded(value: Any) -> str:
-    """JSON that is safe inside a script element, whatever its strings hold."""
+    """Return JSON that is safe inside a script element, whatever its strings hold."""
     data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     for sign in ESCAPED:
         data = data.replace(sign.encode(), f"\\u{ord(sign):04x}".encode())

@@ -28,7 +28,8 @@ class TuningCandidate:
 
 
 def candidate_groups(cases: Sequence[CaseComparison]) -> list[dict[str, Any]]:
-    """Graphs of which one side has several variants, each with its candidates, fastest first."""
+    """Return the graphs of which one side has several variants, each with its candidates, fastest
+    first."""
     groups: dict[tuple[str, str], list[CaseComparison]] = {}
     for case in cases:
         groups.setdefault((case.name, case.other_label), []).append(case)
@@ -69,8 +70,8 @@ def _candidate(comparison: CaseComparison) -> TuningCandidate | None:
 
 
 def _points(found: Sequence[TuningCandidate]) -> list[list[Any]]:
-    """Label, time, interval, error, workspace, energy, whether none beats it: none is better in
-    something and worse in nothing; times differ only where intervals are apart."""
+    """Return label, time, interval, error, workspace, energy, and True if no other is better in
+    something and worse in nothing; times differ only if intervals are apart."""
     ordered = sorted(found, key=lambda one: one.time_ns)
     points = []
     for one in ordered:

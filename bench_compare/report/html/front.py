@@ -84,8 +84,9 @@ def numbers_of(metrics: Sequence[MetricComparison | None]) -> npt.NDArray[np.flo
 
 
 def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
-    """Plain values; `chunk` is the number of cases in one block of details. A column is not there
-    yet, which is made together with the blocks: "why"."""
+    """Return plain values; `chunk` is the number of cases in one block of details. `chunk` is the
+    number of cases in one block of details. A column is not there yet, which is made together with
+    the blocks: "why"."""
     cases, allowed = comparison.cases, words.allowed_cases(comparison)
     noted = [tuple(dict.fromkeys([note.kind for note in case.notes])) for case in cases]
     gates = numbers_of([case.gate_metric for case in cases])
@@ -140,7 +141,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
 
 
 def _bad_news(comparison: Comparison) -> list[list[Any]]:
-    """Worst first, as in the tables."""
+    """Return bad news, worst first, as in the tables."""
     bad = {news.case for news in comparison.bad_news}
     cases = sorted([case for case in comparison.cases if case.id in bad], key=SORTS["news"])
     places = {case.id: place for place, case in enumerate(cases)}
@@ -166,8 +167,8 @@ def _columns(
     gates: npt.NDArray[np.float64],
     noted: Sequence[Sequence[str]],
 ) -> dict[str, Any]:
-    """One list for each property, in the order of the cases. Of each case: `gates`, the numbers of
-    the metric that decides; `noted`, kinds of its notes."""
+    """Return one list for each property, in the order of the cases. Of each case: `gates`, the
+    numbers of the metric that decides; `noted`, kinds of its notes."""
     # Cases with one number hold the same case of the base against different sides.
     groups = coded(
         (case.name, case.fingerprint, tuple(case.variant.items()))
@@ -203,7 +204,7 @@ def _counts(noted: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def coded(values: Iterable[object]) -> dict[str, Any]:
-    """Distinct values, and for each case the place of its value."""
+    """Return distinct values, and for each case the index of its value."""
     places: dict[object, int] = {}
     codes = [places.setdefault(value, len(places)) for value in values]
     return {"values": list(places), "codes": codes}

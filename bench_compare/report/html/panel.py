@@ -302,7 +302,7 @@ def _metrics(metrics: Mapping[str, MetricComparison], gate: str | None) -> Items
 
 
 def _closer(case: CaseComparison) -> Items:
-    """All iterations together, which do not decide."""
+    """Return the statistics of all iterations together, which do not decide."""
     one = case.detail
     if one is None:
         return []
@@ -388,7 +388,7 @@ def _real(value: float | str) -> str:
 def _init(
     both: Sequence[tuple[str, CaseSide | None]], metrics: Mapping[str, MetricComparison]
 ) -> Items:
-    """Phases of each side: as the metric says, otherwise the lower median over rounds."""
+    """Return the phases of each side: by the metric, otherwise the lower median over rounds."""
     told = {}
     for place, (name, side) in enumerate(both):
         phases = {} if side is None else _phases(side)
@@ -455,7 +455,7 @@ def _roofline(
     metrics: Mapping[str, MetricComparison],
     ceiling: Mapping[str, Any] | None,
 ) -> Items:
-    """Both sides under the measured ceilings of the device."""
+    """Draw both sides under the measured ceilings of the device."""
     metric, points, shares = metrics.get("tflops"), [], []
     for place, (name, side) in enumerate(both):
         last = side.cases[-1] if side else None
@@ -553,7 +553,7 @@ def _facts(case: CaseComparison, both: Sequence[tuple[str, CaseSide | None]]) ->
 
 
 def _facts_of(side: CaseSide, case: CaseComparison) -> Iterator[tuple[str, str]]:
-    """Rates that a metric of the table has are not repeated."""
+    """Yield facts without rates that a metric of the table has."""
     last = side.cases[-1]
     yield "graph", safe(side.name)
     if last.graph.path:

@@ -48,7 +48,8 @@ class Budget:
     values: int
 
     def shares(self, sampled: Collection[str], gate: str | None) -> tuple[list[str], list[str]]:
-        """Names of the series that are shown, that of the verdict first, and of those left out."""
+        """Return names of the series that are shown, that of the verdict first, and of those left
+        out."""
         ordered = sorted((n for n in SERIES if n in sampled), key=lambda name: name != gate)
         most = 1 if self.cases > MANY_CASES else len(ordered)
         return ordered[:most], ordered[most:]
@@ -145,8 +146,8 @@ def distribution(
     middles: Sequence[float | None],
     end: str,
 ) -> Iterator[dict[str, Any]]:
-    """Shares of the samples in bins, a dot for each round and document below; `middles` are the
-    values that are compared (ns), drawn as lines; `end` of the chart's id."""
+    """Yield shares of the samples in bins, a dot for each round and document below; `middles` are
+    the values that are compared (ns), drawn as lines; `end` of the chart's id."""
     places = [place for place, one in enumerate(held) if one is not None]
     frame = frame_of([one for one in held if one is not None], 0.5)
     traces: list[dict[str, Any]] = []
@@ -277,7 +278,8 @@ GAP, CLOCK_SHARE = 0.09, 0.55
 def course(
     held: Sequence[HeldSeries | None], names: Sequence[str], plan: Budget, end: str
 ) -> Iterator[dict[str, Any]]:
-    """Each iteration in its order, a panel for each side, the clock of the device beneath."""
+    """Draw each iteration in its order, a panel for each side, with the clock of the device
+    beneath."""
     sides = [(place, one) for place, one in enumerate(held) if one is not None]
     frame = frame_of([one for _, one in sides], 3)
     clocks = any(mhz is not None for _, one in sides for r in one.rounds for mhz in r.clocks)
@@ -410,7 +412,7 @@ def _clock_trace(one: HeldSeries, place: int, axis: str) -> dict[str, Any]:
 
 
 def _marks(one: HeldSeries, axis: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Lines between rounds and documents, bands over the warm-up; names while they are few."""
+    """Draw lines between rounds and documents, bands over the warm-up; names while they are few."""
     whole = {"y0": 0, "y1": 1, "yref": f"{axis} domain"}
     shapes, starts, previous = [], [], None
     for number, ((first, _), each) in enumerate(zip(_spans(one), one.rounds, strict=True)):

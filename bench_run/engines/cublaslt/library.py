@@ -213,7 +213,7 @@ class Problem:
     def call(
         self, algorithm: Algorithm, pack: dict[int, int], workspace: Workspace, stream: int
     ) -> Callable[[], None]:
-        """One execution, on the addresses that `pack` then holds."""
+        """Return one execution, on the addresses that `pack` has then."""
         product, matmul = self._product, self._lt.matmul
         handle, desc = self._library.handle, self._desc
         alpha, beta = self._alpha.ctypes.data, self._beta.ctypes.data

@@ -89,7 +89,7 @@ def product_of(graph: Graph) -> Product:
 
 
 def _behind(graph: Graph, first: Node, rest: Sequence[Node]) -> tuple[str, Tensor | None]:
-    """Activation and bias of the nodes behind the product."""
+    """Return the activation and bias of the nodes behind the product."""
     activation, bias, last = "", None, first.outputs["c"]
     for node in rest:
         mode = node.attributes.get("operation")
@@ -152,7 +152,7 @@ def _stored(
 
 
 def _batch_stride(node: Node, tensor: Tensor, out: Tensor) -> int:
-    """Elements from one matrix of the batch to the next; 0: they share it."""
+    """Return elements from one matrix of the batch to the next; 0: they share it."""
     dims = (1,) * (len(out.dims) - len(tensor.dims)) + tensor.dims
     dims, strides = dims[:-2], ((0,) * len(out.dims) + tensor.strides)[-len(out.dims) : -2]
     if math.prod(dims) == 1:

@@ -29,8 +29,8 @@ def probe() -> Availability:
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:  # noqa: ARG001
-    """Variables of the worker's process: its caches. cuDNN's float32 matrix products use TF32
-    whatever plan is chosen, unless that is forbidden before the library is loaded."""
+    """Return variables of the worker's process: its caches. cuDNN's float32 matrix products use
+    TF32 whatever plan is chosen, unless that is forbidden before the library is loaded."""
     from bench_run.engines.caches import NVIDIA, cache_environment
 
     strict = {"NVIDIA_TF32_OVERRIDE": "0"} if options.math == "fp32" else {}

@@ -80,7 +80,8 @@ class CudnnEngine(DeviceEngine):
         )
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """One, or with ``cudnn:all`` each plan that is listed for the graph."""
+        """Return one variant, or with ``cudnn:all`` one for each plan that is listed for the
+        graph."""
         return self.plans(graph) if self._choice.every else ({},)
 
     def plans(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
@@ -99,7 +100,7 @@ class CudnnEngine(DeviceEngine):
         return (*taken, *rows)
 
     def alternatives(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """Variants worth trying for the best plan: the heuristic's first ones."""
+        """Return variants worth trying for the best plan: the heuristic's first ones."""
         listed = self._lowered(graph, Choice()).listed
         return tuple({"plan": name} for name in dict.fromkeys(listed))[:MOST_ALTERNATIVES]
 

@@ -120,7 +120,8 @@ def failures(what: str) -> Iterator[None]:
 
 
 def reason(text: str) -> str:
-    """cuDNN's own words, in one line: the first reason that is not about another architecture."""
+    """Return cuDNN's own words, in one line: the first reason that is not about another
+    architecture."""
     found = [part.strip() for part in re.findall(r"Reason:?\s*([^\n]+)", text)]
     chosen = next((part for part in found if not any(w in part for w in OTHER_CHIPS)), None)
     line = chosen or next((part for part in text.splitlines() if part.strip()), "no reason given")

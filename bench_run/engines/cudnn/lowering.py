@@ -38,7 +38,7 @@ EXPLICIT = frozenset(
 
 
 def host_scalars(graph: Graph) -> frozenset[int]:
-    """Uids of tensors that are handed over by value, from host memory."""
+    """Return the uids of tensors that are passed by value, from host memory."""
     by_port = {
         uid for node in graph.nodes for port, uid in node.inputs.items() if port in HOST_PORTS
     }
@@ -216,8 +216,8 @@ def _scale(call: Call) -> dict[str, Any]:
 
 
 def _mask(call: Call) -> dict[str, Any]:
-    """Keys j of row i: i + shift - left <= j <= i + shift + right. cuDNN's left bound leaves its
-    own key out, ours does not."""
+    """Return keys j of row i: i + shift - left <= j <= i + shift + right. cuDNN's left bound leaves
+    its own key out, ours does not."""
     seen = band(call.node.attributes)
     arguments: dict[str, Any] = {}
     if seen.left is not None:

@@ -106,7 +106,7 @@ def settings(cudnn: Any, wanted: Mapping[str, int]) -> dict[Any, int]:
 
 
 def _with_names(offered: Iterable[Any]) -> dict[str, Any]:
-    """Knobs by name; those that the frontend has no member for cannot be set."""
+    """Return knobs by name; those that the frontend has no member for cannot be set."""
     return {knob.type.name: knob for knob in offered if knob.type.name != "NOT_SET"}
 
 
@@ -217,7 +217,8 @@ def names(pygraph: Any) -> list[str]:
 
 
 def candidates(found: list[str], choice: Choice) -> list[int]:
-    """Places in the list that fit the choice, in its order. Raises `UnsupportedGraphError`."""
+    """Return places in the list that fit the choice, in its order. Raises
+    `UnsupportedGraphError`."""
     places = matching(found, choice)
     if not places:
         listed = ", ".join(found[:8]) + (" …" if len(found) > 8 else "")
@@ -313,7 +314,7 @@ class Built:
         return spread_out(tensor, storage, spread.dims, spread.order)
 
     def size(self, tensor: Tensor) -> int:
-        """Bytes of the tensor's buffer."""
+        """Return bytes of the tensor's buffer."""
         return self.elements(tensor) * DTYPES[tensor.data_type].bits // 8
 
     def facts(self) -> dict[str, str]:
@@ -353,7 +354,7 @@ BUILD_LIMIT_S = 30.0
 
 
 def choices(pygraph: Any, listed: Sequence[str], places: Sequence[int]) -> Iterator[dict[str, str]]:
-    """One row for each of these places in the list, in the heuristic's order."""
+    """Yield one row for each of these places in the list, in the heuristic's order."""
     begun = time.monotonic()
     for place in places:
         name = listed[place]
@@ -377,7 +378,7 @@ def knobs_taken(pygraph: Any, engine: int) -> dict[str, str]:
 
 
 def knob_values(pygraph: Any, engine: int) -> dict[str, tuple[str, ...]]:
-    """Every value of every knob that can be set, by the knob's name."""
+    """Return every value of every knob that can be set, by the knob's name."""
     with refusals(f"engine {engine}"):
         offered = list(pygraph.get_knobs_for_engine(engine))
     return {

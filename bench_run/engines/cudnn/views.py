@@ -96,7 +96,7 @@ def _natural(graph: Graph) -> Iterator[tuple[Tensor, TensorView]]:
 
 
 def _padded(tensor: Tensor, rank: int, *, behind: bool) -> TensorView:
-    """Axes of length 1 before the others, or behind them."""
+    """Add axes of length 1 before the others, or behind them."""
     missing = rank - len(tensor.dims)
     if tensor.elements == 1:
         return TensorView((1,) * rank, (1,) * rank)
@@ -126,7 +126,7 @@ class _Matrix:
         return {tensor.uid: self._view(tensor) for tensor in self._graph.tensors}
 
     def _axes(self, tensor: Tensor) -> Dims:
-        """Axes of the common shape along which the tensor has different values."""
+        """Return axes of the common shape along which the tensor has different values."""
         shift = len(self._dims) - len(tensor.dims)
         return tuple(i + shift for i, d in enumerate(tensor.dims) if d > 1)
 
@@ -206,7 +206,7 @@ class _Matrix:
         )
 
     def _cost(self, rows: Dims) -> int | None:
-        """Elements that spreading adds; None if a tensor does not fit."""
+        """Return elements that spreading adds; None if a tensor does not fit."""
         total = 0
         for tensor in self._graph.tensors:
             part = self._part(tensor, rows)

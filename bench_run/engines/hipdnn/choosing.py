@@ -49,8 +49,8 @@ OFFERS = "Graph.get_knobs_for_engine"
 
 
 def offered(library: Library, native: Any, engine: int) -> dict[str, Any]:
-    """hipDNN's `Knob` values of an engine for this graph, by their id; none of an engine that
-    does not take the graph."""
+    """Return hipDNN's `Knob` values of an engine for this graph, by their id; none of an engine
+    that does not take the graph."""
     try:
         return {knob.knob_id: knob for knob in native.get_knobs_for_engine(engine)}
     except RuntimeError:
@@ -62,7 +62,7 @@ def offered(library: Library, native: Any, engine: int) -> dict[str, Any]:
 def settings(
     library: Library, native: Any, engine: int, wanted: Mapping[str, str]
 ) -> tuple[list[Any], dict[str, str]]:
-    """hipDNN's `KnobSetting` values for the wanted knobs, and what to record.
+    """Return hipDNN's `KnobSetting` values for the wanted knobs, and what to record.
 
     hipDNN only warns of a knob that an engine does not have: here that refuses the graph.
     """
@@ -97,7 +97,7 @@ def value_of(name: str, knob: Any, text: str) -> Value:
 
 
 def descriptions(knobs: Mapping[str, Any]) -> dict[str, str]:
-    """Type, default and limits of each knob in a few words, by its id."""
+    """Return the type, default and limits of each knob in a few words, by its id."""
     return {name: _description(knob) for name, knob in knobs.items()}
 
 
@@ -122,7 +122,7 @@ def _listed(constraint: Any) -> list[Any]:
 
 
 def _range(constraint: Any) -> tuple[Any, Any, Any]:
-    """Least and greatest value, and the step; None if the knob does not have it."""
+    """Return least and greatest value, and the step; None if the knob does not have it."""
     names = ("min_value", "max_value", "step")
     return tuple(getattr(constraint, name, None) for name in names)  # type: ignore[return-value]
 
@@ -132,8 +132,8 @@ MOST_VALUES = 64
 
 
 def all_values(knobs: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Every value that a knob takes, by its id; knobs that are deprecated or that take anything are
-    left out."""
+    """Return every value that a knob takes, by its id; knobs that are deprecated or that take
+    anything are left out."""
     current = {name: knob for name, knob in knobs.items() if not knob.is_deprecated}
     values = {name: _values(knob.constraint) for name, knob in current.items()}
     return {name: found for name, found in values.items() if found}
@@ -231,7 +231,7 @@ class Chooser:
         """hipDNN's words when it last ranked no engine."""
 
     def info(self, engine: int) -> Any:
-        """hipDNN's `EngineInfo`; None if no loaded plugin has the engine."""
+        """Return hipDNN's `EngineInfo`; None if no loaded plugin has the engine."""
         try:
             return self._handle.get_engine_info(engine)
         except IndexError:
@@ -255,8 +255,8 @@ class Chooser:
         return None
 
     def notes(self, native: Any, engine: int) -> tuple[str, ...]:
-        """Behaviour notes of the engine for this graph: what explains a result or a first call.
-        Empty where hipDNN raises: that is not a reason not to measure."""
+        """Return behaviour notes of the engine for this graph: what explains a result or a first
+        call. Empty where hipDNN raises: that is not a reason not to measure."""
         with self._library.calling("Graph.get_behavior_notes_for_engine"):
             try:
                 return tuple(note.name for note in native.get_behavior_notes_for_engine(engine))
@@ -267,8 +267,8 @@ class Chooser:
         return ", ".join(self.name_of(engine) for engine in engines)
 
     def ranked(self, native: Any) -> tuple[int, ...]:
-        """Engines that accept the graph, best first; none where hipDNN raises, which is its way
-        to say so. Only after `build_operation_graph`."""
+        """Return engines that accept the graph, best first; none where hipDNN raises, which is its
+        way to say so. Only after `build_operation_graph`."""
         with self._library.calling("Graph.get_ranked_engine_ids"):
             try:
                 return tuple(native.get_ranked_engine_ids(self._library.modes))
@@ -322,7 +322,8 @@ class Chooser:
         return actual
 
     def plan_name(self, native: Any) -> str:
-        """hipDNN's name of the plan, or why it does not tell: no reason not to measure."""
+        """Return hipDNN's name of the plan, or the reason for its absence, which does not prevent
+        measuring."""
         try:
             with self._library.calling("Graph.get_plan_name"):
                 return str(native.get_plan_name(self._handle))

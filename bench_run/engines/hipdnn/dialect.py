@@ -68,7 +68,7 @@ def graph_text(graph: Graph) -> str:
 
 
 def deserialise(library: Library, graph: Graph, *, keep_preference: bool) -> Any:
-    """hipDNN's graph object. A preference of the file is left out where the user chose."""
+    """Return hipDNN's graph object. A preference of the file is left out where the user chose."""
     refuse_unknown_types(library, graph)
     if not keep_preference:
         graph = replace(graph, preferred_engine_id=None)

@@ -192,7 +192,7 @@ class HipdnnEngine:
         return self.plans(graph) if self._opened.choice.every else ({},)
 
     def plans(self, graph: Graph) -> tuple[Mapping[str, str], ...]:
-        """One for each engine that accepts the graph."""
+        """Return one plan for each engine that accepts the graph."""
         native = self._operation_graph(graph, Phases())
         return tuple({"engine": self._chooser.name_of(i)} for i in self._chooser.ranked(native))
 

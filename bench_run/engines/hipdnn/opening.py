@@ -103,7 +103,8 @@ def chosen_files(spec: EngineSpec, wanted: Sequence[str]) -> list[Path]:
 
 
 def fingerprint(files: Sequence[Path]) -> tuple[str | None, str | None]:
-    """Path and SHA-256 of the plugin; of several, their folder and the hash of their hashes."""
+    """Return the path and SHA-256 of the plugin; of several, their folder and the hash of their
+    hashes."""
     if not files:
         return None, None
     if len(files) == 1:
@@ -114,7 +115,7 @@ def fingerprint(files: Sequence[Path]) -> tuple[str | None, str | None]:
 
 @lru_cache(maxsize=64)
 def sha256(path: Path) -> str | None:
-    """None if the file cannot be read."""
+    """Return the hash; None if the file cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -139,7 +140,7 @@ def file_facts(path: Path) -> str:
 
 
 def mapped_files(maps: str = "/proc/self/maps") -> set[str] | None:
-    """Files that this process has in memory; None if the system does not say."""
+    """Return files that this process has in memory; None if the system does not say."""
     try:
         lines = Path(maps).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -168,7 +169,8 @@ OPTION = "lib="
 
 
 def library_folder(spec: EngineSpec) -> str | None:
-    """Folder of the library behind the plugin, from ``+lib=DIR``: often it is what differs."""
+    """Return the folder of the library behind the plugin, from ``+lib=DIR``: often it is what
+    differs."""
     folder = None
     for option in spec.options:
         if not option.startswith(OPTION):
@@ -180,7 +182,7 @@ def library_folder(spec: EngineSpec) -> str | None:
 
 
 def arm_environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
-    """Variables for the worker of one engine."""
+    """Return variables for the worker of one engine."""
     found = cache_environment(options, AMD)
     folder = library_folder(spec)
     if folder is not None:
@@ -262,7 +264,7 @@ def _take_device(index: int) -> str:
 
 
 def _count_devices(library: Library) -> int:
-    """Devices that HIP shows."""
+    """Return devices that HIP shows."""
     with opening_errors("hip_get_device_count", library.version):
         found = int(library.module.hip_get_device_count())
     if found == 0:

@@ -146,7 +146,8 @@ class HipdnnPlan:
         return {SAYS: "; ".join(words)} if words else {}
 
     def _timings(self) -> Iterator[str]:
-        """Words for each quality; executions end with the first whose gate opened by force."""
+        """Yield words for each quality; executions end with the first whose gate opened by
+        force."""
         times_ns: dict[str, list[float]] = {}
         for _ in range(WITNESSED):
             error, timing = self._native.execute_timed_ext(
@@ -193,7 +194,7 @@ def buffer_bytes(tensor: Tensor) -> int:
 
 
 def bound_tensors(graph: Graph) -> tuple[Tensor, ...]:
-    """Tensors of the variant pack: every one that is neither virtual nor a constant."""
+    """Return tensors of the variant pack: every one that is neither virtual nor a constant."""
     return tuple(t for t in graph.tensors if not t.virtual and t.value is None)
 
 

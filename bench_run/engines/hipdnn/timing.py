@@ -69,7 +69,7 @@ def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStr
 
 
 def find_events(library: Library, stream: int) -> Events | None:
-    """hipDNN's events, tried once; None if they fail."""
+    """Return hipDNN's events after one try; None if they fail."""
     try:
         events = OwnEvents(library.module.HipEvent, stream)
         events.record()

@@ -93,7 +93,8 @@ def _step(graph: Graph, node: Node) -> Computation:
 
 
 def _custom(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Random operators draw their values, as an engine does; the reference has constants."""
+    """Compute a custom node. Random operators draw their values, as an engine does; the reference
+    has constants."""
     return evaluate_node(node, inputs, outputs, drawn=True)
 
 

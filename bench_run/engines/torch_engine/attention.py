@@ -70,7 +70,7 @@ def per_head(value: T, heads: int, dtype: torch.dtype) -> T:
 
 
 def shared(value: T, heads: int) -> T:
-    """Key or value heads, each repeated for the query heads that share it."""
+    """Return key or value heads, each repeated for the query heads that share it."""
     times = heads // value.shape[1]
     return value if times == 1 else value.repeat_interleave(times, dim=1)
 
@@ -210,7 +210,7 @@ class Sequences:
         return cls((*lengths, *pages), count, rows, keys, batch == 1 and count > 1)
 
     def lengths(self, given: Given) -> tuple[T | None, T | None]:
-        """Lengths of queries and of keys."""
+        """Return lengths of queries and of keys."""
         found = (given.get(port) for port in ("seq_len_q", "seq_len_kv"))
         rows, columns = (None if n is None else n.reshape(-1).to(torch.int64) for n in found)
         return rows, columns
@@ -280,7 +280,7 @@ def _is_causal(op: TorchOp) -> bool:
 
 
 def _mask_scores(op: TorchOp) -> int:
-    """Elements of the mask that the fused call would need."""
+    """Return elements of the mask that the fused call would need."""
     mask = band(op.node.attributes)
     unmasked = _is_causal(op) or (mask.left is None and mask.right is None)
     return 0 if unmasked else op.dims("q")[2] * op.dims("k")[2]
@@ -332,7 +332,7 @@ def _attend_on_processor(q: T, k: T, v: T, mask: T | None, **options: Any) -> T:
 
 
 def _mask(bias: T | None, hidden: T | None) -> T | None:
-    """Mask of the fused call: a bias, or the keys that are seen."""
+    """Return the mask of the fused call: a bias, or the keys that are seen."""
     if hidden is None:
         return bias
     return ~hidden if bias is None else bias.masked_fill(hidden, -math.inf)
@@ -377,8 +377,8 @@ class Formula:
     def _block(
         self, given: Mapping[str, T], lengths: tuple[T | None, T | None], block: Block
     ) -> dict[str, T]:
-        """Results for scaled queries, and keys and values of each head: o, statistics, and the
-        largest probability of each row."""
+        """Return results for scaled queries, and keys and values of each head: o, statistics, and
+        the largest probability of each row."""
         q, k, v = (block.of(given[port], by_keys=port != "q") for port in "qkv")
         scores = _masked(given, q @ k.transpose(-1, -2), self.mask, lengths, block)
         sink = self._sink(given)
@@ -428,7 +428,7 @@ def _masked(
 
 
 def _finite(top: T) -> T:
-    """0 in place of −∞, the maximum of nothing."""
+    """Replace −∞, the maximum of nothing, by 0."""
     return torch.where(top == -math.inf, 0.0, top)
 
 

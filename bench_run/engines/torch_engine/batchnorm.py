@@ -21,8 +21,8 @@ def _flat(value: T, dtype: torch.dtype) -> T:
 
 
 def _types(op: TorchOp, *data: str, result: str = "y") -> tuple[torch.dtype, torch.dtype]:
-    """Types of the data and of the parameters: float32 parameters with half data is a kernel of its
-    own."""
+    """Return types of the data and of the parameters: float32 parameters with half data is a kernel
+    of its own."""
     dtype = op.working_type(*data, result=result)
     return dtype, torch.float64 if dtype == torch.float64 else torch.float32
 

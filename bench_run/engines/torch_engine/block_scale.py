@@ -13,7 +13,7 @@ T: TypeAlias = torch.Tensor
 
 
 def dequantize(op: TorchOp) -> BoundKernel:
-    """y = x·scale[index // block]; `block_size` belongs to the trailing axes."""
+    """Compute y = x·scale[index // block]; `block_size` belongs to the trailing axes."""
     sizes = tuple(op.attribute("block_size", ()))
     dims = op.dims("x")
     if not 1 <= len(sizes) <= len(dims):
@@ -30,8 +30,8 @@ def dequantize(op: TorchOp) -> BoundKernel:
 
 
 def quantize(op: TorchOp) -> BoundKernel:
-    """scale = max |x| over the block / largest of y's type, rounded up to a power of two where its
-    type is one; y = x / scale, and 0 if the scale is."""
+    """Compute scale = max |x| over the block / largest of y's type, rounded up to a power of two
+    where its type is one; y = x / scale, and 0 if the scale is."""
     dims, size = op.dims("x"), int(op.attribute("block_size", 0))
     axis = int(op.attribute("axis", len(dims) - 1))
     scale_type = op.tensor("scale").data_type
@@ -60,7 +60,7 @@ def quantize(op: TorchOp) -> BoundKernel:
 
 
 def _expanded(scale: T, blocks: tuple[int, ...], dims: tuple[int, ...]) -> T:
-    """Each scale repeated over its block, cut to x's dims."""
+    """Return each scale repeated over its block, cut to x's dims."""
     for axis, size in enumerate(blocks):
         if size > 1:
             scale = scale.repeat_interleave(size, dim=axis).narrow(axis, 0, dims[axis])

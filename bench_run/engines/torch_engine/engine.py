@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def torch_events(plan: Plan, stream: Stream, iterations: int, *, on_gpu: bool) -> list[TraceEvent]:
-    """Complete events of a few iterations, each under a range of its own."""
+    """Return complete events of a few iterations, each under a range of its own."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
     kinds = [ProfilerActivity.CPU]

@@ -43,7 +43,7 @@ NATIVE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def storage(tensor: Tensor, device: torch.device) -> torch.Tensor:
-    """Zeros: one-dimensional, the tensor's span."""
+    """Return a storage of zeros: one-dimensional, the tensor's span."""
     return torch.zeros(tensor.span, dtype=TYPES[tensor.data_type], device=device)
 
 
@@ -158,7 +158,8 @@ class TorchOp:
         return self.compute
 
     def _is_finer(self, port: str, kind: torch.dtype) -> bool:
-        """Than `kind`; whole numbers are finer than narrow floats, which end too soon."""
+        """Return True if it is finer than `kind`; whole numbers are finer than narrow floats, which
+        end too soon."""
         dtype = self.dtype(port) if self.has(port) else kind
         if not dtype.is_floating_point and dtype != torch.bool:
             return kind in (torch.float16, torch.bfloat16)

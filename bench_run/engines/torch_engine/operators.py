@@ -51,7 +51,7 @@ def operator(op: TorchOp) -> BoundKernel:
 def _places(
     dims: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Memory for the result of an operator in place: one for each copy of its inputs."""
+    """Return the memory for the result of an operator in place: one for each copy of its inputs."""
     made: dict[int, torch.Tensor] = {}
 
     def place(x: torch.Tensor) -> torch.Tensor:

@@ -257,7 +257,8 @@ class TorchPlan:
             return {tensor.uid: _storage(tensor, value) for tensor, value in outputs}
 
     def locate_outputs(self, *, upcoming: bool) -> dict[int, Storage | int]:  # noqa: ARG002
-        """Results that are allocated anew lie where those before them did, once these are freed."""
+        """Return the places of outputs; results that are allocated anew take those of the ones
+        before, once these are freed."""
         outputs = zip(self._graph.outputs, self._current_results(), strict=True)
         if self._device.type != "cpu":
             return {tensor.uid: value.data_ptr() for tensor, value in outputs}
@@ -311,7 +312,7 @@ class TorchPlan:
 
 
 def _seen_as(value: T, tensor: Tensor, offset: int) -> T:
-    """Another plan's tensor as this one's dims and strides have it."""
+    """Return another plan's tensor as this one's dims and strides have it."""
     if offset == 0 and value.shape == tensor.dims and value.stride() == tensor.strides:
         return value
     return value.as_strided(tensor.dims, tensor.strides, value.storage_offset() + offset)

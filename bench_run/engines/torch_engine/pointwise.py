@@ -69,7 +69,8 @@ def computed(function: Callable[..., T], dtype: torch.dtype, *inputs: T) -> T:
 
 
 def filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
-    """Broadcasts the result: all inputs together are smaller than the output."""
+    """Return an operation that broadcasts the result: all inputs together are smaller than the
+    output."""
     return function(*inputs).expand(dims)
 
 
@@ -87,7 +88,7 @@ def _plain(function: Callable[..., T]) -> Maker:
 
 
 def relu(op: TorchOp) -> Callable[..., T]:
-    """x ≤ L: s·(x − L) + L; x ≥ U: U; otherwise x."""
+    """Compute x ≤ L: s·(x − L) + L; x ≥ U: U; otherwise x."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
     slope = float(op.attribute("relu_lower_clip_slope", 0.0))
@@ -106,8 +107,8 @@ def relu(op: TorchOp) -> Callable[..., T]:
 
 
 def relu_backward(op: TorchOp) -> Callable[..., T]:
-    """dy times (x ≤ L: s; x > U: 0; otherwise 1); 0 selects 0. PyTorch's own gradient of a clamp is
-    0 at U too."""
+    """Compute dy times (x ≤ L: s; x > U: 0; otherwise 1); 0 selects 0. PyTorch's own gradient of a
+    clamp is 0 at U too."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
     slope = float(op.attribute("relu_lower_clip_slope", 0.0))
@@ -146,7 +147,7 @@ def swish(op: TorchOp) -> Callable[..., T]:
 
 
 def swish_backward(op: TorchOp) -> Callable[..., T]:
-    """dy·σ(βx)·(1 + βx·σ(−βx))."""
+    """Compute dy·σ(βx)·(1 + βx·σ(−βx))."""
     beta = float(op.attribute("swish_beta", 1.0))
     if beta == 1:
         return lambda dy, x: aten.silu_backward(dy, x)

@@ -114,7 +114,7 @@ def _maximum(op: TorchOp, w: Windows, dtype: torch.dtype) -> BoundKernel:
 
 
 def _unpadded(index: T, w: Windows) -> T:
-    """Positions in the padded plane as positions in x, −1 for those in the padding."""
+    """Return positions in the padded plane as positions in x, −1 for those in the padding."""
     sizes = padded_lengths(w)
     total, inside, step = torch.zeros_like(index), torch.ones_like(index, dtype=torch.bool), 1
     for size, length, before in zip(
@@ -128,7 +128,7 @@ def _unpadded(index: T, w: Windows) -> T:
 
 
 def _counts(op: TorchOp, w: Windows) -> T:
-    """Elements of x in each window, at least 1."""
+    """Return elements of x in each window, at least 1."""
     ones = torch.ones((1, 1, *w.spatial), dtype=op.compute, device=op.device)
     shares = AVERAGES[len(w.window)](functional.pad(ones, w.extra), w.window, w.stride)
     return (shares * math.prod(w.window)).round().clamp_min(1.0)

@@ -60,7 +60,7 @@ FORMULA = ("RMSNorm", "Resample", "BlockScale", "Moe")
 
 
 def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:
-    """Bytes that an execution takes at most beside inputs and outputs, if it is computed."""
+    """Return bytes that an execution takes at most beside inputs and outputs, if it is computed."""
     in_blocks = device == "cpu" and "compile" not in spec.options
 
     def of_node(part: Graph, node: Node) -> float:

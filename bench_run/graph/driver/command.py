@@ -61,7 +61,8 @@ def find_words(line: str, bases: Sequence[str]) -> Words | None:
 
 
 def read_flags(words: Words, table: Sequence[Flag], where: str) -> tuple[dict[str, Any], set[str]]:
-    """Values by long name, defaults filled in, and the names of the flags that were given."""
+    """Return values by long name, defaults filled in, and the names of the flags that were
+    given."""
     by_name = {f"-{flag.short}": flag for flag in table} | {
         f"--{flag.long}": flag for flag in table
     }
@@ -191,7 +192,7 @@ class Flag:
 
 
 def _lengths(rows: str) -> tuple[Flag, ...]:
-    """Ints from 1, written ``short long default``."""
+    """Return parameters of type int from 1, written ``short long default``."""
     return tuple(Flag(s, long, int(d)) for s, long, d in (row.split() for row in rows.split(";")))
 
 

@@ -30,7 +30,7 @@ class Base(NamedTuple):
 def _typed(
     word: str, table: tuple[flags.Flag, ...], convert: Callable[[Ask, str], Answer], endings: str
 ) -> dict[str, Base]:
-    """Rows ``word + ending``; ``-`` is the bare word."""
+    """Return rows ``word + ending``; ``-`` is the bare word."""
     types = {
         "-": "float",
         "fp32": "float",
@@ -83,7 +83,7 @@ _ENDINGS = ("fp16", "bfp16", "fp32", "fp64")
 
 
 def reason_without(word: str) -> str | None:
-    """Why a base word has no graph; None for one that is not known."""
+    """Return the reason why a base word has no graph; None for one that is not known."""
     for stem in (word, *(word.removesuffix(ending) for ending in reversed(_ENDINGS))):
         if stem in WITHOUT:
             return f"{word} {WITHOUT[stem]}"
@@ -178,5 +178,5 @@ def _convert(words: Words, where: str) -> Converted:
 
 
 def graphs_of(commands: Iterable[Converted]) -> tuple[Graph, ...]:
-    """All graphs of some commands, each once."""
+    """Return all graphs of some commands, each once."""
     return tuple({graph.name: graph for made in commands for graph in made.graphs}.values())

@@ -154,7 +154,7 @@ def convert_convolution(ask: Ask, data_type: str) -> Answer:
 
 
 def shape_items(ask: Ask) -> dict[str, Any]:
-    """Items of a convolution's op spec, as the line gives them."""
+    """Return items of a convolution's op spec, as the line gives them."""
     values = ask.values
     rank = int(values["spatial_dim"])
     axes = AXES[-rank:]
@@ -406,7 +406,7 @@ def convert_pool(ask: Ask, data_type: str) -> Answer:
 
 
 def _windows(ask: Ask, lengths: tuple[int, ...], axes: tuple[str, ...]) -> dict[str, Any]:
-    """Window, stride and padding; ``same`` may pad more after than before."""
+    """Return window, stride and padding; ``same`` may pad more after than before."""
     values = ask.values
     window, stride, pad = (
         tuple(values[f"{name}_{axis}"] for axis in axes) for name in ("win", "pool_stride", "pad")
@@ -445,7 +445,7 @@ def convert_gemm(ask: Ask, data_type: str) -> Answer:
 
 
 def convert_softmax(ask: Ask, data_type: str) -> Answer:
-    """Mode 0: over all values of an image; 1: over the channels."""
+    """Convert mode 0, over all values of an image, or 1, over the channels."""
     values = ask.values
     n, c, h, w = (values[flag] for flag in _LENGTHS.values())
     dims, axis = ((n, c * h * w), 1) if values["mode"] == "0" else ((n, c, h, w), 1)

@@ -100,7 +100,7 @@ def as_bytes(value: Any, where: str, key: str) -> tuple[int, ...]:
 
 
 def as_type(value: Any, where: str, key: str) -> str:
-    """Name of a data type in our spelling, or ``unset``."""
+    """Return the name of a data type in our spelling, or ``unset``."""
     name = as_text(value, where, key).lower()
     name = ALIASES.get(name, name)
     if name != "unset" and name not in DTYPES:
@@ -109,7 +109,7 @@ def as_type(value: Any, where: str, key: str) -> str:
 
 
 def as_choice(value: Any, choices: Sequence[str], where: str, key: str) -> str:
-    """One of `choices`, whatever its case, or its number."""
+    """Return one of `choices`, whatever its case, or its number."""
     if type(value) is int and 0 <= value < len(choices):
         return choices[value]
     if isinstance(value, str) and value.lower() in choices:

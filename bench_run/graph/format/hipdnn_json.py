@@ -167,7 +167,7 @@ class _ScatteredNode:
         return self.place(found), value
 
     def left_over(self, row: Operation) -> dict[str, Any]:
-        """Unknown keys, as they lay in the file. An unknown tensor is refused."""
+        """Return unknown keys in the form of the file. Refuses an unknown tensor."""
         for name, place in self.places.items():
             for key, value in place.items():
                 if key.endswith(("_tensor_uid", "_tensor_uids")) and value not in (None, []):
@@ -179,7 +179,7 @@ class _ScatteredNode:
 
 
 def read_node(value: Any, where: str, graph_compute_type: str) -> Node:
-    """One entry of ``nodes``; ports and parameters that are missing are left to the checks."""
+    """Read one entry of ``nodes``; missing ports and parameters are left to the checks."""
     data = fields.as_object(value, where)
     name = data.get("type")
     if name is None:

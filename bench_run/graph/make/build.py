@@ -145,7 +145,7 @@ class Builder:
 
 
 def compute_type(data_type: str) -> str:
-    """Type of the arithmetic and of the intermediates for an io type."""
+    """Return the type of the arithmetic and of the intermediates for an io type."""
     return _COMPUTE.get(data_type, "float")
 
 

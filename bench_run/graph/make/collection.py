@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def collection_files(text: str, where: str) -> dict[str, bytes]:
-    """Path below the collection's folder → content of each file; nothing is written."""
+    """Return each path below the collection's folder with the content of its file; nothing is
+    written."""
     files: dict[str, bytes] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):

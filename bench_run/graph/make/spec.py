@@ -229,14 +229,15 @@ def make_graphs(
     left_out: list[str] | None = None,
     seed: int = 0,
 ) -> tuple[Graph, ...]:
-    """Graphs of an op spec, in the order of its operations, shapes and values; names are unique.
+    """Return graphs of an op spec, in the order of its operations, shapes and values; names are
+    unique.
 
     `shapes` names the classes of default shapes (``small``, ``common``, ``large``, ``skewed``,
-    ``all``, ``random:N``, or several apart by commas) for a spec that gives no shape of its own;
-    N random shapes follow from `seed`. `direction` (a key of `DIRECTIONS`) is for one that names no
-    direction. `left_out` gets a sentence for
-    each member of a family, or of all, that does not take the parameters. Raises
-    `UsageError` for what the spec says wrong, `GraphError` for a graph that cannot be.
+    ``all``, ``random:N``, or several apart by commas) for a spec that gives no shape of its own; N
+    random shapes follow from `seed`. `direction` (a key of `DIRECTIONS`) is for one that names no
+    direction. `left_out` gets a sentence for each member of a family, or of all, that does not take
+    the parameters. Raises `UsageError` for what the spec says wrong, `GraphError` for a graph that
+    cannot be.
     """
     made: dict[str, Graph] = {}
     missing = [] if left_out is None else left_out
@@ -358,8 +359,9 @@ def _shape_classes(text: str, where: str) -> tuple[str, ...]:
 
 
 def _random_shapes(chain: Chain, count: int, seed: int) -> Iterator[str]:
-    """Items of shapes whose lengths are 1/8 to 2 times those of the common shape, on a logarithmic
-    scale. An operation and its gradients, which have the same common shape, get the same ones."""
+    """Yield items of shapes whose lengths are 1/8 to 2 times those of the common shape, on a
+    logarithmic scale. An operation and its gradients, which have the same common shape, get the
+    same ones."""
     usual = chain[0].shapes["common"][0]
     rows = chain_parameters(chain)
     draw = Random(f"{seed} {re.findall('[0-9]+', usual)}")  # noqa: S311 - no secret
@@ -395,8 +397,8 @@ def _typed(text: str, rows: Mapping[str, SpecParameter]) -> dict[str, Any]:
 def _made(
     spec: Spec, chain: Chain, classes: tuple[str, ...], left_out: list[str], seed: int
 ) -> Iterator[Graph]:
-    """Graphs of one chain. A default shape that a value does not fit (a layout of four axes, a
-    volume) is passed over, as long as another one fits."""
+    """Yield graphs of one chain. A default shape that a value does not fit (a layout of four axes,
+    a volume) is passed over, as long as another one fits."""
     misfit: UsageError | None = None
     none_fits = True
     for given in _assignments(spec, chain, classes, seed):
@@ -425,7 +427,8 @@ def _has_own_shape(spec: Spec, chain: Chain) -> bool:
 def _assignments(
     spec: Spec, chain: Chain, classes: tuple[str, ...], seed: int
 ) -> Iterator[Mapping[str, Any]]:
-    """Typed parameters of each graph: default shapes (if any) × every combination of values."""
+    """Yield typed parameters of each graph: default shapes (if any) × every combination of
+    values."""
     # The chain's parameters, `dtype` narrowed to the types that all its operations take.
     rows = chain_parameters(chain)
     types = tuple(t for t in chain[0].dtypes if all(t in r.dtypes for r in chain))

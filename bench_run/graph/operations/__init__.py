@@ -46,7 +46,7 @@ BY_NAME: dict[str, Operation] = {row.name: row for row in OPERATIONS.values()}
 
 
 def node_view(graph: Graph, index: int, where: str = "graph") -> NodeView:
-    """Node `index` of the graph with its tensors and its row; `where` names the graph."""
+    """Return node `index` of the graph with its tensors and its row; `where` names the graph."""
     node = graph.nodes[index]
     return view(graph, node, OPERATIONS[node.type], f"{where}: nodes[{index}]")
 

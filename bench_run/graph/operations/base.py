@@ -167,7 +167,8 @@ class Operation:
         return name if self.place == "flat" else f"{self.place}.{name}"
 
     def complete(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Their canonical form: defaults filled in, None left out, floats and tuples as such."""
+        """Return the attributes in canonical form: defaults filled in, None left out, floats and
+        tuples as such."""
         filled = {p.name: p.default for p in self.parameters if p.default is not None}
         filled |= {name: value for name, value in attributes.items() if value is not None}
         for parameter in self.parameters:
@@ -192,7 +193,7 @@ def output_lengths(
     stride: Sequence[int],
     dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Places of a window along each axis: its steps over the padded length."""
+    """Return places of a window along each axis: its steps over the padded length."""
     dilation = tuple(1 for _ in window) if dilation is None else dilation
     rows = zip(lengths, window, pre, post, stride, dilation, strict=True)
     return tuple((n + a + b - d * (w - 1) - 1) // s + 1 for n, w, a, b, s, d in rows)

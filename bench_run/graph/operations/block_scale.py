@@ -16,7 +16,7 @@ from bench_run.graph.operations.base import (
 
 
 def blocks(dims: tuple[int, ...], block_size: tuple[int, ...]) -> tuple[int, ...]:
-    """Dims of the scale: `block_size` belongs to the trailing dims, rounded up."""
+    """Return dims of the scale: `block_size` belongs to the trailing dims, rounded up."""
     sizes = (*(1 for _ in range(len(dims) - len(block_size))), *block_size)
     return tuple(-(-length // size) for length, size in zip(dims, sizes, strict=True))
 

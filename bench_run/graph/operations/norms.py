@@ -51,7 +51,7 @@ def _check_layer(view: NodeView) -> None:
 def rmsnorm_axes(
     x_dims: tuple[int, ...], scale_dims: tuple[int, ...], inv_rms_dims: tuple[int, ...] | None
 ) -> tuple[int, ...]:
-    """Axes of x that RMS norm averages over; the format has no attribute for them.
+    """Return axes of x that RMS norm averages over; the format has no attribute for them.
 
     Where inv_rms is given: the axes it has length 1 on and x has more. Else from scale: its
     trailing dims; all but the first axis if it has the shape of x; the spatial axes where only its

@@ -60,7 +60,7 @@ def has_scale(node: Node) -> bool:
 
 
 def _meaning(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Masks as a band, so that the spellings of one mask are one."""
+    """Return masks as a band, so that the spellings of one mask are one."""
     spelled = (*_MASKS, "left_bound", "right_bound", "diagonal_alignment")
     rest = {name: value for name, value in attributes.items() if name not in spelled}
     mask = band(attributes)

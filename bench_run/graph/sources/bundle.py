@@ -83,7 +83,8 @@ def _read_claims(value: Any, where: str, case: str) -> dict[str, dict[str, tuple
 
 
 def _of_case(told: Any, place: str, case: str) -> Mapping[str, Any]:
-    """Claims of a sweep's file for one case, which is listed once for an engine or not at all."""
+    """Return the claims of a sweep's file for one case, which is listed once for an engine or not
+    at all."""
     rows = [fields.as_object(row, place) for row in fields.as_list(told, place, "")]
     mine = [row for row in rows if case in fields.as_list(row.get("cases"), place, "cases")]
     if len(mine) > 1:

@@ -92,7 +92,8 @@ def claims_of_sweep(case_list: str) -> str:
 
 
 def select(names: tuple[str, ...]) -> FileSelection:
-    """Graphs among the files of a tree; what lies under a sweep or in golden data is none."""
+    """Return the graphs among the files of a tree, without those below a sweep or in golden
+    data."""
     known = set(names)
     bundles = {
         str(PurePosixPath(n).parent) for n in names if n.rpartition("/")[2] == "graph.template.json"
@@ -128,7 +129,7 @@ def _is_inside(name: str, bundles: set[str]) -> bool:
 
 
 def stems_with_tensors(names: tuple[str, ...]) -> frozenset[str]:
-    """Graphs, without their ending, that have golden tensors as ``NAME.tensor<uid>.bin``."""
+    """Return graphs, without their ending, that have golden tensors as ``NAME.tensor<uid>.bin``."""
     return frozenset(match[1] for name in names if (match := _GOLDEN_TENSOR.fullmatch(name)))
 
 
@@ -331,7 +332,7 @@ Found = Task | str
 
 
 def find(argument: str) -> Iterator[Found]:
-    """Everything behind one argument, in order. Raises `GraphError` if nothing is."""
+    """Yield everything behind one argument, in order. Raises `GraphError` if there is nothing."""
     if os.path.isdir(argument):
         # The files below a folder, sorted. Hidden folders and links to folders are left
         # out.

@@ -54,8 +54,8 @@ def turn_of(case: PlannedCase) -> str:
 
 
 def groups_of(case_runs: Sequence[CaseRun]) -> Iterator[list[CaseRun]]:
-    """Consecutive cases of one graph. An engine occurs once in a group, because its worker prepares
-    one case at a time."""
+    """Yield consecutive cases of one graph. An engine occurs once in a group, because its worker
+    prepares one case at a time."""
     for _, several in groupby(case_runs, key=lambda case_run: turn_of(case_run.case)):
         group: list[CaseRun] = []
         for case_run in several:
@@ -156,7 +156,7 @@ class Lanes:
         return self._gate.turns(len(group), f"{first.case.id}:{first.index}")
 
     def _side_by_side(self, rounds: Sequence[Sequence[CaseRun]]) -> Iterator[Result]:
-        """Cases that lacked memory next to others come last, alone."""
+        """Yield the cases; those that lacked memory next to others come last, alone."""
         work, done = GroupQueue(rounds), queue.SimpleQueue[Result | Future[None]]()
         threads = ThreadPoolExecutor(min(self.count, len(work)))
         own: list[dict[str, WorkerPool]] = [{} for _ in range(min(self.count, len(work)))]

@@ -113,7 +113,7 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def room_here(devices: Sequence[str]) -> Room:
-    """Room of this machine for work on these devices (uuid or index)."""
+    """Return the room of this machine for work on these devices (uuid or index)."""
     free = [free_memory_bytes(device) or DEVICE_BYTES for device in devices] or [DEVICE_BYTES]
     return Room((int(free_host_bytes() * HOST_SHARE), int(min(free) * DEVICE_SHARE)))
 

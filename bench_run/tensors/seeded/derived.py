@@ -69,7 +69,7 @@ FORWARDS: dict[str, Forward] = {
 
 
 def derive(graph: Graph, node: Node, made: Storages) -> dict[int, Storage]:
-    """Storages of all results of the forward pass of `node` that are inputs of it, by uid."""
+    """Return the storages of all results of `node`'s forward pass that are its inputs, by uid."""
     row = FORWARDS[node.type]
     shared = {port: node.inputs[port] for port in row.shared if port in node.inputs}
     constants: dict[str, Tensor] = {}

@@ -75,19 +75,19 @@ def raw_words(stream: np.random.BitGenerator, count: int) -> npt.NDArray[np.int3
 
 
 def whole_numbers(stream: np.random.BitGenerator, count: int, choices: int) -> Values:
-    """Integers in [0, choices), for up to 2^32 choices, in int64."""
+    """Return integers in [0, choices), for up to 2^32 choices, in int64."""
     words = raw_words(stream, count).view(np.uint32).astype(np.uint64)
     return ((words * np.uint64(choices)) >> np.uint64(32)).astype(np.int64)
 
 
 def _unit(stream: np.random.BitGenerator, count: int, bits: int) -> Values:
-    """Odd multiples of 2^-bits in (−1, 1), exact in float32 (bits <= 24)."""
+    """Return odd multiples of 2^-bits in (−1, 1), exact in float32 (bits <= 24)."""
     words = raw_words(stream, count) >> np.int32(31 - bits)
     return (words | np.int32(1)).astype(np.float32) * np.float32(2.0**-bits)
 
 
 def _unit_double(stream: np.random.BitGenerator, count: int) -> Values:
-    """Odd multiples of 2^-53 in (−1, 1), exact in float64."""
+    """Return odd multiples of 2^-53 in (−1, 1), exact in float64."""
     words = np.asarray(stream.random_raw(count)).view(np.int64) >> np.int64(10)
     return (words | np.int64(1)).astype(np.float64) * 2.0**-53
 
@@ -110,7 +110,7 @@ def uniform(init: Init, row: DataType) -> Draw:
 
 
 def normal(init: Init, row: DataType) -> Draw:
-    """Irwin and Hall: twelve uniform 16-bit integers, summed exactly."""
+    """Draw normal numbers after Irwin and Hall: twelve uniform 16-bit integers, summed exactly."""
     centre = NORMAL_TERMS * 65535
 
     def draw(stream: np.random.BitGenerator, count: int) -> Values:
@@ -167,7 +167,7 @@ def constant(init: Init) -> Draw:
 
 
 def powers_of_two(lowest: int, highest: int) -> Draw:
-    """2^k for whole k of the range, ends included."""
+    """Return 2^k for whole k of the range, ends included."""
 
     def draw(stream: np.random.BitGenerator, count: int) -> Values:
         exponents = whole_numbers(stream, count, highest - lowest + 1) + lowest
@@ -251,7 +251,7 @@ def key_lengths(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
 
 
 def page_numbers(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
-    """Each page once, in random order, as long as there are enough."""
+    """Draw each page once, in random order, as long as there are enough."""
     is_key = node.inputs.get("page_table_k") == tensor.uid
     pages = _needed(graph, node, "k" if is_key else "v").dims[0]
     stream = bit_stream(seed, tensor.uid)
@@ -265,7 +265,8 @@ def _permutation(count: int, stream: np.random.BitGenerator) -> Values:
 
 
 def first_rows(graph: Graph, node: Node, tensor: Tensor, seed: int) -> Values:
-    """Ascending from 0, over the rows that are computed: with an index as many as it has."""
+    """Return row offsets, ascending from 0, over the rows that are computed: with an index as many
+    as it has."""
     picked = _operand(graph, node, "token_index")
     rows = _needed(graph, node, "token").dims[-2] if picked is None else picked.elements
     cuts = np.sort(whole_numbers(bit_stream(seed, tensor.uid), tensor.elements, rows + 1))

@@ -158,7 +158,8 @@ def _reads(node: Node) -> Iterable[tuple[str, int]]:
 
 
 def _must_be_positive(graph: Graph) -> set[int]:
-    """Tensors that some later operation wants positive, followed back through sums and products."""
+    """Return tensors that some later operation requires to be positive, followed back through sums
+    and products."""
     wanted: set[int] = set()
     for node in reversed(graph.nodes):
         keeps_sign = node.type in _POSITIVE_SUMS

@@ -45,7 +45,7 @@ def _scale(step: RoundingStep) -> float:
 
 
 def _score(step: RoundingStep) -> Estimate:
-    """scale·(q·k) + bias."""
+    """Compute scale·(q·k) + bias."""
     scale = _scale(step)
     for port in ("descale_q", "descale_k"):
         scale *= step.get(port, 1.0).peak
@@ -100,12 +100,13 @@ def _usual_weight(step: RoundingStep, score: Estimate) -> float:
 
 
 def _relative(step: RoundingStep, score: Estimate) -> float:
-    """Error of a probability relative to it, as far as the scores make it."""
+    """Return the error of a probability relative to it, as far as the scores make it."""
     return score.atol + FUNCTION_UNITS * step.unit
 
 
 def _averaged(step: RoundingStep, relative: float, weight: float, x: Estimate) -> float:
-    """Error of Σ P·x. Probabilities sum to 1, so no row errs by more than the largest x."""
+    """Return the error of Σ P·x. Probabilities sum to 1, so no row errs by more than the largest
+    x."""
     unit = step.type_unit("q")
     statistical = math.hypot(relative, 0.6 * SIGMAS * unit) * weight * x.rms
     return min(statistical, (relative + unit) * x.peak) + SIGMAS * x.noise * min(weight, 1.0)
@@ -145,7 +146,7 @@ def forward(step: RoundingStep) -> dict[str, Estimate]:
 
 
 def backward(step: RoundingStep) -> dict[str, Estimate]:
-    """dV = Pᵀ·dO, dS = P∘(dO·Vᵀ − Δ), dQ = scale·dS·K, dK = scale·dSᵀ·Q."""
+    """Compute dV = Pᵀ·dO, dS = P∘(dO·Vᵀ − Δ), dQ = scale·dS·K, dK = scale·dSᵀ·Q."""
     q, k, do = (step[port] for port in ("q", "k", "do"))
     score, scale, unit_io = _score(step), _scale(step), step.type_unit("q")
     narrow = 0.6 * SIGMAS * unit_io

@@ -113,7 +113,7 @@ class Estimate:
         return self.atol / SIGMAS if self.usual is None else self.usual
 
     def scaled(self, factor: float) -> Estimate:
-        """Values and absolute error times a positive number."""
+        """Scale values and absolute error by a positive number."""
         return Estimate(
             self.rms * factor,
             self.mean * factor,

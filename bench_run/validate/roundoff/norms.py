@@ -25,7 +25,7 @@ STEPS = 4.0
 
 
 def _count(step: RoundingStep, statistic: str, x: str = "x") -> tuple[int, int]:
-    """Elements of a statistic, and how many statistics there are."""
+    """Return elements of a statistic, and how many statistics there are."""
     rows = max(1, step.tensors[statistic].elements)
     return max(1, step.tensors[x].elements // rows), rows
 
@@ -33,7 +33,7 @@ def _count(step: RoundingStep, statistic: str, x: str = "x") -> tuple[int, int]:
 def statistics(
     step: RoundingStep, count: int, rows: int, *, centred: bool = True
 ) -> tuple[Estimate, Estimate]:
-    """Mean and 1/√(variance + ε), or 1/√(mean square + ε) if not centred."""
+    """Return the mean and 1/√(variance + ε), or 1/√(mean square + ε) if not centred."""
     x, epsilon = step["x"], step.get("epsilon", EPSILON).rms
     mean = added(step, x, count).scaled(1 / count)
     squares = added(step, square(x, step.unit), count).scaled(1 / count)
@@ -64,7 +64,7 @@ def _alone(statistic: Estimate) -> Estimate:
 
 
 def shifted(step: RoundingStep, mean: Estimate, inv: Estimate, statistics_count: int) -> Estimate:
-    """y = (x − mean)·inv·scale + bias."""
+    """Compute y = (x − mean)·inv·scale + bias."""
     x, scale, bias = step["x"], step.get("scale", 1.0), step.get("bias", 0.0)
     gain = inv.peak * scale.peak
     size = (x.peak + mean.peak) * gain + bias.peak
@@ -164,7 +164,7 @@ def _gradients(
 
 
 def _size_of_error(x: Estimate) -> float:
-    """Largest, as an absolute number."""
+    """Return the largest error, as an absolute number."""
     return x.atol + x.rtol * x.peak
 
 

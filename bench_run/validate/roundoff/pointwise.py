@@ -169,7 +169,7 @@ def _own_drift(step: RoundingStep, mode: str) -> float:
 
 
 def _points(operand: Estimate, place: int) -> Array:
-    """Values as the operand has them: spread over its range, mostly near its usual size."""
+    """Return values of the operand's size: spread over its range, mostly near its usual size."""
     spread = np.random.Generator(np.random.PCG64(place)).random(SAMPLES)
     if operand.positive:
         return operand.low + (operand.peak - operand.low) * spread

@@ -85,7 +85,7 @@ def usual_walk(unit: float, count: int, noise: float = EVEN_NOISE) -> float:
 
 
 def _drift(unit: float, terms: Terms) -> float:
-    """Mean of a rounding as a part of u·|final sum|."""
+    """Return the mean of a rounding as a share of u·|final sum|."""
     if terms.deviation == 0:
         return BIAS / 2 if terms.mean else 0.0
     ratio = 2 * unit * terms.count * terms.mean / terms.deviation
@@ -197,7 +197,7 @@ def contraction(
 
 
 def sum_of(terms: int, rms: float, mean: float, peak: float, low: float = 0.0) -> Estimate:
-    """Magnitudes of a sum of terms with these."""
+    """Return magnitudes of a sum of terms with these."""
     size = total(terms, rms, mean)
     most = min(terms * peak, terms * mean + SIGMAS * math.sqrt(terms) * rms)
     return Estimate(size, terms * mean, most, terms * low, low > 0)
@@ -276,13 +276,13 @@ def norm1(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
 
 
 def magnitude(x: Estimate) -> Estimate:
-    """|x|."""
+    """Compute |x|."""
     return Estimate(x.rms, max(x.mean, 0.8 * x.rms), x.peak, x.low, True, x.rtol, x.atol, x.drift)
 
 
 def square(x: Estimate, unit: float) -> Estimate:
-    """x², as one rounding. Its variance is that of a uniform distribution's square around the
-    mean, or more."""
+    """Compute x², as one rounding. Its variance is that of a uniform distribution's square around
+    the mean, or more."""
     big, spread = x.peak**2, max(0.0, x.rms**2 - x.mean**2)
     rms = math.sqrt(x.rms**4 + 4 * x.mean**2 * spread + spread**2)
     rtol = 2 * x.rtol + unit
@@ -304,7 +304,7 @@ def norm2(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
 
 
 def _product(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
-    """Π x: relative errors add up like a walk."""
+    """Compute Π x: relative errors add up like a walk."""
     rtol = SIGMAS * math.sqrt(terms) * (0.4 * step.unit + 0.6 * x.rtol) + step.unit
     size = min(x.rms, 1.0) ** terms
     return Estimate(size, size, max(1.0, x.peak) ** min(terms, 64)).with_error(rtol, 0.0)

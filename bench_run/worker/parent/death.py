@@ -158,8 +158,8 @@ def _whole_number(file: Path) -> int | None:
 
 
 def kernel_log(since_s: float, root: Path = Path("/")) -> list[str]:
-    """Lines of the kernel's log from an instant on, in seconds since the machine started; empty if
-    it cannot be read."""
+    """Return lines of the kernel's log from an instant on, in seconds since the machine started;
+    empty if it cannot be read."""
     records = b""
     with suppress(OSError):  # at its end there is nothing to read
         log = os.open(root / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)

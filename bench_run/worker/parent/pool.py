@@ -68,14 +68,14 @@ class WorkerPool:
         """The signal by which an engine's process ended after its results were in; shared too."""
 
     def ending_notes(self) -> list[str]:
-        """Sentences on libraries that ended their process when they were closed."""
+        """Return sentences on libraries that ended their process when they were closed."""
         return [
             f"{key}: its process ended by {ended_by} after its results were in"
             for key, ended_by in self.endings.items()
         ]
 
     def facts(self, engine: PlannedEngine) -> EngineFacts:
-        """Facts that the engine reported when it was opened; opens it if needed."""
+        """Return facts that the engine reported when it was opened; opens it if needed."""
         if engine.key not in self.opened:
             self._start(engine)
         return self.opened[engine.key].facts
@@ -136,7 +136,7 @@ class WorkerPool:
         return self._launcher.worker_start
 
     def beside(self, breakdown: TimeBreakdown) -> WorkerPool:
-        """Another pool whose workers start as those of this one do; for another thread."""
+        """Return another pool whose workers start as those of this one do; for another thread."""
         pool = WorkerPool(self._timeout_s, self._launcher, breakdown)
         pool._contents, pool.endings = self._contents, self.endings
         return pool

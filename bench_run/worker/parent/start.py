@@ -189,7 +189,7 @@ class ForkedProcess:
         return self._template.was_lost_with(self.pid)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code. Raises `subprocess.TimeoutExpired`."""
+        """Return its exit code. Raises `subprocess.TimeoutExpired`."""
         limit = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
             if limit is not None and time.monotonic() > limit:
@@ -199,7 +199,7 @@ class ForkedProcess:
 
 
 def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
-    """Variables that the engine's process needs from its start."""
+    """Return variables that the engine's process needs from its start."""
     environment = engine_module(engine.spec.name).ABILITIES.environment
     own = thread_environment(engine.options.threads)
     if engine.options.python is not None:
@@ -210,8 +210,8 @@ def own_environment(engine: PlannedEngine) -> Mapping[str, str]:
 
 
 def source_path() -> dict[str, str]:
-    """Variables with which another interpreter finds these packages, if they lie in a folder of
-    their own and not among the packages of this environment."""
+    """Return variables with which another interpreter finds these packages, if they lie in a folder
+    of their own and not among the packages of this environment."""
     import bench_schema
 
     folders = [Path(__file__).parents[3], Path(bench_schema.__file__).parents[1]]
@@ -239,7 +239,7 @@ class Launcher:
         self._lock = threading.Lock()
 
     def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
-        """Variables of the engine's workers, the same in each round."""
+        """Return variables of the engine's workers, the same in each round."""
         name = without_device(engine.key)
         with self._lock:
             if name not in self._environments:

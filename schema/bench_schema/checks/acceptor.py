@@ -177,7 +177,8 @@ class Compiler:
 
 
 def _optional(kind: Any, schema: Schema) -> tuple[Any, Any]:
-    """Type and default of a field that may be left out; null is the default if it is allowed."""
+    """Return the type and the default of a field that may be left out; null is the default if it is
+    allowed."""
     if "null" in schema.get("type", ()):
         return kind, None
     return kind | msgspec.UnsetType, msgspec.UNSET

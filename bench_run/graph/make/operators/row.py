@@ -141,7 +141,7 @@ class Operator:
         return given if self.hipdnn else (FORWARD, *given)
 
     def names(self, direction: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the tensors that the operation reads and of those that it writes."""
+        """Return names of the tensors that the operation reads and of those that it writes."""
         made = tuple(f"d{name}" for name in self.gradients)
         if direction == FORWARD:
             return tuple(self.inputs), tuple(self.outputs)
@@ -197,7 +197,7 @@ class Operator:
         return Port(name, dims or (1,), dtype, init if name in self.inputs or init else None)
 
     def lengths_of(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-        """Parameters, as texts, for the shapes of some inputs.
+        """Return parameters, as texts, for the shapes of some inputs.
 
         Raises `UsageError` if a shape does not fit, with the port and its rule.
         """
@@ -232,7 +232,7 @@ class Operator:
         )
 
     def custom(self, direction: str, params: Params) -> CustomOperation:
-        """Meaning of the node, which hipDNN's format does not hold."""
+        """Return the meaning of the node, which hipDNN's format does not hold."""
         reads, _ = self.ports(direction, params)
         kind = DTYPES[params["dtype"]]
         known = {**params, "u": kind.unit_roundoff, "size": kind.bytes}
@@ -249,7 +249,7 @@ class Operator:
         )
 
     def recipe(self, direction: str) -> Recipe:
-        """Recipe of the row for ``--op``."""
+        """Return the recipe of the row for ``--op``."""
         name = self.name + SUFFIXES[direction]
         words = {BACKWARD: f"gradient of {self.name}", JOINT: f"{self.name} and its gradient"}
         common = self.shapes[:1] * len(CLASSES)

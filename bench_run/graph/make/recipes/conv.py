@@ -102,7 +102,7 @@ def complete(params: Params) -> Params:
 
 
 def sizes(params: Params) -> dict[str, Dims]:
-    """Dims of x, w and y."""
+    """Return dims of x, w and y."""
     x, taps = (
         image_dims(params),
         tuple(n for key in ("t", "r", "s") if (n := params[key]) is not None),
@@ -127,7 +127,7 @@ def build(
     params: Params,
     _: Value | None,
 ) -> Value:
-    """Two of x, w and y, or their gradients, give the third one."""
+    """Build a convolution: two of x, w and y, or their gradients, give the third one."""
     dims = sizes(params)
     uids = {}
     for port in inputs:

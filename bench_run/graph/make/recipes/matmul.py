@@ -85,7 +85,7 @@ def _operand_batch(params: Params, operand: str) -> Dims:
 
 
 def matrix_order(rank: int, layout: str) -> tuple[int, ...]:
-    """Axis numbers in memory: batches outside, then the last two as `row` or `col` says."""
+    """Return axis numbers in memory: batches outside, then the last two as `row` or `col` says."""
     last = order_of(layout)
     return (*range(rank - 2), *(rank - 2 + axis for axis in last))
 
@@ -146,7 +146,8 @@ def complete_moe(params: Params) -> Params:
 
 
 def build_moe(builder: Builder, params: Params, _: Value | None) -> Value:
-    """Rows of a group go through one expert; `tokens` is the number of rows per expert choice."""
+    """Build a grouped product: rows of a group go through one expert; `tokens` is the number of
+    rows per expert choice."""
     t, k, n, e, top = (params[key] for key in ("tokens", "k", "n", "experts", "top_k"))
     mode: str = params["mode"]
     rows = t * top

@@ -83,7 +83,7 @@ DTYPE = SpecParameter(
 
 
 def image_rows(n: int, c: int, size: int) -> tuple[SpecParameter, ...]:
-    """Rows of n, c, d, h, w with these defaults; d, h and w follow `complete_image`."""
+    """Return rows of n, c, d, h, w with these defaults; d, h and w follow `complete_image`."""
     return (
         SpecParameter("n", n, "batch", code="n", always=True),
         SpecParameter("c", c, "channels", code="c", always=True),
@@ -134,7 +134,7 @@ def image_dims(params: Params) -> Dims:
 
 
 def per_axis(op: str, key: str, value: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """One number for each spatial axis: a single one counts for all."""
+    """Return one number for each spatial axis: a single one counts for all."""
     if len(value) == 1:
         return value * rank
     if len(value) != rank:

@@ -140,7 +140,7 @@ def pool(mode: str, name: str, builder: Builder, params: Params, _: Value | None
 
 
 def pool_bwd(mode: str, name: str, builder: Builder, params: Params, _: Value | None) -> Value:
-    """dy back to the cells it came from: the winners by index, or in equal shares."""
+    """Scatter dy to its cells: the winners by index, or in equal shares."""
     dims, order = image_dims(params), order_of(params["layout"])
     pooled = (*dims[:2], *_pooled(params))
     inputs = {"dy": builder.operand("dy", pooled, order)}
