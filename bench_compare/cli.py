@@ -135,7 +135,7 @@ def _say(text: str) -> bool:
 
 
 def _complain(sentence: str) -> None:
-    """One line on stderr, whatever the sentence holds."""
+    """Print one line on stderr, whatever the sentence contains."""
     line = " ".join(sentence.split())
     shown = "".join(sign if sign.isprintable() else "�" for sign in line)
     write_text(sys.stderr, f"bench-compare: {shown}\n")

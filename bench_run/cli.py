@@ -47,8 +47,8 @@ def stop_like_an_interrupt() -> None:
 
 
 def interrupt_again(dropped: sys.UnraisableHookArgs) -> None:
-    """Python drops an interrupt that comes while something is collected, or in a callback of an
-    import: it comes once more, a little later."""
+    """Interrupt again a little later: Python drops an interrupt that comes while something is
+    collected, or in a callback of an import."""
     if issubclass(dropped.exc_type, KeyboardInterrupt):
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
     else:

@@ -12,7 +12,7 @@ def time_text(ns: float | None) -> str:
 
 
 def number(count: int, noun: str) -> str:
-    """``1 case``, ``2 cases``."""
+    """Format a number with its noun: ``1 case``, ``2 cases``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -58,7 +58,7 @@ SIGN = "\N{REPLACEMENT CHARACTER}"
 
 
 def visible(text: str) -> str:
-    """Without control characters, line ends and tabs apart."""
+    """Return the text without control characters, except line ends and tabs."""
     if text.replace("\n", "").isprintable():
         return text
     return "".join(SIGN if _is_control(sign) and sign not in "\n\t" else sign for sign in text)

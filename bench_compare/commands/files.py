@@ -75,7 +75,7 @@ def check_reports(
 
 
 def write(path: Path, text: str) -> None:
-    """Whole or not at all: a reader never sees half a report."""
+    """Write the whole text or nothing: a reader never sees half a report."""
     if path.exists() and not path.is_file():
         partial = path  # a device or a pipe
     else:

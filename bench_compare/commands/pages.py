@@ -118,7 +118,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 
 
 def _way(archive: Sequence[str]) -> str:
-    """``commit`` where each document has that tag, otherwise ``started``."""
+    """Return ``commit`` if each document has that tag, otherwise ``started``."""
     from bench_compare.history.archive import DOCUMENTS
     from bench_compare.history.builds import doc_of
     from bench_compare.history.index import files_of, indexed
@@ -229,7 +229,7 @@ def _in_processes(jobs: Sequence[Job]) -> list[tuple[int, str]]:
 
 
 def _page_names(builds: Sequence[BuildInfo]) -> list[str]:
-    """Addresses from the names of builds, each once."""
+    """Return unique addresses from the names of builds."""
     found: dict[str, None] = {}
     for info in builds:
         stem = re.sub(r"[^A-Za-z0-9._]+", "-", info.name).strip("-.")[:MOST_CHARACTERS] or "build"

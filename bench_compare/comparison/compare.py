@@ -389,8 +389,8 @@ def _headline(
     became: Sequence[Change],
     notes: Sequence[Note],
 ) -> tuple[Verdict, Callable[[], str]]:
-    """Bad changes first, then a slow-down, then good changes, then whatever the metric says. The
-    reason is a function, as few are asked for."""
+    """Return the headline: bad changes first, then a slow-down, then good changes, then the
+    metric's verdict. The reason is a function, as few are used."""
     if pair.unlike is not None:
         return Verdict.INCOMPARABLE, partial(str, pair.unlike)
     if became and (became[0].verdict not in GOOD or decided is None):

@@ -64,7 +64,7 @@ def _beside_the_point(comparison: Comparison) -> frozenset[Verdict]:
 
 
 def _failures(comparison: Comparison, loud: Sequence[BadNews]) -> Iterator[str]:
-    """Each kind of bad news with its count, worst first."""
+    """Yield each kind of bad news with its count, worst first."""
     cases = {case.id: case for case in comparison.cases}
     kinds: dict[tuple[Verdict, str | None], dict[str, CaseComparison]] = defaultdict(dict)
     for news in (one for one in loud if one.case is not None):

@@ -297,7 +297,7 @@ def _one_sided(base: CaseSide | None, other: CaseSide | None) -> Iterator[Change
 
 
 def faults(other: CaseSide, where: str) -> Iterator[Change]:
-    """Bad news of a case that nothing is held against; `where` begins the sentence."""
+    """Yield bad news of a case without a base; `where` begins the sentence."""
     if any(map(_stopped, other.cases)):
         yield Change(Verdict.BROKEN, f"{where}: {ended(other, _stopped)}")
     if any(map(wrong, other.cases)):

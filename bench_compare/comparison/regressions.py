@@ -46,7 +46,8 @@ def bad_news(
 
 
 def _of_case(case: CaseComparison, policy: Policy) -> Iterator[BadNews]:
-    """Yield each bad news separately, so that allowing one does not hide another."""
+    """Yield each kind of bad news of a case separately, so that ``--allow`` for one does not hide
+    another."""
     watched = sorted(name for name in policy.fail_on if name in case.metrics)
     if not (case.changes or watched or case.verdict.value in policy.fail_on):
         return  # the verdict is that of the metric that decides: it need not be looked at

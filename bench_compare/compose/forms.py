@@ -129,7 +129,7 @@ def _ports(tree: Any, side: str, names: Mapping[Any, str]) -> dict[str, None]:
 
 
 def _layout(dims: tuple[int, ...], strides: tuple[int, ...]) -> str:
-    """Dims of length 1 may have any stride."""
+    """Return the layout; dims of length 1 may have any stride."""
     rank = len(dims)
     if rank not in PLAIN:
         return ""

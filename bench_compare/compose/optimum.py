@@ -84,7 +84,7 @@ class Problem:
         )
 
     def admits(self, choice: Sequence[int]) -> bool:
-        """No limit is exceeded."""
+        """Return True if no limit is exceeded."""
         return all(limit.admits(limit.of(choice)) for limit in self.limits)
 
 

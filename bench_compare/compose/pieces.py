@@ -138,7 +138,7 @@ def _changes(variant: Mapping[str, str]) -> bool:
 
 
 def cheapest(rows: Sequence[TableRow], costs: Sequence[float]) -> TableRow | None:
-    """`costs` by number of the row."""
+    """Return the cheapest row; `costs` by number of the row."""
     known = [row for row in rows if costs[row.number] == costs[row.number]]
     return min(known, key=lambda row: costs[row.number], default=None)
 
@@ -241,8 +241,8 @@ def _conversions(
 def weight_conversions(
     network: Network, chosen: Sequence[TableRow]
 ) -> Iterator[tuple[str, FormConversion]]:
-    """(layer, what) of weights that lie otherwise than the pipeline has them: converted once, those
-    that layers share for all of them."""
+    """Yield (layer, conversion) of weights whose layout differs from the pipeline's: converted
+    once, shared ones for all of their layers."""
     shared = network.shared_weights
     done: set[tuple[str, FormConversion]] = set()
     for station, row in zip(network.stations, chosen, strict=True):

@@ -115,7 +115,7 @@ def _end(value: object, where: str) -> str:
 def place(
     entries: Sequence[AcceptedChange], builds: Sequence[Build]
 ) -> tuple[list[Placed], list[str]]:
-    """Entries with their builds, and sentences on those that name none of the archive."""
+    """Return entries with their builds, and sentences on those without one in the archive."""
     found, remarks = [], []
     for entry in entries:
         named = builds_named(entry.first, builds)

@@ -186,7 +186,8 @@ def _series(
 
 
 def fits(series: Series, pattern: str) -> bool:
-    """Every word is a part of name, family or engine, or fits one of them as a glob."""
+    """Return True if every word is a part of name, family or engine, or matches one of them as a
+    glob."""
     words = [word.lower() for word in (series.name, series.family, series.about)]
     return all(
         any(part in word or fnmatch(word, part) for word in words)

@@ -84,8 +84,8 @@ def doc_of(row: Sequence[object], folder: Path | None) -> Doc:
 
 
 def without_copies(docs: Iterable[Doc]) -> tuple[list[Doc], list[str]]:
-    """Each run once, from its fullest file, and not beside what it was merged into; sentences on
-    the others."""
+    """Return each run once, from its fullest file, and not in addition to the run it was merged
+    into; sentences on the others."""
     runs: dict[str, list[Doc]] = defaultdict(list)
     for doc in docs:
         runs[doc.run_id].append(doc)

@@ -179,7 +179,7 @@ def _may_be_ours(place: Path) -> bool:
 
 @contextmanager
 def _writing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Alone: another process waits. All of it or nothing."""
+    """Write alone, while other processes wait: all of it or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     with connection:  # commits, or takes it back where an error comes out
         yield

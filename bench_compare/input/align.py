@@ -141,9 +141,9 @@ def whole_runs(
 
 
 def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]:
-    """Each case with the number of runs that should hold it and do not: those that hold another
-    case of its piece. A piece is what documents of either side hold together, so that a suite that
-    is split over documents misses nothing."""
+    """Return each case with the number of runs that should have it and do not: those with another
+    case of its piece. A piece is the set of cases that documents of either side have in common, so
+    that a suite that is split over documents misses nothing."""
     leader = list(range(len(pairs)))
 
     def leader_of(place: int) -> int:

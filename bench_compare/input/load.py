@@ -61,7 +61,7 @@ def _sharing(source: Source, known: dict[object, Any]) -> Source:
 
 
 def _paths(patterns: Iterable[str]) -> Iterator[tuple[Path, bool]]:
-    """(path, whether it was named as a file)."""
+    """Yield (path, True if it was named as a file)."""
     for pattern in patterns:
         path = Path(pattern)
         if path.is_dir():

@@ -89,7 +89,7 @@ def pair(a: Sequence[Source], b: Sequence[Source], labels: tuple[str, ...]) -> t
 
 
 def refuse_twice(sources: Sequence[Source]) -> None:
-    """One run in two files would count twice."""
+    """Refuse one run in two files, which would count twice."""
     seen: dict[str, Source] = {}
     for source in sources:
         for run in _runs(source):
@@ -178,7 +178,8 @@ def _original(source: Source, sources: Sequence[Source]) -> Source:
 
 
 def _renamed(sides: list[Side], labels: tuple[str, ...]) -> list[Side]:
-    """Without labels, sides named by their path get the file's name, where that is enough."""
+    """Rename sides; without labels, those named by their path get the file's name, if that is
+    unique."""
     if not labels:
         paths = [[source.path for source in side.sources] for side in sides]
         labels = tuple(

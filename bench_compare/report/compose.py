@@ -67,7 +67,7 @@ def estimate_text(one: IntervalEstimate) -> str:
 
 
 def ratio_text(one: IntervalEstimate) -> str:
-    """``1.25× (1.22 to 1.29)``"""
+    """Format a ratio: ``1.25× (1.22 to 1.29)``."""
     text = f"{significant(one.value)}×"
     if one.low is None or one.high is None:
         return text
@@ -182,7 +182,7 @@ def records_of(made: Composition) -> Records:
 
 
 def configurations(made: Composition) -> list[str]:
-    """Every way to run some layer, the baseline's first."""
+    """Return every way to run some layer, the baseline's first."""
     baseline = [layer.baseline for layer in made.layers if layer.baseline is not None]
     others = (option.configuration for layer in made.layers for option in layer.options)
     return list(dict.fromkeys((*baseline, *others)))

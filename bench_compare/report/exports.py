@@ -105,7 +105,7 @@ def _timed(cases: Sequence[Exported], kind: str) -> dict[str, tuple[Exported, Ti
 
 
 def bmf(cases: Sequence[Exported]) -> str:
-    """``{benchmark: {"latency": {value, lower_value, upper_value}}}`` in nanoseconds."""
+    """Return ``{benchmark: {"latency": {value, lower_value, upper_value}}}`` in nanoseconds."""
     found = {}
     for name, (_, time) in _timed(cases, "bmf").items():
         measure = {"value": time.ns}
@@ -185,7 +185,7 @@ def _validation(case: Case) -> str:
 
 
 def github_action_benchmark(cases: Sequence[Exported]) -> str:
-    """``[{name, unit, value, range, extra}]`` in nanoseconds."""
+    """Return ``[{name, unit, value, range, extra}]`` in nanoseconds."""
     found = []
     for name, (one, time) in _timed(cases, "github-action-benchmark").items():
         entry: dict[str, Any] = {"name": name, "unit": "ns", "value": time.ns}
@@ -241,7 +241,7 @@ def _seconds(one: Exported) -> float | None:
 
 
 def _passed(one: Exported) -> float | None:
-    """1 for outputs that passed, 0 for those that did not; None if they were not checked."""
+    """Return 1 for outputs that passed, 0 for those that did not; None if they were not checked."""
     found = {"passed": 1.0, "failed": 0.0}
     return found.get(_validation(one.case))
 

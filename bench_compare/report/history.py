@@ -69,7 +69,7 @@ def counts_text(history: History) -> str:
 
 
 def series_text(history: History) -> str:
-    """``3 series of device_ns, 1 of e2e_ns``."""
+    """Return ``3 series of device_ns, 1 of e2e_ns``."""
     counts = Counter(one.metric for one in history.series).most_common()
     parts = [f"{count} series of {name}" for name, count in counts[:1]]
     return ", ".join([*parts, *(f"{count} of {name}" for name, count in counts[1:])]) or "no series"
@@ -153,8 +153,8 @@ def report_of(history: History, conclusion: Conclusion) -> Report:
 
 
 def record(history: History) -> dict[str, Any]:
-    """``rerun``: the cases that are open, with the path of the graph as the run named it, its
-    fingerprint and the engine's key, for ``bench-run --rerun-from``."""
+    """Return ``rerun``: the open cases, with the path of the graph in the run, its fingerprint and
+    the engine's key, for ``bench-run --rerun-from``."""
     changed = {change.series for event in history.gating for change in event.changes}
     wanted = changed | {one.series for one in history.unclear}
     rerun = [
@@ -244,7 +244,8 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
 
 
 def suite_of(history: History) -> TestSuite:
-    """Each series is a test; a new regression fails it, what is unclear is skipped."""
+    """Return the test suite: each series is a test; a new regression fails it, an unclear one is
+    skipped."""
     name = f"bench-compare history: {history.title}"
     return TestSuite(name, _tests(history), output=(headline(history),))
 

@@ -166,7 +166,7 @@ class ShownRun:
         )
 
     def _notes(self, case: Case) -> Iterator[str]:
-        """Kinds of what is to be known of the samples, each with its text."""
+        """Yield kinds of notes on the samples, each with its text."""
         if case.implausible is not None:
             yield f"implausible: {case.implausible}"
         ungated = sum(one.device_timing == UNGATED for one in case.rounds)
@@ -339,7 +339,7 @@ def _table(run: ShownRun, view: View) -> Table:
 
 
 def payload_of(run: ShownRun, conclusion: Conclusion) -> Payload:
-    """Its schema is `single_v1.json` beside this file."""
+    """Return the payload; its schema is `single_v1.json` next to this file."""
     return Payload(
         {
             "kind": KIND,

@@ -120,7 +120,7 @@ def index(
 
 
 def _answer(line: str) -> str:
-    """Bad news in full, otherwise the word alone."""
+    """Return bad news in full, otherwise the word alone."""
     word, _, _ = line.partition(":")
     return f"<strong>{_text(line)}</strong>" if word == "FAIL" else _text(word)
 

@@ -225,8 +225,8 @@ def _sentences(rows: Sequence[ReportRow], view: View) -> str:
 
 
 def _columns(table: Table, rows: Sequence[ReportRow], view: View) -> str:
-    """Names get the room that numbers leave; then columns that can be spared go; then each row
-    has lines of its own."""
+    """Lay out columns: names get the width that numbers leave; then spare columns are dropped; then
+    each row gets lines of its own."""
     if not rows:
         return ""
     columns: list[tuple[Column, list[str]]] = []
@@ -268,7 +268,7 @@ def _shown(cell: Cell, view: View) -> str:
 
 
 def _alone(cell: Cell, view: View) -> str:
-    """Without the head of its column."""
+    """Return a cell without the head of its column."""
     text = _shown(cell, view)
     is_margin = isinstance(cell, RatioInterval) and text not in ("", NOTHING)
     return f"{text} (95 % CI)" if is_margin else text

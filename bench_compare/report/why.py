@@ -78,7 +78,7 @@ def _traced(cases: Sequence[Case]) -> dict[str, Kernel]:
 
 
 def _template(name: str) -> str:
-    """``void f`` of ``void f<float, 96>(float*)``."""
+    """Return ``void f`` for ``void f<float, 96>(float*)``."""
     return re.split(r"[<(]", name, maxsplit=1)[0]
 
 

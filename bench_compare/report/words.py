@@ -128,8 +128,8 @@ def news_text(news: BadNews) -> str:
 
 
 def other_bad_news(comparison: Comparison) -> list[BadNews]:
-    """Bad news that neither a headline verdict nor a common movement tells: of other metrics, of
-    devices, or allowed."""
+    """Return bad news that neither a headline verdict nor a common movement reports: of other
+    metrics, of devices, or allowed."""
     told = {(case.id, case.verdict) for case in comparison.cases}
     moved = {movement.reason for movement in comparison.movements}
     return [

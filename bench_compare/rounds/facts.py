@@ -46,7 +46,8 @@ class Disturber:
 
 
 class Facts(NamedTuple):
-    """Facts of the rounds of one case, or of one round."""
+    """Timing methods, clocks, disturbances and checks of one round, or of all rounds of a case
+    together."""
 
     places: tuple[tuple[str | None, str | None], ...] = ()
     """Host and device, as far as rounds tell; each once."""
@@ -139,7 +140,8 @@ def _each_once(parts: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
 
 
 def is_quiet(found: Surroundings) -> bool:
-    """Nothing of it can count, however short the round: what nearly all of 100,000 rounds are."""
+    """Return True if nothing in it can count, however short the round: nearly all of 100,000
+    rounds."""
     return (
         (found.others_cpu_s or 0.0) < OTHERS_S
         and (found.steal_s or 0.0) < STEAL_S

@@ -192,7 +192,7 @@ def clock_mhz(telemetry: Telemetry | None) -> float | None:
 
 
 def summary_names(sides: Sides) -> set[str]:
-    """Return names of the series of which a case has a summary and no samples."""
+    """Return the names of series for which some case of a side has a summary and no samples."""
     cases = (case for side in sides if side is not None for case in side.cases)
     return {
         name

@@ -36,7 +36,7 @@ def units(values: Array) -> npt.NDArray[np.int64]:
 
 
 def column_median(values: Array) -> Array:
-    """Median of what is known in each column; NaN if nothing is."""
+    """Return the median of the known values in each column; NaN if there are none."""
     ordered = np.sort(values, axis=0)  # NaN last
     count = np.isfinite(ordered).sum(axis=0)
     columns = np.arange(values.shape[1])

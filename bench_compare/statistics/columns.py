@@ -33,8 +33,8 @@ def single_documents(base: int, other: int) -> tuple[Columns, Columns]:
 
 
 def together(side: Array, columns: Columns) -> tuple[Array, Columns]:
-    """One column for each round of a run on one unit of hardware: that of a suite in pieces has
-    stood in as many columns. As it is where pieces share a case."""
+    """Return one column for each round of a run on one unit of hardware: a suite in pieces had as
+    many columns. Unchanged if pieces share a case."""
     places = np.stack([columns.document, columns.round, columns.block])
     whole, place = np.unique(places, axis=1, return_inverse=True)
     known = np.isfinite(side)

@@ -55,11 +55,11 @@ class Fit:
 
 
 def fit(values: Array, side: Ints, block: Ints) -> Fit:
-    """`values`: cases × observations, NaN if there is none; `side` is 0 (base) or 1 (other).
+    """Fit the additive model block + side to each case. `values`: log times, cases × observations,
+    NaN if missing; `side` is 0 (base) or 1 (other).
 
     Levels are least-squares means over blocks that both sides have; residuals are those of the
-    additive model block + side. The shared part of an observation is the median over cases of its
-    residuals.
+    model. The shared part of an observation is the median of its residuals over cases.
     """
     height = len(values)
     levels = np.full((2, height), np.nan)
@@ -114,7 +114,7 @@ def _alike(residual: Array, dof: Array) -> float:
 
 
 def _patterns(values: Array) -> Iterator[tuple[Ints, Ints]]:
-    """(rows, columns) of cases that have the same observations; at least one."""
+    """Yield (rows, columns) of cases that have the same observations; at least one."""
     known = np.isfinite(values)
     if known.size and known.all():
         yield np.arange(len(values)), np.arange(values.shape[1])
@@ -172,8 +172,8 @@ def _remainder(sides: tuple[int, ...], blocks: tuple[int, ...]) -> Array:
 
 
 def _common_dof(known: Mask, side: Ints, block: Ints) -> float:
-    """Degrees of freedom of what observations share: cases of a suite in pieces link only the
-    observations of their piece."""
+    """Return the degrees of freedom of the common part of observations: cases of a suite in pieces
+    link only the observations of their piece."""
     piece = np.arange(known.shape[1])
     for row in known[:1] if known.all() else np.unique(known, axis=0):
         columns = np.flatnonzero(row)

@@ -374,8 +374,8 @@ GUESS_WORTH = 3.0
 
 
 def with_unsettled(part: Change, inside: Array | None = None) -> Change:
-    """Add what rounds that do not keep still, or samples `inside` of them (variance), let expect of
-    documents; the more documents agree, the less of it."""
+    """Add the variance between documents that unsettled rounds, or samples within them (`inside`, a
+    variance), let expect; the larger the number of agreeing documents, the smaller it is."""
     spread = np.where(part.single, np.nan, part.variance / part.least)
     states = between_document_variance(spread)
     if inside is not None:

@@ -109,7 +109,8 @@ def _mean(between: BetweenDocuments | None, weight: Array) -> BetweenDocuments |
 
 
 def _unit_means(side: Array, weight: Array) -> Array:
-    """(Weighted) mean over cases of each unit; cases that a unit lacks leave it unchanged."""
+    """Return the (weighted) mean over cases of each unit; cases that a unit lacks leave it
+    unchanged."""
     level = row_mean(side)
     deviation = side - level[:, None]
     known = np.isfinite(deviation)

@@ -71,9 +71,9 @@ def decade_strata(level: Array) -> Ints:
 
 
 def prior(variance: Array, dof: Array, level: Array | None = None) -> tuple[float, Array]:
-    """(d0, s0²) of a scaled inverse chi-square prior, s0² of each case, from the spread of the
-    logarithms of the variances about their trend with the level, winsorised at 5 and 95 % (1.12
-    makes good for that). Short cases are noisier; without `level` all have one s0²."""
+    """Return (d0, s0²) of a scaled inverse chi-square prior, s0² of each case, from the spread of
+    the logarithms of the variances about their trend with the level, winsorised at 5 and 95 % (1.12
+    compensates). Short cases are noisier; without `level` all have one s0²."""
     half = dof / 2
     e = np.log(np.maximum(variance, LEAST_VARIANCE)) - digamma(half) + np.log(half)
     e = np.clip(e, *np.quantile(e, (0.05, 0.95)))
@@ -185,8 +185,8 @@ def between_document_variance(variance: Array) -> Array:
 
 
 def run_variance(shift: Array, within: Array) -> float:
-    """Between-run variance from the bulk of the comparison: the most that brings the 50 % or the
-    80 % quantile of the standardised shifts down to that of a normal distribution."""
+    """Return the variance between runs from the bulk of the comparison: the most that brings the 50
+    % or the 80 % quantile of the standardised shifts down to that of a normal distribution."""
     known = np.isfinite(shift) & np.isfinite(within)
     if known.sum() < BULK_CASES:
         return DEFAULT_RUN_SD**2

@@ -141,9 +141,9 @@ def _shown(options: Options, document: Document) -> Iterator[str]:
 
 
 def exit_code(document: Document) -> int:
-    """0 all is well; 2 some output is wrong, some time implausible or some engine does not do what
-    is claimed of it; 1 some case gave no answer,
-    or none completed, or the reference that was named could not check some case."""
+    """Return 0 if all is well; 2 if some output is wrong, some time implausible or some engine
+    breaks a claim; 1 if some case gave no answer, or none completed, or the named reference could
+    not check some case."""
     validations = [case.validation for case in document.cases if case.validation is not None]
     if any(validation.status == "failed" for validation in validations):
         return 2

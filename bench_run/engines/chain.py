@@ -190,7 +190,7 @@ class ChainPlan:
         return sum(t.bytes for t in held) + sum(self._graph.by_uid[u].bytes for u in copied)
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
-        """Between whole chains: each plan of this one with its twin in the other."""
+        """Share memory between whole chains: each plan of this one with its twin in the other."""
         done: set[int] = set()
         for index, (place, plan) in enumerate(self._rows):
             wanted = {uid: homes[new] for uid, new in place.uids.items() if new in homes}

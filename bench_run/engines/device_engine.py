@@ -57,7 +57,8 @@ class DeviceEngine:
         return self.arrange(lambda: self.part(built), graph)
 
     def part(self, built: object) -> Plan:
-        """Plans of one graph share what was built for it, and the memory it works in."""
+        """Make a plan that shares the compiled graph, and the working memory, with others of its
+        graph."""
         if id(built) not in self._parts:
             self._parts[id(built)] = built, self.complete(built)
         _, complete = self._parts[id(built)]

@@ -54,7 +54,8 @@ class DeviceProblem(Protocol):
         """Return True if the buffer holds the input broadcast or in another order."""
 
     def spread_out(self, tensor: Tensor, storage: Storage) -> Storage:
-        """Return the input in the form of its buffer."""
+        """Return a graph input with the dims and strides of the plan's buffer, a copy if they
+        differ."""
 
     def facts(self) -> Mapping[str, str]: ...
     def call(self, pack: dict[int, int], workspace: Workspace) -> Callable[[], None]:
@@ -181,7 +182,7 @@ class DevicePlan:
         return self._buffers[uid] if plain else None
 
     def keep(self) -> None:
-        """Results are where they always are."""
+        """Keep results where they always are."""
 
     def replay(self, captured: Captured) -> None:
         self.captured, self._plain = captured, self.run
@@ -296,11 +297,11 @@ class Workspace:
         self._bytes = size
 
     def enter(self) -> None:
-        """One more plan uses it."""
+        """Count one more user."""
         self._users += 1
 
     def leave(self) -> None:
-        """One does no more; with the last one its memory goes."""
+        """Count one user less; free the memory with the last one."""
         self._users -= 1
         if self._users == 0:
             self.close()

@@ -167,4 +167,4 @@ class HostEngine:
         return None
 
     def close(self) -> None:
-        """Nothing is held but memory of Python's."""
+        """Close the plan, which holds only Python's memory."""

@@ -344,7 +344,7 @@ def _listed(found: Sequence[Difference]) -> str:
 
 
 def _missing(files: Sequence[PartFile]) -> Iterator[str]:
-    """Sentences on what a whole run has and these parts do not have."""
+    """Yield sentences on parts of a whole run that these documents lack."""
     runs = [part.run for file in files for part in file.parts]
     for file in files:
         if not file.header.run.complete and not file.header.parts:

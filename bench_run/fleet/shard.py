@@ -101,7 +101,7 @@ class ShardProcess:
         self._said = self._process.stdout.read()
 
     def end(self) -> End | None:
-        """Its end; None while it runs."""
+        """Return its end; None while it runs."""
         code = self._process.poll()
         if code is None:
             return None

@@ -60,7 +60,7 @@ class Shard(Protocol):
     """A shard that was started."""
 
     def end(self) -> End | None:
-        """Its end; None while it runs."""
+        """Return its end; None while it runs."""
 
     def stop(self) -> None:
         """Interrupt it; return when it has ended."""

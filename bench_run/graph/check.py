@@ -107,7 +107,7 @@ def _check_uids(graph: Graph, where: str) -> None:
 
 
 def _check_node(graph: Graph, node: Node, where: str) -> None:
-    """Ports and parameters are known, there, and of the right kind; references resolve."""
+    """Require known ports and parameters of the right kind, and references that resolve."""
     row = OPERATIONS.get(node.type)
     if row is None:
         raise GraphError(f"{where}.type", f"is {node.type!r}, expected {', '.join(OPERATIONS)}")
@@ -167,7 +167,8 @@ def _check_attributes(seen: NodeView, row: Operation) -> None:
 
 
 def _check_wiring(graph: Graph, where: str) -> None:
-    """Each tensor is written at most once, each virtual one exactly once, and then read."""
+    """Require that each tensor is written at most once, each virtual one exactly once, and then
+    read."""
     writer: dict[int, str] = {}
     for index, node in enumerate(graph.nodes):
         row = OPERATIONS[node.type]

@@ -88,7 +88,8 @@ class _Colours:
             self._divide(divided, parts[divided])
 
     def _divide(self, colour: int, parts: dict[_Joints, list[int]]) -> None:
-        """Elements of the colour that are in no part are not joined at all: one more part."""
+        """Divide a colour; its elements that are in no part are not joined at all: one more
+        part."""
         whole = self.members[colour]
         joined = sum(map(len, parts.values()))
         if joined == len(whole) and len(parts) == 1:

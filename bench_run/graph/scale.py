@@ -97,7 +97,8 @@ def _ports(node: Node) -> list[tuple[str, int]]:
 
 
 def _neighbours(graph: Graph, found: set[int], length: int) -> set[int]:
-    """Return operands of pointwise nodes that share the batch with one of the tensors found."""
+    """Return operands of pointwise nodes whose batch axis is that of another operand in `found`;
+    `length` is the batch."""
     return {
         uid
         for node in graph.nodes

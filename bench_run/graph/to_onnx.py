@@ -306,7 +306,7 @@ def conv_fwd(call: Call) -> Results:
 
 
 def conv_bwd(call: Call) -> Results:
-    """dx is the transposed convolution of dy."""
+    """Convert the gradients; dx is the transposed convolution of dy."""
     kind = _operand_type(call, "dy", "w")
     dx, dy, w = (call.tensor(port) for port in ("dx", "dy", "w"))
     settings = _conv_settings(call)
@@ -481,13 +481,13 @@ _CLIPS = ("relu_lower_clip", "relu_upper_clip", "relu_lower_clip_slope")
 
 
 def _inverse(call: Call, variance: str, kind: str) -> str:
-    """1/√(variance + ε)"""
+    """Add 1/√(variance + ε)."""
     shifted = call.emit("Add", variance, call.take("epsilon", kind))
     return _rsqrt(call, shifted, kind)
 
 
 def _moments(call: Call, x: str, axes: Sequence[int]) -> tuple[str, str, str]:
-    """x less its mean, the mean, and the biased variance."""
+    """Add x less its mean, the mean, and the biased variance."""
     over = call.axes(axes)
     average = call.emit("ReduceMean", x, over, keepdims=1)
     centred = call.emit("Sub", x, average)

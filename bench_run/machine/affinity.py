@@ -67,7 +67,7 @@ def cpus_near(address: str | None, system: Path = SYSTEM) -> set[int]:
 
 
 def parse_cpus(text: str) -> set[int]:
-    """``0-3,8`` as the kernel writes it."""
+    """Parse ``0-3,8``, as the kernel writes it."""
     found: set[int] = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")

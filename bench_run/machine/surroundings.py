@@ -127,7 +127,8 @@ def _load() -> float | None:
 
 
 def _host_times(proc: Path) -> tuple[float | None, float | None]:
-    """(busy, stolen) seconds of all processors; a guest's time is in that of user already."""
+    """Return (busy, stolen) seconds of all processors; a guest's time is in that of user
+    already."""
     try:
         with (proc / "stat").open(encoding="ascii") as file:
             words = file.readline().split()

@@ -145,7 +145,7 @@ def read_ceilings(device: Device, math: str) -> Ceilings | None:
 
 
 def store_ceilings(device: Device, math: str, ceilings: Ceilings) -> None:
-    """Kept for the next run; a folder that cannot be written costs nothing but the time."""
+    """Store for the next run; if the folder cannot be written, the next run measures again."""
     path = cache_path(device, math)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

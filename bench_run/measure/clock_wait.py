@@ -26,8 +26,8 @@ _reachable_mhz: dict[str, float] = {}
 
 
 def wait_for_clock(device: str, stream: Stream, rest_s: float) -> None:
-    """Rests until the clock, as a kernel counts it, is back; at most `MOST_S`. Does nothing in
-    sustained duty (`rest_s` 0) and where clocks are unknown."""
+    """Rest until the clock, as a kernel counts it, is back; at most `MOST_S`. Does nothing in
+    sustained duty (`rest_s` 0) and if clocks are unknown."""
     end, best = time.monotonic() + MOST_S, 0.0
     while (clock := _low_clock_mhz(device, stream, rest_s)) is not None:
         best = max(best, clock)

@@ -85,8 +85,8 @@ def gaps(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> Gaps
 
 
 def inner_gap_ns(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> float | None:
-    """Inside of a device graph; None if none is replayed, or none of several executions can be
-    captured."""
+    """Return the gap inside of a device graph; None if none is replayed, or none of several
+    executions can be captured."""
     abilities = plan.abilities
     captured = None if abilities.captured is None else abilities.captured()
     if captured is None or abilities.uncaptured is None:
@@ -277,8 +277,8 @@ def prepare_records(stream: Stream) -> None:
 
 
 def count_launches(plan: Plan, stream: Stream) -> None:
-    """Engines that cannot count their launches expect the most that there may be. If that is more
-    than fits behind the gate, the records of one execution say how many there are."""
+    """Count the launches of an execution by its records, if the engine cannot, and expects more
+    than fit behind the gate."""
     expect, timer = stream.abilities.expect, stream.abilities.kernel_timer
     if why_ungated(stream) != TOO_MANY or expect is None or timer not in ("auto", "cupti"):
         return

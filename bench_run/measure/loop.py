@@ -39,10 +39,11 @@ class Check(Protocol):
     """Work between the samples, outside of their times."""
 
     def after_sample(self, index: int, run: RunLikeSample) -> bool:
-        """After sample number `index`, where another one comes; True if it disturbed the caches."""
+        """Work after sample number `index`, before another one; return True if it disturbed the
+        caches."""
 
     def after_last(self, index: int, run: RunLikeSample) -> None:
-        """After the last one, number `index`."""
+        """Work after the last sample, number `index`."""
 
     def before_block(self) -> None:
         """Prepare for a block of samples by the device's clock."""
@@ -96,7 +97,7 @@ class Measured:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No garbage collection inside a sample, where it takes up to 0.15 s, but once before."""
+    """Collect garbage once before, and not inside of a sample, where it takes up to 0.15 s."""
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()

@@ -60,7 +60,7 @@ class Arguments:
         return value % rank if -rank <= value < rank else refuse()
 
     def numbers(self, *keys: int | str) -> Numbers | None:
-        """Whole numbers of an attribute or of an operand whose values are known."""
+        """Return the whole numbers of an attribute or of an operand whose values are known."""
         value = self.get(*keys)
         if value is None or isinstance(value, (int, list, tuple)):
             return (value,) if isinstance(value, int) else None if value is None else tuple(value)
@@ -89,7 +89,7 @@ def _many(value: Any, rank: int) -> Numbers:
 
 
 def _padding(a: Arguments, window: Dims, stride: Dims, dilation: Dims) -> tuple[Numbers, Numbers]:
-    """Before and after each spatial axis."""
+    """Return the padding before and after each spatial axis."""
     rank, given = len(window), a.get("padding", default=0)
     names = {"same": "SAME_UPPER", "valid": "VALID"}
     how = a.get("auto_pad", default=names[given] if isinstance(given, str) else "NOTSET")
@@ -176,7 +176,8 @@ def batchnorm(a: Arguments) -> Made:
 
 
 def norm(a: Arguments, kind: str, operands: int) -> Made:
-    """Over the last axes. PyTorch's RMS norm without an epsilon adds the step of the type."""
+    """Make a norm over the last axes. PyTorch's RMS norm without an epsilon adds the step of the
+    type."""
     shape = a.get("normalized_shape")
     last = len(a.dims) - a.axis(a.get("axis", default=-1)) if shape is None else len(shape)
     eps = a.get("epsilon", "eps", default=1e-5)
@@ -203,7 +204,7 @@ def reduce(a: Arguments, kind: str) -> Made:
 
 
 def softmax(a: Arguments) -> Made:
-    """Before version 13 of ONNX over all axes from the given one on."""
+    """Make a softmax; before version 13 of ONNX over all axes from the given one on."""
     axis = a.axis(a.get("axis", "dim", default=-1 if a.opset >= 13 else 1))
     if a.opset < 13 and math.prod(a.dims[axis + 1 :]) > 1:
         refuse()
@@ -247,7 +248,7 @@ Word: TypeAlias = tuple[str, str, float | None]
 
 
 def unary(a: Arguments, kind: str, words: Mapping[str, Word] | None = None) -> Made:
-    """Numbers become words of the op spec."""
+    """Make a unary operation; numbers become words of the op spec."""
     given = {word: a.get(*names, default=usual) for word, (*names, usual) in (words or {}).items()}
     return kind, (a.x,), {word: float(value) for word, value in given.items() if value is not None}
 
@@ -258,7 +259,8 @@ def elu(a: Arguments) -> Made:
 
 
 def softplus(a: Arguments) -> Made:
-    """Beyond the threshold PyTorch takes the argument itself, which is the same in float32."""
+    """Make a softplus; beyond the threshold PyTorch takes the argument itself, which is the same in
+    float32."""
     if a.get("threshold", default=20) < 20:
         refuse()
     return unary(a, "softplus", {"beta": ("beta", "beta", None)})
@@ -289,7 +291,8 @@ def power(a: Arguments) -> Made:
 
 
 def binary(a: Arguments, kind: str) -> Made:
-    """Before version 7 of ONNX an attribute said where the second operand's axes are."""
+    """Make a binary operation; before version 7 of ONNX an attribute gave the axes of the second
+    operand."""
     old = a.get("broadcast") or a.get("axis")
     if old or a.get("alpha", default=1) != 1 or a.get(2) is not None:
         refuse()
@@ -336,7 +339,7 @@ def transpose(a: Arguments) -> Made:
 
 
 def transpose_last(a: Arguments, *, of_matrices: bool) -> Made:
-    """``T`` of more than two axes turns all of them round."""
+    """Swap the last axes; ``T`` of more than two reverses all of them."""
     if of_matrices and len(a.dims) != 2:
         refuse()
     *order, one, other = range(len(a.dims))

@@ -326,7 +326,7 @@ def linkable(name: str) -> str:
 
 
 def _plain_dims(dims: Dims) -> Dims:
-    """Without lengths of 1."""
+    """Return the dims without lengths of 1."""
     return tuple(length for length in dims if length != 1)
 
 
@@ -370,7 +370,7 @@ def permute(to: ModelLowering, call: ModelCall) -> None:
 
 
 def expand(to: ModelLowering, call: ModelCall) -> None:
-    """Repeated along axes of length 1 and along new ones; nothing is copied."""
+    """Repeat along axes of length 1 and along new ones; nothing is copied."""
     name = call.outputs[0]
     to.views[name] = spread(to.view(call.inputs[0]), to.model.dims[name])
 

@@ -101,7 +101,7 @@ def _fix(graph: Any, inputs: Mapping[str, Dims], path: str) -> None:
 
 
 def _array(onnx: Any, tensor: Any) -> Array:
-    """NumPy has no bfloat16 of its own: as float32."""
+    """Convert to NumPy, which does not have bfloat16: as float32."""
     found: Array = onnx.numpy_helper.to_array(tensor)
     return found.astype(np.float32) if found.dtype.name == "bfloat16" else found
 

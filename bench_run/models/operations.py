@@ -125,7 +125,7 @@ def batchnorm(to: ModelLowering, call: ModelCall) -> None:
 
 
 def unary(to: ModelLowering, call: ModelCall) -> None:
-    """Attributes are words of the spec, as in ``slope=0.2``."""
+    """Lower a unary operation; attributes are words of the spec, as in ``slope=0.2``."""
     x, kind = _at_least_one(to.view(call.inputs[0])), RENAMED.get(call.kind, call.kind)
     words = "".join(f" {key}={value!r}" for key, value in call.attributes.items())
     text = f"dims={joined(x.dims)}{words}"
@@ -214,7 +214,8 @@ def matmul(to: ModelLowering, call: ModelCall) -> None:
 
 
 def _product(to: ModelLowering, call: ModelCall, b: LinkedView, layout: str) -> None:
-    """All leading axes of the first operand are rows of one matrix, in the order of memory."""
+    """Lower a product; all leading axes of the first operand are rows of one matrix, in the order
+    of memory."""
     a = to.view(call.inputs[0])
     if a.is_weight:
         raise UnsupportedCallError("a known first matrix")
@@ -427,7 +428,8 @@ def _with_mask(graph: Graph, dims: Dims) -> Graph:
 
 
 def softmax_rows(to: ModelLowering, call: ModelCall) -> None:
-    """Over the last axis, which any axis is where the tensor is looked at in another order."""
+    """Lower a softmax over the last axis, which any axis is if the tensor is read in another
+    order."""
     x = to.view(call.inputs[0])
     if not x.dims:
         raise UnsupportedCallError("a number without axes")

@@ -105,7 +105,7 @@ def _absent() -> Any:
 
 
 def rms_norm(of: _Reader, call: ModelCall) -> ModelCall:
-    """``weight * (x * rsqrt(mean(x**2, -1) + eps))``, with casts or without."""
+    """Match ``weight * (x * rsqrt(mean(x**2, -1) + eps))``, with casts or without."""
     dims = of.model.dims
 
     def inverse(x: Operand, root: Operand) -> tuple[Operand, float]:
@@ -128,7 +128,8 @@ def rms_norm(of: _Reader, call: ModelCall) -> ModelCall:
 
 
 def gelu(of: _Reader, call: ModelCall) -> ModelCall:
-    """``x/2 * (1 + erf(x/sqrt(2)))``; ``x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x**3)))``."""
+    """Match ``x/2 * (1 + erf(x/sqrt(2)))`` and ``x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 *
+    x**3)))``."""
     scale, factors = of.product(call.outputs[0], 2)
     before = len(of.taken)
     for x, other in permutations(factors) if len(factors) == 2 and scale == 0.5 else ():

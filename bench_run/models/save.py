@@ -107,8 +107,8 @@ def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward
 
 
 def _read_inputs(lowering: ModelLowering) -> Iterator[tuple[tuple[str, str], Link]]:
-    """(layer, tensor) of readers of the model's inputs, and what they read. Memory is that of a
-    reader: where each reads a part and none the whole, these are inputs of their own."""
+    """Yield (layer, tensor) of readers of the model's inputs, with their links. Memory is that of a
+    reader: if each reads a part and none the whole, these are separate inputs."""
     taken: set[str] = set()
     for name in lowering.inputs:
         plain = linkable(name) or "input"

@@ -193,7 +193,7 @@ class _ExportReader:
         self._hold(node.name, self.known.get(node.name))
 
     def _describe(self, node: Any, name: str) -> None:
-        """Dims and type of the node's value, or of each of its values."""
+        """Store the dims and type of the node's value, or of each of its values."""
         names = {f"torch.{own}": ours for ours, own in TYPES.items()}
         for part_name, part in _parts(name, node.meta.get("val")):
             if hasattr(part, "shape"):
@@ -360,8 +360,8 @@ def _traced(node: Any) -> Any:
 
 
 def _flops(node: Any) -> int | None:
-    """Return the floating-point operations of a call by PyTorch's count; None if it has none, as
-    for loops, branches and operators that it does not know."""
+    """Return the floating-point operations of a call by PyTorch's count; None if it lacks one, as
+    for loops, branches and unknown operators."""
     from torch.utils.flop_counter import FlopCounterMode
 
     try:

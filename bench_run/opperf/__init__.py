@@ -187,7 +187,7 @@ def _result(name: str, direction: str, given: Inputs, case: Case) -> dict[str, A
 
 
 def camel(name: str) -> str:
-    """``Add`` for ``mx.nd.add``, ``Zeros_Like`` for ``zeros_like``."""
+    """Return ``Add`` for ``mx.nd.add``, ``Zeros_Like`` for ``zeros_like``."""
     return "_".join(part[:1].upper() + part[1:] for part in name.rpartition(".")[2].split("_"))
 
 
@@ -235,7 +235,7 @@ def _made(initializer: Callable[..., Any], dims: tuple[int, ...]) -> Any:
 
 
 def op_spec(name: str, given: Inputs) -> str:
-    """``add`` and ``{"lhs": (4, 8), "dtype": "half"}`` as ``add: dims=4x8 dtype=half``."""
+    """Return ``add: dims=4x8 dtype=half`` for ``add`` and ``{"lhs": (4, 8), "dtype": "half"}``."""
     if "," in name.partition(":")[0]:
         raise UsageError(f"{WHERE}: {name}: one operator at a time, or a list of names")
     given = dict(given)
@@ -335,7 +335,8 @@ def _times(case: Case) -> dict[str, Any]:
 
 
 def _seconds(results: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """``MX_NAME_…_Time`` → seconds of the first engine. Gradients of one operator add up."""
+    """Return the seconds of the first engine by ``MX_NAME_…_Time``. Gradients of one operator add
+    up."""
     found: dict[str, float] = {}
     measured = list(results)
     for each in measured:
@@ -385,7 +386,7 @@ class OperatorBenchmark:
 
 
 def __getattr__(name: str) -> Any:
-    """``run_all_CATEGORY_operations_benchmarks`` and a class for each operator."""
+    """Return ``run_all_CATEGORY_operations_benchmarks`` or the class of an operator."""
     if name.startswith("run_all_"):
         short = plain(name.removeprefix("run_all_").partition("_op")[0])
         for family in FAMILIES:

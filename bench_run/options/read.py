@@ -55,7 +55,7 @@ def read_choice(flag: str, value: str, choices: tuple[str, ...]) -> str:
 
 
 def read_devices(flag: str, value: str) -> tuple[int, ...] | None:
-    """``2``, ``0,2`` or ``all``."""
+    """Parse ``2``, ``0,2`` or ``all``."""
     if value == "all":
         return None
     found = value.split(",")
@@ -67,7 +67,7 @@ def read_devices(flag: str, value: str) -> tuple[int, ...] | None:
 
 
 def read_threads(flag: str, value: str) -> int | None:
-    """``4``, or ``all`` as None."""
+    """Parse ``4``, or ``all`` as None."""
     if value == "all":
         return None
     if not value.removeprefix("-").isdecimal():
@@ -129,7 +129,7 @@ def read_switch(flag: str, value: str) -> bool:
 
 
 def read_shard(flag: str, value: str) -> str:
-    """``2/8``, without leading zeros."""
+    """Parse ``2/8``; return it without leading zeros."""
     index, slash, count = value.partition("/")
     if not (slash and index.isdecimal() and count.isdecimal()):
         raise UsageError(f"{flag}: expected I/N such as 2/8, got {value!r}")
@@ -153,7 +153,7 @@ def read_span(flag: str, text: str) -> float:
 
 
 def read_window(flag: str, value: str) -> str:
-    """``50..60``, as given."""
+    """Check ``50..60``; return it unchanged."""
     low, dots, high = value.partition("..")
     if not dots or read_number(flag, low or "-") >= read_number(flag, high or "-"):
         raise UsageError(f"{flag}: expected two temperatures such as 50..60, got {value!r}")

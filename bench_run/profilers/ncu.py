@@ -100,7 +100,7 @@ def count(
 
 
 def parse(text: str) -> tuple[Kernel, ...]:
-    """Kernels in the order they were launched, from the tool's table of one row per metric."""
+    """Parse the tool's table of one row per metric: kernels in launch order."""
     lines = [line for line in text.splitlines() if line and not line.startswith("==")]
     launches: dict[str, dict[str, float]] = {}
     names: dict[str, str] = {}

@@ -85,7 +85,7 @@ def _axes(x: Array) -> tuple[int, ...]:
 
 
 def _moments(x: Array) -> tuple[Array, Array, Array]:
-    """x − mean, the mean and the biased variance, in two passes: nothing cancels."""
+    """Return x − mean, the mean and the biased variance, in two passes: nothing cancels."""
     average = mean(x, _axes(x))
     centred = x - average
     return centred, average, mean(np.square(centred), _axes(x))

@@ -51,15 +51,15 @@ def sum_to(array: Array, dims: tuple[int, ...]) -> Array:
 
 
 def total(x: Array, axes: Axes) -> Array:
-    """Σ x over `axes`, which keep length 1. float32 is added in float64: NumPy adds it in pairs
-    only along the fastest axis, and one after another along the others."""
+    """Compute Σ x over `axes`, which keep length 1. float32 is added in float64: NumPy adds it in
+    pairs only along the fastest axis, and one after another along the others."""
     if x.dtype == np.float32:
         return np.asarray(x.sum(axes, np.float64, keepdims=True), np.float32)
     return np.asarray(x.sum(axes, keepdims=True))
 
 
 def mean(x: Array, axes: Axes) -> Array:
-    """Σ x / n over `axes`; float64 for integers."""
+    """Compute Σ x / n over `axes`; float64 for integers."""
     sums = total(x, axes)
     return np.asarray(sums / (x.size // max(1, sums.size)))
 

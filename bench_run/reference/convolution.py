@@ -120,7 +120,8 @@ def _tiles(x: Array, windows: WindowGeometry, filters: int) -> Iterator[Tile]:
 def _cut(
     batch: int, windows: WindowGeometry, channels: int, filters: int
 ) -> Iterator[tuple[slice, list[slice]]]:
-    """Whole samples as long as columns and product fit into the scratch, otherwise rows of one."""
+    """Yield whole samples as long as columns and product fit into the scratch, otherwise rows of
+    one."""
     rows = windows.out[0]
     row_bytes = 8 * (channels * windows.taps + filters) * prod(windows.out[1:])
     fitting = max(1, SCRATCH_BYTES // row_bytes)
@@ -132,11 +133,11 @@ def _cut(
 
 
 def _grouped_weights(w: Array, groups: int) -> Array:
-    """[K, C/G, R…] → (groups, K/G, C/G·taps)."""
+    """Convert [K, C/G, R…] to (groups, K/G, C/G·taps)."""
     return w.reshape(groups, w.shape[0] // groups, -1)
 
 
 def _grouped(y: Array, groups: int) -> Array:
-    """[n, K, o…] → (groups, K/G, n·o)."""
+    """Convert [n, K, o…] to (groups, K/G, n·o)."""
     swapped = y.swapaxes(0, 1)
     return swapped.reshape(groups, y.shape[1] // groups, -1)

@@ -73,7 +73,7 @@ def _routes(node: Node, inputs: Arrays, out_rows: int) -> tuple[Array, Array]:
 
 
 def _groups(node: Node, inputs: Arrays, experts: int, rows: int) -> Iterator[tuple[int, slice]]:
-    """(expert, rows) of each group."""
+    """Yield (expert, rows) of each group."""
     first = inputs["first_token_offset"].reshape(-1)
     if len(first) % experts:
         raise refusal(node, f"{len(first)} groups are not a multiple of {experts} experts")

@@ -65,7 +65,7 @@ def layernorm_backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str
 
 
 def _rows(node: Node, array: Array, dims: tuple[int, ...]) -> Array:
-    """(rows, N)."""
+    """Return the array as (rows, N)."""
     count = node.attributes.get("normalized_dim_count")
     if count is None or not 1 <= count <= len(dims):
         raise refusal(node, f"normalized_dim_count {count!r} does not fit x of {dims}")
@@ -81,14 +81,14 @@ def _row(node: Node, inputs: Arrays, port: str, x: Array) -> Array:
 
 
 def _statistics(x: Array, epsilon: float) -> tuple[Array, Array, Array]:
-    """x − mean, the mean and 1/√(var + ε) of each row."""
+    """Return x − mean, the mean and 1/√(var + ε) of each row."""
     average = mean(x, (1,))
     centred = x - average
     return centred, average, 1.0 / np.sqrt(mean(np.square(centred), (1,)) + epsilon)
 
 
 def _saved(node: Node, inputs: Arrays, x: Array) -> tuple[Array, Array]:
-    """x − mean and 1/√(var + ε) of each row."""
+    """Return x − mean and 1/√(var + ε) of each row."""
     if "mean" in inputs:
         if {inputs[port].size for port in ("mean", "inv_variance")} != {len(x)}:
             raise refusal(node, f"mean and inv_variance must hold one number for {len(x)} rows")

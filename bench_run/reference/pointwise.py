@@ -90,7 +90,7 @@ CUBE = 0.044715
 
 
 def sigmoid(x: Array, beta: float = 1.0) -> Array:
-    """σ(βx) = 1/(1 + e^{−βx})."""
+    """Compute σ(βx) = 1/(1 + e^{−βx})."""
     return np.asarray(1.0 / (1.0 + np.exp(-beta * x)))
 
 
@@ -113,7 +113,8 @@ def gelu_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
 
 
 def gelu_tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """σ(2u) + x·2·σ(2u)·σ(−2u)·u′ with u as in `gelu_tanh`, u′ = √(2/π)·(1 + 3·0.044715x²)."""
+    """Compute σ(2u) + x·2·σ(2u)·σ(−2u)·u′ with u as in `gelu_tanh`, u′ = √(2/π)·(1 +
+    3·0.044715x²)."""
     square = np.square(x)
     u = SQRT_2_PI * (x * (1.0 + CUBE * square))
     slope = 2.0 * SQRT_2_PI * (1.0 + 3.0 * CUBE * square)
@@ -121,23 +122,23 @@ def gelu_tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
 
 
 def sigmoid_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """σ(x)·(1 − σ(x))."""
+    """Compute σ(x)·(1 − σ(x))."""
     return np.asarray(dy * sigmoid(x) * sigmoid(x, -1.0))
 
 
 def softplus_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """σ(βx)."""
+    """Compute σ(βx)."""
     return np.asarray(dy * sigmoid(x, p.softplus_beta))
 
 
 def swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """σ(βx) + βx·σ(βx)·(1 − σ(βx))."""
+    """Compute σ(βx) + βx·σ(βx)·(1 − σ(βx))."""
     slope = 1.0 + p.swish_beta * (x * sigmoid(x, -p.swish_beta))
     return np.asarray(dy * sigmoid(x, p.swish_beta) * slope)
 
 
 def tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """1 − tanh²x, as 1/cosh²x: no cancellation for large x."""
+    """Compute 1 − tanh²x, as 1/cosh²x: no cancellation for large x."""
     return np.asarray(dy / np.square(np.cosh(x)))
 
 
@@ -185,7 +186,7 @@ def _spread(result: Array, dims: tuple[int, ...]) -> Array:
 
 
 def _saturated(function: Function, *operands: Array) -> Array:
-    """Integers beyond 64 bits become the end of the range, as in narrower types (`rounding.py`),
+    """Limit integers beyond 64 bits to the end of the range, as in narrower types (`rounding.py`),
     where NumPy would wrap."""
     found = function(*operands)
     if found.dtype != np.int64 or all(_is_small(operand) for operand in operands):
@@ -249,7 +250,7 @@ def elu(p: Parameters, x: Array) -> Array:
 
 
 def gelu_tanh(_p: Parameters, x: Array) -> Array:
-    """½x·(1 + tanh u) = x·σ(2u) with u = √(2/π)·(x + 0.044715x³)."""
+    """Compute ½x·(1 + tanh u) = x·σ(2u) with u = √(2/π)·(x + 0.044715x³)."""
     return np.asarray(x * sigmoid(SQRT_2_PI * (x * (1.0 + CUBE * np.square(x))), 2.0))
 
 

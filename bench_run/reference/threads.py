@@ -95,6 +95,6 @@ def use_threads(count: int) -> None:
 
 
 def _enter() -> None:
-    """Silences overflows, which NumPy reports by thread."""
+    """Silence overflows, which NumPy reports by thread."""
     _here.busy = True
     np.seterr(all="ignore")

@@ -102,7 +102,7 @@ class WindowGeometry:
 
 
 def pad(image: Array, windows: WindowGeometry, value: float = 0.0) -> Array:
-    """[n, C, i…] with its padding; the image itself if there is none."""
+    """Return [n, C, i…] with its padding; the image itself if there is none."""
     if not any((*windows.pre, *windows.post)):
         return image
     padded = np.full(_padded_dims(image.shape, windows), value, image.dtype)

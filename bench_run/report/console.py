@@ -271,8 +271,8 @@ def _real(value: float | str) -> str:
 
 
 def side_by_side(document: Document) -> str:
-    """Both engines of an A/B run in one row for each graph, with the change from A to B as
-    `bench-compare` shows it: of B's time, against A's."""
+    """Return both engines of an A/B run in one row for each graph, with the change from A to B as
+    in `bench-compare`: B's time against A's."""
     first, second = (engine.key for engine in document.engines)
     by_graph: dict[str, dict[str, Case]] = {}
     for case in implausible_first(document).cases:

@@ -149,7 +149,7 @@ def _horizontal(
 
 
 def _set(x: list[float], row: list[int], wanted: list[float], widths: Sequence[float]) -> None:
-    """Places a row as near to `wanted` as its order and gaps allow, by least squares."""
+    """Place a row as near to `wanted` as its order and gaps allow, by least squares."""
     offsets = [0.0]
     for one, two in itertools.pairwise(row):
         offsets.append(offsets[-1] + (widths[one] + widths[two]) / 2 + GAP_X)
@@ -255,7 +255,7 @@ def boxes_of(graph: Graph) -> list[Box]:
 
 
 def edges_of(graph: Graph) -> list[tuple[int, int]]:
-    """Between places in the list of boxes; the same pair once."""
+    """Return edges between indices of boxes; the same pair once."""
     place = {tensor.uid: len(graph.nodes) + i for i, tensor in enumerate(graph.tensors)}
     pairs = []
     for index, node in enumerate(graph.nodes):

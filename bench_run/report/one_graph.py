@@ -168,8 +168,8 @@ def _speedup(a: Case, b: Case, series: str) -> str:
 
 
 def speedup_text(found: LogRatio) -> str:
-    """``B is 6.3 % faster (95 % CI 5.1 % to 7.5 %)``: by that share of A's time; from a factor of
-    two on ``×2.40``."""
+    """Return ``B is 6.3 % faster (95 % CI 5.1 % to 7.5 %)``: by that share of A's time; from a
+    factor of two on ``×2.40``."""
     ratio = math.exp(found.log)
     if found.low is None or found.high is None:
         return f"B is {_side(ratio)} (too few rounds for an interval)"

@@ -61,7 +61,7 @@ def _name(candidate: Candidate) -> str:
 
 
 def gain_text(gain: Ratio | None) -> str:
-    """``1.234× (1.210 to 1.258)``."""
+    """Format a gain: ``1.234× (1.210 to 1.258)``."""
     if gain is None:
         return "not known"
     if gain.low is None or gain.high is None:

@@ -96,7 +96,7 @@ class Planned:
 
 
 def outline_run(options: Options) -> Outline:
-    """Graphs and engines of a run. Raises `UsageError` and `GraphError`."""
+    """Return the graphs and engines of a run. Raises `UsageError` and `GraphError`."""
     wanted = None if options.rerun_from is None else read_wanted(options.rerun_from)
     if wanted is not None:
         options = narrow_options(options, wanted)
@@ -200,8 +200,8 @@ def _with_winners(
 
 
 def check_threads(wanted: int | None, engines: Sequence[tuple[PlannedEngine, str]]) -> None:
-    """Threads that are asked for need an engine on the processor, and processors. `engines` come
-    with what they run on. Raises `UsageError`."""
+    """Require an engine on the processor, and processors, for requested threads. `engines` come
+    with their devices. Raises `UsageError`."""
     if wanted is not None and all(device != "cpu" for _, device in engines):
         raise UsageError(f"--threads {wanted}: no engine of this run is on the CPU")
     for engine, device in engines:

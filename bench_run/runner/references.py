@@ -341,7 +341,8 @@ class ReferenceStore:
         return None if graph.loaded.golden is None else str(graph.loaded.golden)
 
     def reference(self, graph: PlannedGraph, named: str) -> str:
-        """``auto`` is golden tensors where the graph has them, otherwise the float64 reference."""
+        """Return the reference: ``auto`` is golden tensors if the graph has them, otherwise the
+        float64 reference."""
         if named == "auto":
             return FORMULAS if self._golden(graph) is None else GOLDEN
         return named
@@ -366,7 +367,7 @@ class ReferenceStore:
         return replace(self._settings(graph, reference, math), pending=True)
 
     def compute_ahead(self) -> None:
-        """Everything that was announced is computed meanwhile, until the run ends."""
+        """Compute everything that was announced in the background, until the run ends."""
         self._ahead = True
         threading.Thread(target=self._compute_announced, daemon=True).start()
 

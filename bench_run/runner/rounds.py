@@ -137,7 +137,7 @@ class Rounds:
         return self._references.data(case.graph)
 
     def run(self) -> None:
-        """All rounds; then more where a rule adds some."""
+        """Run all rounds; then more if a rule adds some."""
         try:
             fewest, most = self._sampling.rounds, self._sampling.max_rounds
             self.measure(fewest, self.completed())

@@ -54,7 +54,7 @@ class Decisions:
     """Pairs that rounds cannot decide, by the reason."""
 
     def sentence(self, what: str) -> str:
-        """``5 of 7 pairs decided (3 faster, 2 same), 1 open, 1 needs more documents``."""
+        """Return ``5 of 7 pairs decided (3 faster, 2 same), 1 open, 1 needs more documents``."""
         decided = sum(self.counts.values())
         total = decided + self.unclear + sum(self.without.values())
         listed = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
@@ -174,7 +174,7 @@ class Sampling(Protocol):
 
 
 def until_precise(rounds: Sampling, target_ratio: float, fewest: int, most: int) -> None:
-    """More rounds for the cases whose median is not known well enough yet."""
+    """Run more rounds for the cases whose median is not known precisely enough."""
     due = [state for state in rounds.open_states() if state.rounds]
     for index in range(fewest, most):
         due = [s for s in _note_precise(rounds, due, target_ratio) if s.ended is None]
@@ -196,9 +196,9 @@ def _note_precise(
 def until_decided(
     rounds: Sampling, progress: Progress, referee: Referee, fewest: int, most: int
 ) -> None:
-    """More rounds for the cases that are in no decided pair, up to the next look at all of them. A
-    case that was decided is judged again at each look, with the rounds that it has. Raises
-    `UsageError` if nothing can be compared."""
+    """Run more rounds for the cases that are in no decided pair, up to the next look at all of
+    them. A decided case is judged again at each look, with its rounds. Raises `UsageError` if
+    nothing can be compared."""
     states = [state for state in rounds.open_states() if state.rounds]
     due = states
     decided: list[CaseState] = []
@@ -222,8 +222,8 @@ def until_settled(
     fewest: int,
     most: int,
 ) -> None:
-    """More rounds for the cases that `find_open` names by id, up to the next look. One that it does
-    not name at a look is done."""
+    """Run more rounds for the cases that `find_open` returns by id, up to the next look. A case
+    that it does not return at a look is done."""
     states = {state.case.id: state for state in rounds.open_states() if state.rounds}
     due = list(states.values())
     for until in looks(fewest, most):

@@ -260,7 +260,7 @@ class GatedStream(ABC):
     _lines: PersistingLines | None
 
     def _prepare(self) -> None:
-        """Once flush and gate are there."""
+        """Prepare once flush and gate exist."""
         self._correction_ns: float | None = None
         self.forced_gates = 0
         self._gated, self._is_closed = True, False

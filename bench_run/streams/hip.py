@@ -50,7 +50,7 @@ class Events(Protocol):
         """Enqueue an instant."""
 
     def elapsed_ms(self, begin: Any, end: Any) -> float:
-        """Between two instants that are over."""
+        """Return the milliseconds between two past instants."""
 
 
 class HipStream:
@@ -183,7 +183,8 @@ class HipStream:
                 close()
 
     def _lose_gate(self, why: str) -> None:
-        """No gate for the rest of this process; the block is void, since others were gated."""
+        """Do without a gate for the rest of this process; the block is void, since others were
+        gated."""
         self._gate, self._gate_missing = None, why
         self.gate_is_gone = self._gate_closed_once
         self.forced_gates += 1
@@ -205,7 +206,8 @@ class HipStream:
             self._judge_gate()
 
     def _judge_gate(self) -> None:
-        """Asked after every gated block: a gate that opened by force voids what is behind it."""
+        """Check the gate after every gated block: one that opened by force voids the work behind
+        it."""
         assert self._gate is not None
         try:
             forced = bool(self._gate.timed_out())
@@ -256,7 +258,7 @@ class Runtime:
             raise HipError(f"{name} failed with HIP error {code}")
 
     def memset(self, address: int, value: int, size_bytes: int, stream: int) -> None:
-        """Enqueued on the stream; returns at once."""
+        """Enqueue on the stream; return at once."""
         words = c_void_p(address), ctypes.c_int(value), ctypes.c_size_t(size_bytes)
         self.call("hipMemsetAsync", *words, c_void_p(stream))
 

@@ -81,7 +81,7 @@ def _scaled(factor: float) -> Change:
 
 
 def _one_hot(tensor: Tensor, values: Array) -> Array:  # noqa: ARG001
-    """Row number i has a one in column number 7·i + 3: a wrong index gives another row."""
+    """Fill row number i with a one in column number 7·i + 3: a wrong index gives another row."""
     rows = values.reshape(-1, values.shape[-1])
     hot = np.zeros(rows.shape, np.float64)
     places = np.arange(len(rows))

@@ -334,7 +334,7 @@ def _name(path: str | Path) -> str:
 def _candidates(
     path: str | Path, override: str | Path | None
 ) -> tuple[tuple[Path, str | None], ...]:
-    """(folder, prefix of hipDNN's convention or None for ours), most specific first."""
+    """Return (folder, prefix of hipDNN's convention or None for ours), most specific first."""
     name = _name(path)
     root = Path(path).parent if override is None else Path(override)
     found: list[tuple[Path, str | None]] = [(root / f"{name}.golden", None), (root, f"{name}.")]

@@ -436,7 +436,7 @@ class Benches(Generic[PlaceT]):
         return [future.result() for future in futures]
 
     def close(self) -> None:
-        """Their workers end."""
+        """End their workers."""
         self._all([(bench, bench.pool.close, ()) for bench in self._benches])
         self._end()
 

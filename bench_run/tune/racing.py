@@ -443,7 +443,7 @@ def leaders(state: RaceState, engines: Sequence[str]) -> list[int]:
 
 
 def raced_time(state: RaceState, candidate: int) -> float | None:
-    """Geometric mean of what it took in its blocks, nanoseconds where times were raced; None
+    """Return the geometric mean of its times in its blocks, nanoseconds if times were raced; None
     without a block."""
     logs = state.logs[candidate]
     logs = logs[~np.isnan(logs)]

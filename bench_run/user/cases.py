@@ -246,7 +246,7 @@ def _value(text: Any, symbols: Mapping[str, Any]) -> Any:
 
 
 def _filling(text: str | None, shape: Mapping[str, Any]) -> str | None:
-    """``integers:0:rows-1`` with the numbers of the shape."""
+    """Evaluate ``integers:0:rows-1`` with the numbers of the shape."""
     if text is None:
         return None
     kind, *numbers = text.split(":")

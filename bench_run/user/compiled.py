@@ -142,7 +142,8 @@ def build(path: Path) -> Built:
 
 
 def _compile(path: Path, command: Sequence[str], library: Path, log: Path) -> None:
-    """Built beside its place and moved there, since workers build at the same time."""
+    """Build in a temporary folder and move the library to its place, since workers build at the
+    same time."""
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=library.parent) as place:
         made = Path(place) / library.name
@@ -414,7 +415,8 @@ def _optional(library: ctypes.CDLL, name: str, tensors: _Tensors, *, default: in
 
 
 def _cuda_error(code: int, device: str) -> str:
-    """`` (cudaErrorInvalidValue)`` of a code of the CUDA runtime, which a kernel mostly returns."""
+    """Return `` (cudaErrorInvalidValue)`` for a code of the CUDA runtime, which a kernel mostly
+    returns."""
     if device == "cpu":
         return ""
     try:

@@ -289,7 +289,8 @@ def attributes_of(graph: Graph) -> dict[str, Any]:
 
 
 def _causal(graph: Graph, node: Node) -> dict[str, bool]:
-    """``causal`` for masks that are causal or absent; other masks have no such name."""
+    """Return ``causal`` for masks that are causal or absent; other masks do not have such a
+    name."""
     mask = band(node.attributes)
     q, k = (graph.by_uid[node.inputs[port]].dims[2] for port in "qk")
     if mask.left is None and mask.right is None:
@@ -551,7 +552,7 @@ def _is_defined_in(module: str, value: Any) -> bool:
 
 
 def signature_of(graph: Graph) -> str:
-    """``matmul(a [64, 64] half, b [64, 64] half) -> c [64, 64] half``."""
+    """Return ``matmul(a [64, 64] half, b [64, 64] half) -> c [64, 64] half``."""
 
     def words(tensors: Sequence[Tensor]) -> str:
         return ", ".join(f"{t.name or t.uid} {list(t.dims)} {t.data_type}" for t in tensors)
@@ -561,7 +562,7 @@ def signature_of(graph: Graph) -> str:
 
 
 def framework_of(source: Source) -> str:
-    """``FRAMEWORK`` of the file, otherwise that which it imports, otherwise `ANY`."""
+    """Return ``FRAMEWORK`` of the file, otherwise the imported framework, otherwise `ANY`."""
     own = getattr(source.module, "FRAMEWORK", None)
     if own is not None:
         if own not in FRAMEWORKS:

@@ -116,7 +116,7 @@ def user_error(error: BaseException, path: Path) -> BenchRunError:
 
 
 def _place(error: BaseException, path: Path) -> str:
-    """``my.py:12``: the innermost line of a file in the folder of `path`."""
+    """Return ``my.py:12``: the innermost line of a file in the folder of `path`."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{Path(error.filename).name}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

@@ -58,7 +58,7 @@ def _flattened(logical: Array, tensor: Tensor) -> Array:
 
 
 def _representable(expected: Array, tensor: Tensor) -> Array:
-    """Values beyond a narrow type's range become what the type makes of them.
+    """Convert values beyond a narrow type's range as the type does.
 
     8-bit floats saturate, wider ones have infinities (as `reference/rounding.py` has it).
     """
@@ -285,9 +285,9 @@ def _figure(value: Real) -> str:
 def save_outputs(
     directory: Path, case_id: str, outputs: Storages, graph: Graph | None = None
 ) -> Path:
-    """All outputs of a run in one safetensors file, named after the case.
+    """Save all outputs of a run in one safetensors file, named after the case.
 
-    With the graph as logical arrays under the tensors' names (uids where those are not unique),
+    With the graph as logical arrays under the tensors' names (uids if those are not unique),
     without it as storages by uid. Raises `OutputError`.
     """
     arrays: dict[str, Array] = {str(uid): storage for uid, storage in outputs.items()}

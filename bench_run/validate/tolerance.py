@@ -301,7 +301,7 @@ def _check_override(where: str, key: str, value: object) -> None:
 
 
 def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Tolerance:
-    """Element-wise numbers replace an rms threshold and what all elements may share."""
+    """Replace an rms threshold, and the limits of common errors, by element-wise numbers."""
     if not values:
         return row
     by_element = bool({"rtol", "atol"} & set(values))

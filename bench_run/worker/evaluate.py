@@ -164,7 +164,7 @@ def _compute_formulas(graph: Graph, inputs: Storages, folder: Path) -> None:
 
 
 def _store(graph: Graph, expected: Arrays, folder: Path) -> None:
-    """All, or no folder."""
+    """Store all outputs, or no folder."""
     try:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -202,7 +202,7 @@ def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None
 
 
 def _lean(array: np.ndarray[Any, Any], tensor: Tensor) -> np.ndarray[Any, Any]:
-    """Types NumPy can store; float32 where the output's own type is far coarser than that."""
+    """Convert to types that NumPy can store; float32 if the output's own type is far coarser."""
     row = DTYPES[tensor.data_type]
     if row.kind in ("integer", "boolean"):
         return np.asarray(array)

@@ -34,7 +34,7 @@ def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
 
 
 def start_guardian() -> None:
-    """Fork: this process becomes the guardian, and only the child returns. It must lead a process
+    """Fork; this process becomes the guardian, and only the child returns. It must lead a process
     group of its own."""
     if sys.platform != "linux" or os.getpgrp() != os.getpid():
         return

@@ -144,8 +144,8 @@ class OutputReader:
         return outputs
 
     def reserve(self, count: int) -> None:
-        """Room on the device for so many copies; if there is not so much, for two; otherwise for
-        none, and outputs are read at once."""
+        """Reserve device memory for `count` copies; fall back to two, then to none, with outputs
+        read at once."""
         wanted = () if self._addresses() is None else sorted({count, min(count, 2)})
         for fewer in reversed(wanted):
             if self._block is None:
@@ -305,7 +305,7 @@ class OutputKeeper:
             reader.reserve(3 + min(more, affordable, fits))
 
     def left(self) -> LeftOutputs:
-        """Once all of it was kept."""
+        """Return the outputs, once all of them are stored."""
         return LeftOutputs(
             case_id=self.subject.case_id,
             graph=self.subject.graph,
@@ -325,7 +325,7 @@ class OutputKeeper:
         return self._check(index, run, is_last=False)
 
     def after_last(self, index: int, run: RunLikeSample) -> None:
-        """One more on the usual inputs."""
+        """Run one more iteration on the usual inputs."""
         if index == 0:
             self._check(index, run, is_last=False)
         self._check(index, run, is_last=True)
@@ -362,7 +362,7 @@ class OutputKeeper:
         rotation.write(places, 0)
 
     def _run_on_usual(self, index: int, run: RunLikeSample) -> None:
-        """Right after a run on another set."""
+        """Run on the usual inputs right after a run on another set."""
         rotation = self._rotation
         assert rotation is not None
         places = rotation.find()
@@ -407,7 +407,7 @@ class OutputKeeper:
         self._kept_bytes += sum(storage.nbytes for storage in outputs.values())
 
     def _repeat(self, index: int) -> None:
-        """Once more on the usual inputs, with nothing of the run before left in the outputs."""
+        """Run once more on the usual inputs, with nothing of the run before left in the outputs."""
         self.repeats += 1
         if self._restore is not None:
             self._restore()
@@ -416,7 +416,7 @@ class OutputKeeper:
         self._keep(index, 0)
 
     def expect(self) -> None:
-        """Memory of the host for `finish` is in place from here on."""
+        """Allocate the host memory for `finish`."""
         if self.wanted:
             self._reader.expect(len(self._held))
 

@@ -133,7 +133,7 @@ class Timeline:
         return self.run.claim is not None
 
     def claim(self, use: DeviceUse) -> None:
-        """Before the device is used otherwise than so far, if it is shared."""
+        """Claim a shared device before another use of it."""
         if self.run.claim is not None:
             if use != "free":
                 self.run.announce("wait", 0)
@@ -449,9 +449,9 @@ def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:
 
 
 def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
-    """No warm-up where a single run takes as long as all of it may: the first run was one. Raises
-    `EngineError` if no sample would end in time, even if the first run, which is slower than
-    others, took ten times as long as these."""
+    """Return a budget without warm-up if a single run takes as long as all of it may: the first run
+    was one. Raises `EngineError` if no sample would end in time, even if the first run, which is
+    slower than others, took ten times as long as these."""
     budget = replace(budget, first_run_ns=first_run_ns)
     sample_ns, longest_ns = budget.executions * first_run_ns, budget.longest_ns
     if budget.executions > 1 and longest_ns is not None and sample_ns > 10 * longest_ns:

@@ -54,7 +54,7 @@ def preload(request: Preload) -> bool:
 
 
 def serve(control: socket.socket) -> None:
-    """Fork on request and tell of ends, until the other side is gone."""
+    """Fork on request and report ends, until the other side is gone."""
     request = decode(control.recv(MESSAGE_BYTES))
     control.send(encode(Ready(isinstance(request, Preload) and preload(request))))
     with selectors.DefaultSelector() as selector:

@@ -216,7 +216,7 @@ def _from_plain(kind: type, data: Any) -> Any:
 
 
 def _with_shared_graphs(chain: ChainGraph) -> ChainGraph:
-    """Equal graphs are one object in all their places, so that each is built once."""
+    """Make equal graphs one object in all their places, so that each is built once."""
     known: list[Graph] = []
     for place in chain.places:
         if all(place.graph != graph for graph in known):

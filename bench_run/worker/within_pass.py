@@ -84,7 +84,8 @@ def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) 
 
 @contextmanager
 def _as_it_leaves_them(stream: Stream) -> Iterator[str]:
-    """Leave the caches of a whole pass; yield the document's text on them."""
+    """Do nothing before each execution of the pass, which leaves the caches in their state itself;
+    yield the document's text on that."""
     without_flush = stream.abilities.without_flush
     if without_flush is None:
         yield "as many bytes are read as a pass touches, though it is the whole pass"

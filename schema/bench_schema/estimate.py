@@ -225,7 +225,8 @@ def round_log(samples: Samples, moves: Sequence[int] | Integers = ()) -> float:
 
 
 def moves_of(measured: Round, series: str) -> Integers:
-    """Numbers of the first samples after each move of the buffers, of those that count."""
+    """Return the numbers of the first samples after each move of the buffers, among those that
+    count."""
     moves = measured.placements.get(series)
     if moves is None or not moves.size:
         return np.empty(0, np.int64)
@@ -280,8 +281,8 @@ def round_logs(case: Case, series: str) -> Mapping[int, float]:
 
 
 def row_mean(values: Floats) -> Floats:
-    """Mean of what is known in each row; NaN if nothing is. Of a case's rounds, a row, it is the
-    location of the case in one document."""
+    """Return the mean of the known values in each row; NaN if there are none. For a row of a case's
+    rounds it is the location of the case in one document."""
     known = np.isfinite(values)
     count = known.sum(axis=1)
     total = np.where(known, values, 0.0).sum(axis=1)
@@ -348,7 +349,7 @@ def time_of(rounds: Sequence[Samples]) -> Time:
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the mean of independent values, two at least."""
+    """Return the 95 % interval of the mean of independent values, two at least."""
     count = len(values)
     centre = math.fsum(values) / count
     spread = math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (count - 1))

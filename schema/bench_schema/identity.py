@@ -86,8 +86,8 @@ def without_device(key: str) -> str:
 
 
 def engine_names(keys: Iterable[str]) -> dict[str, str]:
-    """Each key to what the user calls the engine. Of a document that has several with one name they
-    keep their keys."""
+    """Return the user's engine name for each key. Engines of a document with one name keep their
+    keys."""
     names = {key: engine_name(key).spec for key in dict.fromkeys(keys)}
     times = Counter(names.values())
     return {key: name if times[name] == 1 else key for key, name in names.items()}

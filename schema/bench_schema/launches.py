@@ -56,7 +56,7 @@ def launch_facts(launch: Launch) -> dict[str, str]:
 
 
 def launch_text(launch: Launch) -> str:
-    """``grid 128, block 256, 168 registers, spills 96 B, occupancy 25%``."""
+    """Return ``grid 128, block 256, 168 registers, spills 96 B, occupancy 25%``."""
     return ", ".join(f"{name} {value}" for name, value in launch_facts(launch).items())
 
 
@@ -72,7 +72,7 @@ def launch_changes(base: Launch, other: Launch) -> list[tuple[str, str, str]]:
 
 
 def _extent(lengths: Sequence[int]) -> str:
-    """``128`` of 128 x 1 x 1."""
+    """Return ``128`` for 128 x 1 x 1."""
     x, y, z = lengths
     used = (x, y, z) if z > 1 else (x, y) if y > 1 else (x,)
     return "x".join(map(str, used))

@@ -101,8 +101,8 @@ def without_voided(parts: Sequence[Case]) -> Sequence[Case]:
 
 
 def without_rounds(part: Case, is_void: Callable[[Round], bool]) -> Case:
-    """Phases of initialisation have a value for each round; those of void rounds go too, but for
-    what was paid once: no later round pays it."""
+    """Return the part without void rounds and their phases of initialisation, except those that are
+    paid once, which no later round pays."""
     kept = [not is_void(round_) for round_ in part.rounds]
     init = {
         name: values[kept] if len(values) == len(kept) and name not in PAID_ONCE else values

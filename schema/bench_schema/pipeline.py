@@ -394,5 +394,5 @@ def _list(texts: Iterator[str] | tuple[str, ...]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """TOML's basic strings are JSON's, but for the character DEL."""
+    """Quote as a basic string of TOML, which is JSON's, except for the character DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -95,7 +95,7 @@ def write_text(stream: TextIO | None, text: str) -> str | None:
 
 
 def _give_up(stream: TextIO) -> None:
-    """Python must not flush what is left into the stream when it ends."""
+    """Give up a stream, so that Python does not flush the rest into it at its end."""
     if stream is sys.stdout:
         sys.stdout = None
     elif stream is sys.stderr:

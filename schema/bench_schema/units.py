@@ -44,7 +44,7 @@ COUNT_BELOW = 1e9
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """`value` with that many significant digits, without exponent where it stays short."""
+    """Format `value` with that many significant digits, without exponent if it stays short."""
     if not math.isfinite(value):
         return str(value)
     if value == 0:
@@ -81,7 +81,7 @@ def share_text(ratio: float, digits: int = 3) -> str:
 
 
 def change_text(ratio: float | None) -> str:
-    """``+3.1%``, and from a factor of two on ``×2.40`` or ``÷2.40``."""
+    """Format a change: ``+3.1%``, and from a factor of two on ``×2.40`` or ``÷2.40``."""
     if ratio is None:
         return UNKNOWN
     if ratio <= 0 or not math.isfinite(ratio):
@@ -118,7 +118,7 @@ def factor_text(ratio: float, digits: int | None = None) -> str:
 
 
 def _bare(text: str) -> str:
-    """Without zeros at the end: ``×4``."""
+    """Remove zeros at the end: ``×4``."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -132,8 +132,8 @@ def is_too_noisy(low: float | None, high: float | None) -> bool:
 
 
 def interval_text(low: float | None, high: float | None) -> str:
-    """Both ends as changes, ``+1.2% to +2.4%``; as factors, ``÷2.94 to ×2.31``, once one of them
-    leaves ±25 %."""
+    """Format both ends as changes, ``+1.2% to +2.4%``; as factors, ``÷2.94 to ×2.31``, once one of
+    them leaves ±25 %."""
     if low is None or high is None:
         return UNKNOWN
     if is_too_noisy(low, high):
@@ -184,7 +184,7 @@ def time_text(value: float | None) -> str:
 
 
 def span_text(low: float | None, high: float | None, unit: str = "ns") -> str:
-    """Both ends, or one word where they read alike."""
+    """Format both ends, or one value if they read the same."""
     if low is None or high is None:
         return UNKNOWN
     first, last = (value_text(end, unit).replace("  ", " ") for end in (low, high))

@@ -14,8 +14,8 @@ FEW = 20
 
 
 def nearest(word: str, known: Collection[str], see: str = "") -> str:
-    """``; did you mean …?`` if a known word is close, otherwise the known words, or if they are
-    many the least distant ones and `see`, the command that lists them all."""
+    """Return ``; did you mean …?`` if a known word is close, otherwise the known words, or if they
+    are many the nearest ones and `see`, the command that lists them all."""
     import difflib
 
     close = difflib.get_close_matches(word, sorted(known), 1, 0.65)

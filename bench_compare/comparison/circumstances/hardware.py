@@ -106,8 +106,8 @@ def _split(one: CaseSide, places: list[_Places], numbers: Numbers) -> CaseSide:
 
 
 def numbered(sides: Sequence[SideByUnit]) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
-    """Numbers of the runs and of the units of each source of both sides; `UNKNOWN` where nothing is
-    known of the unit."""
+    """Return numbers of the runs and of the units of each source of both sides; `UNKNOWN` for
+    unknown units."""
     runs = whole_runs([one.side for one in sides], [one.cases for one in sides])
     if all(one.side.is_unit for one in sides):  # units are what is compared
         return _numbers(runs), _numbers([[0] * len(one.units) for one in sides])

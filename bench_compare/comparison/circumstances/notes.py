@@ -238,8 +238,8 @@ def _bimodal(cases: Sequence[Sequence[Ints]]) -> Iterator[tuple[int, str]]:
 
 @functools.cache
 def spread_places(count: int) -> Ints:
-    """`MODE_SAMPLES` places, one in each of as many equal parts, at multiples of the golden ratio
-    within their part: a pattern that repeats in the samples cannot hide between them."""
+    """Return `MODE_SAMPLES` places, one in each of as many equal parts, at multiples of the golden
+    ratio within their part: a pattern that repeats in the samples cannot hide between them."""
     part = np.arange(MODE_SAMPLES)
     return np.asarray(((part + part * GOLDEN % 1) * count / MODE_SAMPLES).astype(np.int64))
 

@@ -212,7 +212,8 @@ def stopping_warnings(sides: Iterable[Side], policy: Policy) -> list[str]:
 
 
 def mixed(side: Side) -> list[str]:
-    """Sentences on what the documents of one side do not share, though they must."""
+    """Return sentences on settings that the documents of one side do not share, though they
+    must."""
     sentences = []
     for name, read in MUST_AGREE.items():
         values = {read(source.document) for source in side.sources} - {None}

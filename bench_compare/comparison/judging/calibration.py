@@ -110,7 +110,7 @@ def calibrate(sources: Sequence[Source]) -> Calibration:
 
 
 def _groups(sources: Sequence[Source]) -> Iterator[tuple[tuple[str, str, str], Side]]:
-    """(host, device, engine) and the side of the documents that have it."""
+    """Yield (host, device, engine) and the side of the documents that have it."""
     found: dict[tuple[str, str, str], list[tuple[Source, str]]] = {}
     for source in sources:
         for engine in source.document.engines:

@@ -169,7 +169,8 @@ def comparison_inputs(
     policy: Policy,
     calibration: Calibration | None = None,
 ) -> ComparisonInputs:
-    """Cases are measurable where they completed and nothing says that the two are unlike."""
+    """Return the inputs; cases are measurable if they completed and nothing shows that the two are
+    unlike."""
     measurable = (
         tuple(_measurable(pair.base, pair) for pair in pairs),
         tuple(_measurable(pair.other, pair) for pair in pairs),

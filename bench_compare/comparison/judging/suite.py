@@ -207,7 +207,7 @@ def _raw(measured: MeasuredMetric) -> Array:
 
 
 def _engines_compared(base: Side, other: Side) -> str:
-    """``torch against numpy``; empty if the sides have an engine in common."""
+    """Return ``torch against numpy``; empty if the sides have an engine in common."""
     names = [dict.fromkeys(engine_name(key).spec for key in side.engines) for side in (base, other)]
     if names[0].keys() & names[1].keys():
         return ""

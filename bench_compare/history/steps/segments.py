@@ -100,7 +100,7 @@ def contrasts(track: Track, first: Ints, split: Ints, end: Ints) -> Contrasts:
 
 
 def inflation(left: Array, right: Array, correlation: float) -> Array:
-    """Variance of the difference of two means of correlated documents, in terms of that of
+    """Return the variance of the difference of two means of correlated documents, relative to
     independent ones."""
     if correlation == 0:
         return np.ones_like(left)
@@ -110,7 +110,7 @@ def inflation(left: Array, right: Array, correlation: float) -> Array:
 
 
 def _mean_factor(count: Array, rho: float) -> Array:
-    """Variance of a mean of k documents times k: 1 + 2 Σ (1 - j/k) ρ^j, summed up."""
+    """Return the variance of a mean of k documents times k: 1 + 2 Σ (1 - j/k) ρ^j, summed up."""
     return (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**count) / (count * (1 - rho) ** 2)
 
 

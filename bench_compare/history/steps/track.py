@@ -44,7 +44,7 @@ def t_score(z: float, dof: float) -> float:
 
 
 def tail(z: float) -> float:
-    """Return the two-sided tail of the normal distribution."""
+    """Return the two-sided tail probability of a standard normal value."""
     return math.erfc(z / math.sqrt(2))
 
 

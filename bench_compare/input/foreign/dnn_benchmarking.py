@@ -176,7 +176,7 @@ def _engine(row: Table, kind: str) -> EngineRecord:
 
 
 def _plans(row: Table) -> list[MeasuredPlan]:
-    """``ootb`` and ``oracle`` are two configurations of one case; older rows are flat."""
+    """Read ``ootb`` and ``oracle``, two configurations of one case; older rows are flat."""
     if "ootb" in row:
         plans = [_plan(parts.table(row.get("ootb")), {})]
         oracle = parts.table(row.get("oracle"))

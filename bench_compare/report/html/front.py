@@ -51,7 +51,7 @@ def short(value: float | None) -> float | None:
 
 
 def shortened(rows: Sequence[float | None] | Sequence[Sequence[float | None]]) -> list[Any]:
-    """`short` of many numbers at once; unknown is NaN."""
+    """Apply `short` to many numbers at once; unknown is NaN."""
     values = np.array(rows, dtype=np.float64)
     size = np.abs(np.where(np.isfinite(values) & (values != 0), values, 1.0))
     places = DIGITS - 1 - np.floor(np.log10(size))
@@ -66,7 +66,8 @@ def shortened(rows: Sequence[float | None] | Sequence[Sequence[float | None]]) -
 def floats(
     rows: Sequence[float | None] | Sequence[Sequence[float | None]] | npt.NDArray[np.float64],
 ) -> Floats:
-    """Single precision is finer than anything the page shows; unknown is NaN, in JSON null."""
+    """Convert to single precision, which is finer than anything the page shows; unknown is NaN, in
+    JSON null."""
     with np.errstate(over="ignore"):
         return np.array(rows, dtype=np.float64).astype(np.float32)
 

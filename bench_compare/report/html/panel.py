@@ -166,7 +166,7 @@ def _section(title: str, items: Items) -> Section:
 def _table(
     kind: str, heads: Sequence[Any], rows: Sequence[Any], caption: str = ""
 ) -> dict[str, Any]:
-    """Heads are texts, or (text, class); the first cell of a row is its head."""
+    """Return a table; heads are texts, or (text, class); the first cell of a row is its head."""
     return {"table": {"kind": kind, "heads": heads, "rows": rows, "caption": caption}}
 
 

@@ -146,8 +146,9 @@ def distribution(
     middles: Sequence[float | None],
     end: str,
 ) -> Iterator[dict[str, Any]]:
-    """Yield shares of the samples in bins, a dot for each round and document below; `middles` are
-    the values that are compared (ns), drawn as lines; `end` of the chart's id."""
+    """Yield the charts of the samples' distribution: shares in bins, and below them a dot for each
+    round and one for each document. `middles` are the compared times (ns), drawn as lines; `end` is
+    the end of the chart's id."""
     places = [place for place, one in enumerate(held) if one is not None]
     frame = frame_of([one for one in held if one is not None], 0.5)
     traces: list[dict[str, Any]] = []
@@ -229,7 +230,8 @@ def _share_trace(ordered: Ints, frame: Frame, place: int, name: str) -> dict[str
 
 
 def _dots(one: HeldSeries, frame: Frame, place: int, name: str) -> Iterator[dict[str, Any]]:
-    """Small dots are rounds; larger ones are documents if there are several."""
+    """Yield the dots of one series: small ones for rounds; larger ones for documents, if there are
+    several."""
     many = len(one.documents) > 1
     logs = [round_log(each.samples[each.cut :]) for each in one.rounds]
     numbers = {document: place for place, document in enumerate(one.documents)}
@@ -349,7 +351,7 @@ def _legend(sides: Sequence[tuple[int, HeldSeries]], frame: Frame, plan: Budget)
 
 
 def _spans(one: HeldSeries) -> list[tuple[int, int]]:
-    """First iteration and count of each round."""
+    """Return the first iteration and the count of each round."""
     sizes = [each.samples.size for each in one.rounds]
     return list(zip(np.cumsum([0, *sizes[:-1]]).tolist(), sizes, strict=True))
 

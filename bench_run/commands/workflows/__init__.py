@@ -97,8 +97,8 @@ def _subject(spec: str, build: str, root: Path) -> Subject:
 
 
 def _work(ops: list[str], graphs: list[str], root: Path) -> str:
-    """Words of bench-run that say what is measured. Raises `UsageError` if there are none, and what
-    a run would raise for operations and graphs that it does not know."""
+    """Return the words of bench-run that select the measurement. Raises `UsageError` if there are
+    none, and the errors of a run for unknown operations and graphs."""
     from bench_run.options import Options
     from bench_run.plan.load import gather
 

@@ -80,7 +80,7 @@ def versions(cudnn: Any) -> dict[str, str]:
 
 
 def backend_text(number: int) -> str:
-    """``9.19.0`` for 91900."""
+    """Format the version: ``9.19.0`` for 91900."""
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
@@ -99,7 +99,8 @@ def foreign() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
-    """Around building: what cuDNN does not take is *unsupported*, what breaks is a failure."""
+    """Convert errors of building: a graph that cuDNN does not take is *unsupported*, others are
+    failures."""
     try:
         yield
     except foreign() as error:
@@ -111,7 +112,7 @@ def refusals(what: str) -> Iterator[None]:
 
 @contextmanager
 def failures(what: str) -> Iterator[None]:
-    """Around running: every exception of the library is a failure."""
+    """Convert errors of running: every exception of the library is a failure."""
     try:
         yield
     except foreign() as error:

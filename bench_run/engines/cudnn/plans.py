@@ -41,7 +41,7 @@ _NAMELESS = re.compile(r"k\d{1,2}")
 
 
 def knob_name(key: str) -> str:
-    """``k2`` or ``TILE_SIZE`` → ``TILE_SIZE``; ``k5``, which has no name, stays."""
+    """Return ``TILE_SIZE`` for ``k2`` or ``TILE_SIZE``; ``k5``, which has no name, stays."""
     name = named(key) if key[:1] == "k" else key.upper()
     if name not in (*KNOBS.values(), *UNNUMBERED_KNOBS) and not is_nameless(name):
         known = ", ".join(f"k{number} ({name})" for number, name in KNOBS.items())
@@ -62,8 +62,8 @@ def named(key: str) -> str:
 
 
 def knobs_of(plan: str) -> dict[str, int]:
-    """``{"TILE_SIZE": 2, "k5": 3}`` of a plan's name ``eng62_k2=2_k5=3``, ``{"TILE_M": 128}`` of
-    ``sdpa_fwd_prefill_sm90[TILE_M=128]``, an engine that is written in Python."""
+    """Return ``{"TILE_SIZE": 2, "k5": 3}`` for a plan's name ``eng62_k2=2_k5=3``, ``{"TILE_M":
+    128}`` for ``sdpa_fwd_prefill_sm90[TILE_M=128]``, an engine written in Python."""
     _, is_python, inside = plan.removesuffix("]").partition("[")
     parts = inside.split(", ") if is_python else plan.split("_")[1:]
     pairs = (part.partition("=") for part in parts)
@@ -71,7 +71,7 @@ def knobs_of(plan: str) -> dict[str, int]:
 
 
 def knob_text(plan: str) -> str:
-    """``TILE_SIZE=2 k5=3`` of a plan's name ``eng62_k2=2_k5=3``."""
+    """Return ``TILE_SIZE=2 k5=3`` for a plan's name ``eng62_k2=2_k5=3``."""
     return " ".join(f"{name}={value}" for name, value in knobs_of(plan).items()) or "none"
 
 
@@ -190,7 +190,7 @@ def described_by(name: str) -> Choice | None:
 
 
 def prepare(cudnn: Any, pygraph: Any, choice: Choice, what: str, *, explicit: bool) -> None:
-    """Has the frontend list plans, or make the one that an engine's id and knobs describe."""
+    """Let the frontend list plans, or make the one that an engine's id and knobs describe."""
     modes = [cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK]
     if choice != Choice():
         modes.insert(1, cudnn.heur_mode.B)
@@ -307,7 +307,8 @@ class Built:
         return tensor.span if spread is None else int(np.prod(spread.dims))
 
     def spread_out(self, tensor: Tensor, storage: Storage) -> Any:
-        """Return the input in the form of its buffer."""
+        """Return a graph input with the dims and strides of the plan's buffer, a copy if they
+        differ."""
         spread = self.views[tensor.uid].spread
         if spread is None:
             return np.ascontiguousarray(storage)

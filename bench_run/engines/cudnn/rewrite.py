@@ -87,7 +87,7 @@ def rewrite(graph: Graph) -> Graph:
 
 
 def silent_errors(graph: Graph, node: Node) -> None:
-    """Refuses what cuDNN (9.19, frontend 1.23) takes without a word and computes wrongly."""
+    """Refuse nodes that cuDNN (9.19, frontend 1.23) accepts and computes wrongly."""
     uids = (*node.inputs.values(), *node.outputs.values())
     for tensor in (graph.by_uid[uid] for uid in uids):
         if tensor.data_type not in DATA_TYPES:
@@ -114,7 +114,7 @@ def _keep(draft: Draft, node: Node) -> None:
 
 
 def _chain(draft: Draft, node: Node, x: int, steps: tuple[tuple[str, int], ...], y: int) -> None:
-    """x through operations with one further operand each, into y."""
+    """Add operations with one further operand each from x into y."""
     shape = draft.graph.by_uid[y]
     for index, (mode, operand) in enumerate(steps):
         last = index == len(steps) - 1

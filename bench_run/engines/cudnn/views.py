@@ -216,7 +216,7 @@ class _Matrix:
         return total
 
     def _part(self, tensor: Tensor, rows: Dims) -> Dims | None:
-        """All axes of the part of the matrix the tensor belongs to."""
+        """Return all axes of the part of the matrix that the tensor belongs to."""
         axes = frozenset(self._axes(tensor))
         columns = tuple(axis for axis in self._order if axis not in rows)
         for part in ((), columns, rows, self._order):

@@ -194,7 +194,7 @@ def signed(value: int) -> int:
 
 
 def parse_choice(text: str | None) -> EngineChoice:
-    """``MIOPEN_ENGINE``, ``1``, ``-6748551569128940061``, ``0x15b46865c717a122``, ``all``."""
+    """Parse ``MIOPEN_ENGINE``, ``1``, ``-6748551569128940061``, ``0x15b46865c717a122``, ``all``."""
     if text is None:
         return EngineChoice()
     if text in (ALL, TUNED):

@@ -58,8 +58,8 @@ LEAST_BYTES = 1 << 20
 def autotune(
     library: Library, native: Any, handle: Any, buffers: Buffers, graph: Graph
 ) -> tuple[int, dict[str, str]]:
-    """Lets hipDNN tune, on seeded inputs; its winner stays active on the graph. Returns the id of
-    the engine that it names fastest, and what it says of its candidates."""
+    """Let hipDNN tune, on seeded inputs; its winner stays active on the graph. Return the id of the
+    engine that it reports as fastest, and its report on the candidates."""
     buffers.upload(make_inputs(graph, SEED))
     with library.calling(SIZE):
         size = max(2 * int(native.get_estimated_max_workspace_size()), LEAST_BYTES)
@@ -101,7 +101,7 @@ def _is_measured(result: Any) -> bool:
 
 
 def _claim(result: Any) -> str:
-    """Engine with its least and mean time."""
+    """Return the engine with its least and mean time."""
     least, mean = (time_text(ms * 1e6) for ms in (result.min_time_ms, result.avg_time_ms))
     return f"{result.engine_name or result.engine_id}, least {least}, mean {mean}"
 
@@ -267,7 +267,7 @@ class HipdnnEngine:
         return plan
 
     def part(self, built: object) -> Plan:
-        """Plans of one graph share what was compiled for it."""
+        """Make a plan that shares the compiled graph with others of its graph."""
         assert isinstance(built, PreparedGraph)
         buffers = Buffers(self._opened.library, built.graph)
         if id(built) not in self._parts:
@@ -282,7 +282,7 @@ class HipdnnEngine:
         return arrange(make, graph, cache, CACHE_BYTES, lambda p: self._opened.stream.attach(p.run))
 
     def _compile(self, built: PreparedGraph, buffers: Buffers) -> CompiledGraph:
-        """`buffers` are what a tuner tries on."""
+        """Compile the graph; `buffers` are the memory on which a tuner runs candidates."""
         native, phases, opened = built.native, built.phases, self._opened
         winner: int | None = None
         claims: dict[str, str] = {}
@@ -356,7 +356,7 @@ class HipdnnEngine:
         return None
 
     def close(self) -> None:
-        """Plans are closed before; then the gate and the handle can go."""
+        """Close the gate and the handle, after all plans."""
         self._opened.stream.close()
         with self._opened.library.calling("destroy_handle"):
             self._opened.library.module.destroy_handle(self._opened.handle)

@@ -71,7 +71,7 @@ def first_line(text: str) -> str:
 
 @contextmanager
 def foreign_errors(step: str, version: str = "") -> Iterator[None]:
-    """Whatever the bindings raise inside becomes an `EngineError` with function and version."""
+    """Convert exceptions of the bindings to an `EngineError` with function and version."""
     try:
         yield
     except BenchRunError:

@@ -71,7 +71,7 @@ def plugin_files(path: str) -> tuple[Path, ...]:
 
 
 def set_paths(library: Library, paths: Sequence[str], mode: str) -> None:
-    """Must precede the first handle of the process."""
+    """Set the plugin paths, before the first handle of the process."""
     if not paths:
         return
     if mode not in MODES:
@@ -251,8 +251,8 @@ def _capturable_stream(options: EngineOptions) -> tuple[int, ...]:
 
 
 def _take_device(index: int) -> str:
-    """Leaves only the wanted device visible, and returns its number on this machine. The
-    bindings cannot choose one, and the HIP runtime looks at the variable once, when it loads."""
+    """Leave only the wanted device visible, and return its number on this machine. The bindings
+    cannot choose one, and the HIP runtime reads the variable once, when it loads."""
     visible, number = amd.listed_devices(), amd.device_number(index)
     if visible and index >= len(visible):
         raise EngineUnavailableError(f"hipdnn: --device {index}: {VISIBLE} shows {len(visible)}")

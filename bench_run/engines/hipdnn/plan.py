@@ -262,7 +262,7 @@ class Buffers:
             self._write(tensor.uid, poison_bytes(tensor))
 
     def _write(self, uid: int, data: bytes) -> None:
-        """Empty tensors have nothing to copy: the bindings refuse copies of zero bytes."""
+        """Copy data, except of empty tensors: the bindings refuse copies of zero bytes."""
         if not data:
             return
         with self._library.calling(f"DeviceBuffer.copy_from_host of tensor {uid}"):
@@ -280,6 +280,6 @@ class Buffers:
             return bytes(self._device[uid].copy_to_host())
 
     def close(self) -> None:
-        """Memory goes back when the last reference does."""
+        """Release the memory; it is returned with the last reference."""
         self._device.clear()
         self.pack.clear()

@@ -81,7 +81,8 @@ class NumpyPlan(HostPlan):
 
 
 def _step(graph: Graph, node: Node) -> Computation:
-    """Integers stay integers, and are computed in float64 by formulas that need floats."""
+    """Return the computation of a node. Integers stay integers, and are computed in float64 by
+    formulas that need floats."""
     compute = np.dtype(np.float64 if node.compute_data_type in IN_FLOAT64 else np.float32)
     types = {"integer": np.dtype(np.int64), "boolean": np.dtype(np.bool_)}
     inputs = (

@@ -118,8 +118,8 @@ class Block:
     rows: slice
 
     def of(self, value: T, *, by_keys: bool = False) -> T:
-        """Its part of what has an axis for sequences, heads and rows (`by_keys`: for keys in place
-        of rows), or 1 where all of these share it."""
+        """Return its part of a value with an axis for sequences, heads and rows (`by_keys`: for
+        keys in place of rows), or 1 if all of these share it."""
         missing = 4 - value.ndim
         value = value.reshape((1,) * missing + tuple(value.shape)) if missing else value
         wanted = (self.batch, self.heads, slice(None) if by_keys else self.rows)
@@ -216,14 +216,14 @@ class Sequences:
         return rows, columns
 
     def keys_of(self, pool: T, table: T | None) -> T:
-        """[sequences, heads, keys, size]."""
+        """Return the keys as [sequences, heads, keys, size]."""
         if table is None:
             return pool
         pages = pool[table.reshape(self.count, -1).to(torch.int64)]
         return pages.transpose(1, 2).flatten(2, 3)
 
     def queries_of(self, q: T, rows: T | None) -> T:
-        """[sequences, H, Sq, D]; packed rows are spread out."""
+        """Return the queries as [sequences, H, Sq, D]; packed rows are spread out."""
         if not self.packed or rows is None:
             return q
         first = (rows.cumsum(0) - rows)[:, None]
@@ -491,7 +491,7 @@ def attention_backward(op: TorchOp) -> BoundKernel:
 
 
 def _summed(value: T, heads: int) -> T:
-    """Over the query heads that share a head."""
+    """Sum over the query heads that share a head."""
     if value.shape[1] == heads:
         return value
     batch, _, rows, size = value.shape

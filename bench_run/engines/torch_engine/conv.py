@@ -121,7 +121,7 @@ def _gradient_type(op: TorchOp, *ports: str, result: str) -> torch.dtype:
 def _backward(
     g: ConvGeometry, tensors: tuple[T, T, T], wanted: tuple[bool, bool, bool]
 ) -> tuple[T, T, T]:
-    """(dx, dw, dbias) of (dy, x, w), those that are wanted."""
+    """Return the wanted ones of (dx, dw, dbias) for (dy, x, w)."""
     zeros = (0,) * len(g.stride)
     found: tuple[T, T, T] = torch.ops.aten.convolution_backward(
         *tensors, None, g.stride, g.padding, g.dilation, False, zeros, g.groups, wanted

@@ -106,7 +106,7 @@ class TorchEngine:
         return self.arrange(lambda: self.part(built), built)
 
     def part(self, built: object) -> Plan:
-        """Plans of one graph share what was compiled for it."""
+        """Make a plan that shares the compiled graph with others of its graph."""
         assert isinstance(built, Graph)
         with foreign_errors("plan"):
             if id(built) not in self._programs:
@@ -125,7 +125,7 @@ class TorchEngine:
             return arrange(make, graph, self._cache, _cache_bytes(self._device), self._finish)
 
     def _finish(self, plan: Plan) -> None:
-        """Compiled and captured by runs on buffers that hold zeros yet."""
+        """Compile and capture by runs on buffers of zeros."""
         parts = plan.parts if isinstance(plan, ChainPlan) else (plan,)
         launches = sum(part.launches for part in parts if isinstance(part, TorchPlan))
         self._expect_launches(REPLAY_LAUNCHES if self._replay else launches)
@@ -288,7 +288,8 @@ def open_engine(
 
 
 def _device(spec: EngineSpec, default: int) -> torch.device:
-    """``cpu``, ``cuda`` (the run's device), ``cuda:N``; without an id the GPU if there is one."""
+    """Parse ``cpu``, ``cuda`` (the run's device), ``cuda:N``; without an id the GPU if there is
+    one."""
     kind, _, number = ("cuda:" if spec.id is None else spec.id).partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
         raise UsageError(f"engine {spec.text!r}: no device {spec.id!r}; cpu, cuda or cuda:N")
@@ -305,7 +306,7 @@ def _device(spec: EngineSpec, default: int) -> torch.device:
 
 @contextmanager
 def _arithmetic(math: str) -> Iterator[None]:
-    """TF32 only if it was asked for; float32 sums of 16-bit products unless ``fast``."""
+    """Use TF32 only on request; float32 sums of 16-bit products unless ``fast``."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     wanted = (
         (cudnn, "allow_tf32", math != "fp32"),

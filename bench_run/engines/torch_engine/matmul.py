@@ -35,7 +35,7 @@ def matmul(op: TorchOp) -> BoundKernel:
 def _repeats(
     op: TorchOp, part: tuple[int, ...], whole: tuple[int, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """(axis, times) for the axes that `torch.matmul` does not broadcast by itself."""
+    """Return (axis, times) for the axes that `torch.matmul` does not broadcast by itself."""
     pairs = list(zip(part[:-2], whole[:-2], strict=True))
     if any(w % p for p, w in pairs):
         raise op.refusal(f"batch dims {part[:-2]} do not divide {whole[:-2]}")

@@ -159,7 +159,7 @@ class TorchPlan:
         return frozenset(homes)
 
     def _share_result(self, uid: int, other: TorchPlan, its: int) -> None:
-        """Two plans that never run beside each other leave their results in the same memory."""
+        """Put the results of two plans that never run at the same time into the same memory."""
         if self._replays:
             self._leaves = other._leaves = True
         else:
@@ -199,7 +199,7 @@ class TorchPlan:
                     self._homes[tensor.uid].view(torch.uint8).copy_(torch.from_numpy(given))
 
     def poison(self) -> None:
-        """Results that are captured stay where they are; others are freed."""
+        """Poison results: captured ones stay where they are, others are freed."""
         self.forget()
         with foreign_errors("poison"):
             for tensor, result in zip(self._graph.outputs, self._current_results(), strict=True):
@@ -244,7 +244,7 @@ class TorchPlan:
 
     @contextmanager
     def uncaptured(self) -> Iterator[Callable[[], None]]:
-        """Its results lie elsewhere meanwhile."""
+        """Run without the capture, with results in other memory."""
         results = self._results
         try:
             yield partial(TorchPlan.run, self)
@@ -283,7 +283,7 @@ class TorchPlan:
             )
 
     def _read(self, uid: int, into: npt.NDArray[np.uint8], begin: int) -> None:
-        """Bytes of an input from this one on."""
+        """Read the bytes of an input from `begin` on."""
         raw = self._homes[uid].view(torch.uint8)
         torch.from_numpy(into).copy_(raw[begin : begin + into.size])
 
@@ -429,8 +429,7 @@ class TorchProgram:
 
 
 def check(graph: Graph) -> None:
-    """Refuses node types and data types that are not known here, and nodes without a certain
-    meaning."""
+    """Refuse unknown node types and data types, and nodes without a certain meaning."""
     for node in graph.nodes:
         if node.type not in KERNELS:
             raise UnsupportedGraphError(f"torch: {node.label}: no kernel for this node type")

@@ -17,7 +17,7 @@ Axes = tuple[int, ...]
 
 
 def _product(x: T, axes: Axes) -> T:
-    """`torch.prod` takes one axis at a time."""
+    """Multiply along each axis, as `torch.prod` takes one at a time."""
     for axis in axes:
         x = x.prod(axis, keepdim=True)
     return x
@@ -37,8 +37,8 @@ MODES: Mapping[str, Callable[[T, Axes], T]] = {
 
 
 def reduction(op: TorchOp) -> BoundKernel:
-    """Narrow types are widened first where the result is wider: the kernel rounds to its input's
-    type, and that of a product rounds every step."""
+    """Bind a reduction. Narrow types are widened first if the result is wider: the kernel rounds to
+    its input's type, and that of a product rounds every step."""
     mode = op.attribute("mode")
     axes = reduced_axes(op.dims("in"), op.dims("out"))
     product = mode.startswith("mul")

@@ -67,7 +67,7 @@ class KernelProgram:
         return found
 
     def blame(self, inputs: Sequence[torch.Tensor]) -> None:
-        """Errors of the function name their line already."""
+        """Do nothing: errors of the function name their line already."""
 
 
 def _differ(one: object, other: object) -> bool:

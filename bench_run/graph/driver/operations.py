@@ -366,7 +366,7 @@ def convert_t5layernorm(ask: Ask, data_type: str) -> Answer:
 
 
 def _both(ask: Ask, op: str, forward: dict[str, Any], gradient: dict[str, Any]) -> tuple[str, ...]:
-    """``-F``: 0 both directions, 1 forward, 2 backward."""
+    """Convert ``-F``: 0 both directions, 1 forward, 2 backward."""
     specs = {"1": spec(op, forward), "2": spec(f"{op}_bwd", gradient)}
     return tuple(text for way, text in specs.items() if ask.values["forw"] in ("0", way))
 

@@ -158,7 +158,7 @@ def chain_parameters(chain: tuple[Recipe, ...]) -> dict[str, SpecParameter]:
 
 
 def check_chain(chain: tuple[Recipe, ...], where: str) -> None:
-    """Refuses an operation that cannot stand where it stands."""
+    """Refuse an operation that cannot stand at its place."""
     if chain[0].only_after:
         raise UsageError(f"{where}: {chain[0].name} follows another operation: conv_fwd+bias")
     for recipe in chain[1:]:

@@ -241,7 +241,7 @@ def expect_length(view: NodeView, name: str, length: int, lowest: int) -> None:
 
 
 def expect_together(view: NodeView, *ports: str) -> None:
-    """All of these optional ports are used, or none."""
+    """Require all of these optional ports, or none."""
     missing = [port for port in ports if view.get(port) is None]
     if missing and len(missing) < len(ports):
         raise view.port_error(missing[0], f"is missing: {', '.join(ports)} go together")

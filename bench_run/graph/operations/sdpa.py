@@ -70,7 +70,7 @@ def _meaning(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def visible_pairs(queries: int, keys: int, mask: Band) -> int:
-    """(row, key) pairs of one head that the band leaves."""
+    """Return the number of (row, key) pairs of one head that the band leaves."""
     shift = keys - queries if mask.bottom_right else 0
     up_to = queries * keys
     if mask.right is not None:
@@ -80,7 +80,7 @@ def visible_pairs(queries: int, keys: int, mask: Band) -> int:
 
 
 def _clamped_sum(rows: int, start: int, limit: int) -> int:
-    """Σ over i < rows of min(max(i + start, 0), limit)."""
+    """Compute Σ over i < rows of min(max(i + start, 0), limit)."""
     first = min(max(-start, 0), rows)
     full = min(max(limit - start, first), rows)
     ramp = full - first

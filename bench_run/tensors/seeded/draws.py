@@ -40,7 +40,7 @@ def bit_stream(seed: int, uid: int) -> np.random.PCG64:
 
 
 def fill(storage: Values, draw: Draw, stream: np.random.BitGenerator) -> None:
-    """Element i of the storage is value i of the stream, gaps of the strides included."""
+    """Fill the storage: element i is value i of the stream, gaps of the strides included."""
     for start in range(0, storage.size, CHUNK):
         part = storage[start : start + CHUNK]
         part[...] = draw(stream, part.size)
@@ -133,7 +133,8 @@ def _normal_numbers(values: Values, row: DataType) -> Values:
 
 
 def integers(init: Init) -> Draw:
-    """Both ends included. Zero is drawn only if it is an end: then it was asked for."""
+    """Draw integers, both ends included. Zero is drawn only if it is an end: then it was
+    requested."""
     low, high = int(init.low), int(init.high)
     skip = low < 0 < high
     choices = high - low + (0 if skip else 1)
@@ -146,7 +147,7 @@ def integers(init: Init) -> Draw:
 
 
 def rounded_uniform(init: Init) -> Draw:
-    """Uniform numbers in an integer tensor are the whole numbers of the range."""
+    """Draw uniform numbers of an integer tensor: the whole numbers of the range."""
     low, high = math.ceil(init.low), math.floor(init.high)
     return integers(Init("integers", low, max(low, high)))
 

@@ -103,7 +103,7 @@ def _initialise(tensor: Tensor, init: Init, seed: int) -> Storage:
 
 
 def _from_file(tensor: Tensor, path: Path) -> Storage:
-    """``.npy`` holds a logical array, converted to the type; anything else is the raw storage."""
+    """Read ``.npy`` as a logical array, converted to the type; anything else as the raw storage."""
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size

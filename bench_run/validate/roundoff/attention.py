@@ -60,7 +60,7 @@ def _score(step: RoundingStep) -> Estimate:
 
 
 def _row_weight(step: RoundingStep) -> float:
-    """√ΣP² of the row with the fewest keys."""
+    """Return √ΣP² of the row with the fewest keys."""
     mask = band(step.node.attributes)
     masked = mask.left is not None or mask.right is not None
     varying = {"seq_len_kv", "seq_len_q", "page_table_k", "attn_mask"} & set(step.operands)
@@ -74,7 +74,7 @@ def _heads_of_a_key(step: RoundingStep) -> int:
 
 
 def _column_weight(step: RoundingStep) -> float:
-    """√ΣP² of the key that most rows look at, over the query heads that share it."""
+    """Return √ΣP² of the key that most rows use, over the query heads that share it."""
     heads = _heads_of_a_key(step)
     if _row_weight(step) == 1.0:
         rows = 1.3 + math.sqrt(step.tensors["q"].dims[2]) / step.tensors["k"].dims[2]
@@ -84,8 +84,8 @@ def _column_weight(step: RoundingStep) -> float:
 
 
 def _usual_weight(step: RoundingStep, score: Estimate) -> float:
-    """√ΣP² over all rows, as a root mean square. With scores of standard deviation s a row of n
-    keys has exp(s²/2)/√n, since probabilities are then log-normal."""
+    """Return √ΣP² over all rows, as a root mean square. With scores of standard deviation s a row
+    of n keys has exp(s²/2)/√n, since probabilities are then log-normal."""
     if {"seq_len_kv", "seq_len_q", "page_table_k", "attn_mask"} & set(step.operands):
         return 1.0
     mask = band(step.node.attributes)

@@ -31,7 +31,7 @@ SAMPLE = 1 << 16
 
 
 def measured(data: Storage) -> Estimate:
-    """NaN and infinities are left out: they have no size. Gaps of strides count, being alike."""
+    """Estimate from data, without NaN and infinities. Gaps of strides count, being similar."""
     step = max(1, data.size // SAMPLE)
     return Estimate.of(data[::step].astype(np.float64), absent=0.0)
 

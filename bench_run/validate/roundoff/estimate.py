@@ -93,7 +93,8 @@ class Estimate:
         drift: float | None = None,
         usual_rtol: float | None = None,
     ) -> Estimate:
-        """Errors of unknown structure may all be shared."""
+        """Return the estimate with these errors; without `drift` all of the error may be common to
+        all elements, as its structure is unknown."""
         if drift is None:
             drift = rtol + (atol / self.rms if self.rms else 0.0)
         return replace(self, rtol=rtol, atol=atol, drift=drift, usual_rtol=usual_rtol)

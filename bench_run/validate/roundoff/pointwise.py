@@ -45,7 +45,7 @@ def _gelu_inner(x: Array) -> Array:
 
 
 def _half_tanh(x: Array, beta: float = 1.0) -> Array:
-    """σ(βx) = ½ + ½·tanh(βx/2): the part of it that is computed."""
+    """Compute ½·tanh(βx/2), the computed part of σ(βx) = ½ + ½·tanh(βx/2)."""
     return np.abs(0.5 * np.tanh(0.5 * beta * x))
 
 
@@ -90,8 +90,8 @@ rounds x·log₂e before ex2 takes it."""
 def approximation(
     mode: str, given: Parameters, points: list[Array], values: Array
 ) -> tuple[float, float]:
-    """(rtol, atol) of a mode's own error over these points: relative as far as the error goes with
-    the result, absolute beyond."""
+    """Return (rtol, atol) of a mode's own error over these points: relative as far as the error is
+    proportional to the result, absolute beyond."""
     if mode not in ERRORS:
         return 0.0, 0.0
     error, size = np.asarray(ERRORS[mode](given, *points)), np.abs(values)

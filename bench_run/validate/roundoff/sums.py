@@ -157,14 +157,15 @@ layer of 64 channels). It is float arithmetic throughout, so it is allowed for."
 
 
 def total(terms: int, rms: float, mean: float) -> float:
-    """Root mean square of a sum."""
+    """Return the root mean square of a sum."""
     return math.sqrt(terms * rms**2 + (terms * mean) ** 2)
 
 
 def contraction(
     step: RoundingStep, ports: tuple[str, str], terms: int, factor: float = 1.0
 ) -> Estimate:
-    """Σ over `terms` products of two operands. `factor`: how much worse than a direct sum.
+    """Estimate Σ over `terms` products of two operands. `factor`: ratio of its error to that of a
+    direct sum.
 
     ``--math fast`` asks engines for sums in the type of 16-bit operands: cuBLAS's reduced precision
     reduction (PyTorch's allow_fp16_reduced_precision_reduction), cuDNN's numerical note of the same
@@ -249,7 +250,7 @@ def grouped_weight_gradient(step: RoundingStep) -> dict[str, Estimate]:
 
 
 def added(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
-    """Σ x over `terms` elements."""
+    """Estimate Σ x over `terms` elements."""
     rows = Terms.of(terms, x.rms, x.mean)
     rtol, atol = recursive_error(step.unit, rows)
     atol += SIGMAS * math.sqrt(terms) * x.noise
@@ -291,7 +292,7 @@ def square(x: Estimate, unit: float) -> Estimate:
 
 
 def norm2(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
-    """√Σx²: a root halves the relative error of its argument."""
+    """Estimate √Σx²: a root halves the relative error of its argument."""
     sums = added(step, square(x, step.unit), terms)
     root = math.sqrt(sums.rms)
     rtol = sums.rtol / 2 + 2 * step.unit
@@ -342,7 +343,7 @@ def pooling(step: RoundingStep) -> dict[str, Estimate]:
 
 
 def pooling_gradient(step: RoundingStep) -> dict[str, Estimate]:
-    """Each element of dx adds the windows that it is in."""
+    """Estimate the gradient of pooling: each element of dx adds the windows that contain it."""
     attributes = step.node.attributes
     windows = math.prod(
         -(-window // stride)
@@ -358,7 +359,8 @@ def dequantize(step: RoundingStep) -> dict[str, Estimate]:
 
 
 def quantize(step: RoundingStep) -> dict[str, Estimate]:
-    """y may be rounded to either neighbour; values are those of the type."""
+    """Estimate a quantization: y may be rounded to either neighbour; values are those of the
+    type."""
     row = DTYPES[step.tensors["y"].data_type]
     y = Estimate(row.largest / 2, 0.0, row.largest).with_error(row.unit_roundoff, 0.0)
     return {"y": y, "scale": Estimate(1.0, 1.0, 1.0)}

@@ -93,7 +93,7 @@ class Turn(Protocol):
         """Wait until the expected outputs are known."""
 
     def end(self) -> None:
-        """Whatever is held is given back."""
+        """Release everything that is held."""
 
 
 class OutputTail:

@@ -56,8 +56,8 @@ def check(
 
 
 def check_document(tree: Any, version: int, where: str) -> None:
-    """`check` of a whole document. The first case that is wrong is named, as whatever is wrong with
-    one often is with all, and to look for the best sentence in 10,000 cases takes 10 s."""
+    """Check a whole document. The first wrong case is named, as a fault is often in all of them,
+    and the search for the best sentence in 10,000 cases takes 10 s."""
     if accepts(version, "", tree):
         return
     cases = tree.get("cases") if isinstance(tree, dict) else None
@@ -70,12 +70,12 @@ def check_document(tree: Any, version: int, where: str) -> None:
 
 
 def check_case(tree: Any, version: int, where: str, number: int) -> None:
-    """`check` of the case of that number in a document."""
+    """Check the case of that number in a document."""
     check(tree, version, where, "Case", ("cases", number))
 
 
 def path_text(path: Any) -> str:
-    """``cases[3].rounds[0].series`` of the parts of a path."""
+    """Return ``cases[3].rounds[0].series`` for the parts of a path."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".") or "the document"
 

@@ -93,7 +93,8 @@ def _dims(params: Params) -> dict[str, Dims]:
 
 
 def _masks(params: Params) -> dict[str, Any]:
-    """Causal is a right bound of 0; a window is a left bound; the corner says which diagonal."""
+    """Return the masks: causal is a right bound of 0; a window is a left bound; the corner selects
+    the diagonal."""
     mask = params["mask"]
     corner = "bottom_right" if mask == "causal_bottom_right" else "top_left"
     return {

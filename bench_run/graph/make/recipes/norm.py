@@ -153,7 +153,7 @@ def batchnorm_bwd(builder: Builder, params: Params, chained: Value | None) -> Va
 
 
 def batchnorm_bwd_relu(builder: Builder, params: Params, _: Value | None) -> Value:
-    """dy goes back through relu, whose input is recomputed by inference, then through the norm."""
+    """Build the gradient of a norm and a relu, whose input is recomputed by inference."""
     dims, order = image_dims(params), order_of(params["layout"])
     x, dy = builder.operand("x", dims, order), builder.operand("dy", dims, order)
     value = Value(x, dims, order, 1)

@@ -172,7 +172,7 @@ def build_convert(builder: Builder, params: Params, _: Value | None) -> Value:
 def build_select(
     mode: Mode, name: str, builder: Builder, params: Params, chained: Value | None
 ) -> Value:
-    """in_2 is the condition, in_0 what is taken where it holds, in_1 what is taken elsewhere."""
+    """Build a selection: in_2 is the condition, in_0 its value if true, in_1 if false."""
     first = start(builder, params, chained)
     other = _add_second(builder, params, first, "b")
     mask = builder.operand("mask", first.dims, first.order)
@@ -185,7 +185,7 @@ def build_select(
 def build_gradient(
     mode: Mode, name: str, builder: Builder, params: Params, chained: Value | None
 ) -> Value:
-    """in_0 is dy, in_1 the forward input, as in hipDNN's captured graphs."""
+    """Build a gradient: in_0 is dy, in_1 the forward input, as in hipDNN's captured graphs."""
     dy = start(builder, params, chained, "dy")
     x = builder.operand("x", dy.dims, dy.order)
     dx = builder.result(name, dy.dims, dy.order, channel=dy.channel, name="dx")
