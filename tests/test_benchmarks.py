@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from docopt import docopt
 
-from tests.benchmarks.harness import _value, cost, folder
+from tests.benchmarks.harness import cost, folder, value_of
 
 NAMES = sorted(
     path.stem
@@ -31,7 +31,7 @@ def test_a_script_explains_its_words(name, capsys):
     ("text", "value"), [("7", 7), ("0.5", 0.5), ("numpy", "numpy"), (None, None), (["1"], [1])]
 )
 def test_words_that_are_numbers_arrive_as_numbers(text, value):
-    assert value == _value(text)
+    assert value == value_of(text)
 
 
 def test_the_cost_of_a_command_is_that_of_its_process():

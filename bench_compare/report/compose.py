@@ -313,7 +313,8 @@ def parts_table(made: Composition) -> Table:
 
 
 def grouped(parts: Sequence[PassPart]) -> list[list[PassPart]]:
-    """Group similar parts, the largest first; all seams are the last group."""
+    """Group parts of equal kind, name, configuration and note, the group with the longest time
+    first; all seams are the last group."""
     groups: dict[object, list[PassPart]] = {}
     for part in parts:
         alike = (part.kind, part.name, part.configuration, part.note)

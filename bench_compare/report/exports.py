@@ -111,11 +111,11 @@ def bmf(cases: Sequence[Exported]) -> str:
         measure = {"value": time.ns}
         if time.low_ns is not None and time.high_ns is not None:
             measure |= {"lower_value": time.low_ns, "upper_value": time.high_ns}
-        found[_shortened(name)] = {"latency": measure}
+        found[shortened(name)] = {"latency": measure}
     return _json(found)
 
 
-def _shortened(name: str) -> str:
+def shortened(name: str) -> str:
     """Return a name that Bencher takes; a long one ends with a part of its hash."""
     if len(name) <= NAME_CHARACTERS:
         return name

@@ -231,9 +231,9 @@ def in_blocks(
     levels: tuple[ObservationMatrix, ObservationMatrix],
     documents: tuple[Ints, Ints],
 ) -> ObservationMatrix:
-    """Return the levels of the second side, such that they exceed those of the first one by what
-    blocks of one turn tell, in rounds in which both sides took turns. `documents`: number of the
-    run of each source, equal ones are one run."""
+    """Return the second side's levels (log times). In rounds whose sides took turns in blocks they
+    are the first side's plus the difference measured within the blocks. `name`: the series;
+    `documents`: number of the run of each document, equal numbers are one run."""
     values = levels[1].values.copy()
     mine, theirs = (
         {(row, int(documents[n][source]), index): (logs, source) for (row, source, index), logs in

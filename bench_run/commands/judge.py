@@ -243,8 +243,8 @@ def answer_of(
         for one in ([] if record is None else record["cases"])
         if one["base"] and one["other"]
     }
-    cases = [_case(one, compared.get(one.id)) for one in document.cases if one.engine == key]
-    verdict = _verdict([case["verdict"] for case in cases])
+    cases = [judged_case(one, compared.get(one.id)) for one in document.cases if one.engine == key]
+    verdict = verdict_of([case["verdict"] for case in cases])
     suite = [] if record is None else record["suite"]
     speed = next((one for one in suite if one["scope"] == "all" and one["ratio"]), None)
     found: dict[str, Any] = {
@@ -260,7 +260,7 @@ def answer_of(
     return {"sentence": _sentence(found), **found}
 
 
-def _verdict(verdicts: Sequence[str]) -> str:
+def verdict_of(verdicts: Sequence[str]) -> str:
     """Return the worst answer of all cases; same only where none is faster."""
     if not verdicts:
         return "failed"
@@ -280,7 +280,7 @@ def _speedup(ratio: Mapping[str, Any] | None) -> dict[str, float | None]:
     }
 
 
-def _case(case: Case, compared: Mapping[str, Any] | None) -> dict[str, Any]:
+def judged_case(case: Case, compared: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the answer on one case of the kernel."""
     metric = None if compared is None else compared["metrics"].get(compared["gate"])
     doubt = _doubt(case)

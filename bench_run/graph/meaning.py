@@ -159,7 +159,8 @@ def _pointwise(node: Node, tensors: Tensors) -> None:
 
 
 def axis_of(node: Node) -> int | None:
-    """Return the axis of gen_index; the key of the file's format says uid and means a number."""
+    """Return the axis of gen_index, None if the node lacks it. Its key in the file is
+    ``axis_tensor_uid``, although its value is not a uid."""
     axis: int | None = node.attributes.get("axis", node.attributes.get("axis_tensor_uid"))
     return axis
 

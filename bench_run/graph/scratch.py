@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Scratch in units of the node's tensors, each element in the type of the computation."""
+    """Temporary memory of a node, as multiples of its tensors' elements in the type of the
+    computation."""
 
     inputs: float = 0.0
     """Multiple of all inputs."""

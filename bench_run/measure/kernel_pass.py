@@ -225,7 +225,7 @@ def record_kernels(
     if groups is None:
         return replace(events, notes=(*notes, UNCLEAR))
     moved = dict.fromkeys(("device_ns", "kernel_sum_ns", "kernel_span_ns"), begins)
-    recorded = _choose(plan, stream, events, groups, flushes_caches(stream), hot)
+    recorded = choose_clock(plan, stream, events, groups, flushes_caches(stream), hot)
     recorded = replace(recorded, kernels=_with_local_memory(recorded.kernels, plan, stream))
     if not recorded.replaces_events:
         moved["device_ns"] = measured.placements.get("device_ns", [])
@@ -399,7 +399,7 @@ def _hot_sums(plan: Plan, stream: Stream) -> list[int] | None:
     return None if groups is None else [cupti.sum_ns(group) for group in groups]
 
 
-def _choose(
+def choose_clock(
     plan: Plan,
     stream: Stream,
     events: Recorded,

@@ -207,7 +207,8 @@ def _file_name(each: Lowered, tensor: str) -> str:
 
 
 def _left_out(lowering: ModelLowering) -> tuple[LeftOut, ...]:
-    """Return a row for each operation and reason: unknown shares first, then the largest."""
+    """Return a row for each operation and reason; those with an unknown share of the model's work
+    first, then the largest shares."""
     groups: dict[tuple[str, str], list[int | None]] = {}
     for each in lowering.refused:
         key = each.call.operation or each.call.kind, each.reason

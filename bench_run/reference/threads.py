@@ -84,8 +84,8 @@ def in_parts() -> bool:
 
 
 def use_threads(count: int) -> None:
-    """Set the number of threads in a process that only computes references, whose BLAS must have
-    one thread. Other processes have one here, and BLAS has its own."""
+    """Use `count` threads in a process that only computes references; its BLAS must have been
+    started with one. Without this call references use one thread, and BLAS its default."""
     from concurrent.futures import ThreadPoolExecutor
 
     global _pool, _count, _is_reference

@@ -130,7 +130,8 @@ def comparison_record(sides: Sequence[str], threshold_ratio: float, asked: str) 
 
 
 def read_decisions(record: Mapping[str, Any], paired: bool) -> Decisions:
-    """`record` is what ``bench-compare --json`` writes; `paired`: both sides are of this run."""
+    """Count the verdicts of a record of ``bench-compare --json``, with the ids of decided and of
+    open cases. `paired`: both sides are in this run, so both ids of a pair count."""
     counts: Counter[str] = Counter()
     without: Counter[str] = Counter()
     decided: set[str] = set()

@@ -56,7 +56,7 @@ def fates_of(
             fates.append(Fate("not tried", "the budget was gone before it was built"))
             continue
         fate = _fate(session.build(index))
-        limited = _limited(fate, limits) if fate.status == "ok" else fate
+        limited = within_limits(fate, limits) if fate.status == "ok" else fate
         fate = limited if index > 0 else replace(fate, beyond=beyond_of(fate, limited))
         plan = fate.plan.get("plan")
         if fate.status == "ok" and plan:  # a duplicate where its engine chose it before
@@ -115,7 +115,7 @@ def largest_error(case: Case) -> float | None:
     return worst if worst == worst and worst != float("inf") else None
 
 
-def _limited(fate: Fate, limits: Limits) -> Fate:
+def within_limits(fate: Fate, limits: Limits) -> Fate:
     """Return the same, or out, where it breaks a limit. What is not known breaks it too."""
     problem = None
     if limits.error is not None and (fate.error is None or fate.error > limits.error):

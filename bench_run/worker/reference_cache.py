@@ -202,8 +202,8 @@ class ReferenceCache:
                 damaged.unlink(missing_ok=True)
 
     def _rebuild(self, index: sqlite3.Connection) -> None:
-        """Rebuild from the entries, by the time of their last use. Other files in the folder are
-        ignored."""
+        """Rebuild the index from the entries' files and the times of their last use; other files in
+        the folder are ignored."""
         for statement in SCHEMA:
             index.execute(statement)
         entries = []

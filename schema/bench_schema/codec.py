@@ -49,8 +49,8 @@ NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
 
 
 def non_finite(value: object) -> tuple[Path, str] | None:
-    """Return the path and name of the first number that is not finite or array that is not of
-    integers."""
+    """Return path and key of the first number that is not finite, or of the first array of samples
+    that is not of integers; None if there are none."""
     parts: list[tuple[Path, object]] = [((), value)]
     if isinstance(value, Document):  # by its cases: one that is suspicious costs no others
         parts = [((), dataclasses.replace(value, cases=()))]

@@ -419,7 +419,8 @@ def _located_rounds(case: Case, series: str) -> dict[tuple[int, _Unit], float]:
 
 
 def _paired_rounds(base: Case, other: Case, series: str) -> dict[tuple[int, _Unit], float]:
-    """Return the step in each round whose sides took turns in blocks, by number and place."""
+    """Return the log ratio of other to base in each round whose sides took turns in blocks, by
+    number and unit of hardware."""
     place = {(one.index, (one.host, one.device_uuid)): one for one in base.rounds if one.blocks}
     found = {}
     for one in other.rounds:

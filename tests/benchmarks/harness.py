@@ -28,16 +28,16 @@ ROOT = Path(__file__).resolve().parents[2]
 def script(main: Callable[..., int | None]) -> None:
     """Run `main` with the words of the command line, by the docstring of its module."""
     words = docopt(sys.modules[main.__module__].__doc__ or "")
-    sys.exit(main(**{_name(key): _value(value) for key, value in words.items()}))
+    sys.exit(main(**{_name(key): value_of(value) for key, value in words.items()}))
 
 
 def _name(word: str) -> str:
     return word.strip("-<>").lower().replace("-", "_")
 
 
-def _value(text: Any) -> Any:
+def value_of(text: Any) -> Any:
     if isinstance(text, list):
-        return [_value(one) for one in text]
+        return [value_of(one) for one in text]
     if not isinstance(text, str):
         return text
     for kind in (int, float):

@@ -157,8 +157,8 @@ def movements(
     cases: Sequence[CaseComparison],
     policy: Policy,
 ) -> Iterator[CommonMovement]:
-    """Yield the common movement of all cases for each metric that gates. `cases`: of these sides or
-    others, with their verdicts."""
+    """Yield the median change of all cases together for each metric that can decide. `cases`: the
+    cases with their verdicts, possibly also of other sides."""
     other = sides[1]
     mine = [case for case in cases if case.other_label == other.label]
     compared = _engines_compared(*sides)

@@ -27,7 +27,8 @@ FLOOR_VARIANCE = 0.002**2
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Natural logarithms, NaN if a document does not hold a series."""
+    """Natural logarithms of levels, series × documents, NaN if a document does not have a
+    series."""
 
     values: Array
     variance: Array

@@ -55,12 +55,12 @@ def whole_factor(count: int) -> float:
 
 
 def parts_factor(count: int) -> float:
-    """Return the same for the splits of all intervals."""
+    """Return the `factor` of splits among the newest `HEAD` documents, for 12 documents or more."""
     return 6.5 * count
 
 
 def head_factor(count: int) -> float:
-    """Return the same for the splits of the newest `HEAD` documents; from 12 documents on."""
+    """Return the `factor` of splits among the newest `HEAD` documents, for 12 documents or more."""
     return min(4.5, whole_factor(count))
 
 

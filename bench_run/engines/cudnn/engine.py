@@ -191,7 +191,7 @@ class CudnnEngine(DeviceEngine):
             listed=names(pygraph),
             places=[],
             chosen=NOT_CHOSEN,
-            math=_math_of(canonical, self._math),
+            math=math_of(canonical, self._math),
             backend=self._versions["cudnn"],
             handle=self._handle,
         )
@@ -217,7 +217,7 @@ def _convolves_float(graph: Graph) -> bool:
     )
 
 
-def _math_of(graph: Graph, asked: str) -> str:
+def math_of(graph: Graph, asked: str) -> str:
     """Return the arithmetic of the plan: float32 matrix products take TF32 in any plan, if the
     process was started without the variable of `environment`."""
     multiplies = any(

@@ -267,8 +267,8 @@ class Chooser:
         return ", ".join(self.name_of(engine) for engine in engines)
 
     def ranked(self, native: Any) -> tuple[int, ...]:
-        """Return engines that accept the graph, best first; none where hipDNN raises, which is its
-        way to say so. Only after `build_operation_graph`."""
+        """Return the ids of hipDNN's engines that accept the graph, best first; empty if hipDNN
+        raises, as it does if there are none. Call it after `build_operation_graph`."""
         with self._library.calling("Graph.get_ranked_engine_ids"):
             try:
                 return tuple(native.get_ranked_engine_ids(self._library.modes))

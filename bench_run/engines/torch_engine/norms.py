@@ -16,7 +16,8 @@ aten = torch.ops.aten
 
 
 def layernorm(op: TorchOp) -> BoundKernel:
-    """Return the kernel if scale and bias are of x's type and ε is known, otherwise the formula."""
+    """Bind ATen's layer norm, in a type wide enough for the statistics. Refuses an epsilon given at
+    run time, and inv_variance without mean."""
     count = int(op.attribute("normalized_dim_count"))
     shape = op.dims("x")[-count:]
     epsilon = op.constant("epsilon")

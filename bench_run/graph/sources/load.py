@@ -58,7 +58,8 @@ class SweepCase:
 
 @dataclass
 class _Lookup:
-    """Values of one case while it is filled in, and which of them were used."""
+    """Values of a sweep's case for the placeholders of its template, with a record of the used
+    ones."""
 
     case: SweepCase
     where: str

@@ -66,7 +66,8 @@ class BlockTurns:
             self._changed.notify_all()
 
     def _look(self) -> None:
-        """Begin a turn once all sides wait for one."""
+        """Draw the order of a turn once all awaited sides are ready; end the turns once all of them
+        are done."""
         if not self._order and self._awaited and self._ready.keys() >= self._awaited:
             if all(self._ready.values()):
                 self._over = True

@@ -101,7 +101,7 @@ class Lanes:
 
     @property
     def times(self) -> list[TimeBreakdown]:
-        """Times of the workers that ran at the same time."""
+        """Return the time breakdown of each worker that ran at the same time as others."""
         return [pool.breakdown for pools in self._pools for pool in list(pools.values())]
 
     def are_side_by_side(self, rounds: int) -> bool:

@@ -176,8 +176,8 @@ class Worker:
     def _reply(
         self, timeout_s: float | None, build_timeout_s: float | None, turn: Turn | None
     ) -> Reply | Refused:
-        """Return the answer, after the phases that the worker announces and the claims that it
-        makes."""
+        """Return the worker's answer, after following its announcements of phases and its claims of
+        the device. Raises if a phase exceeds its time limit."""
         whole = due = Deadline.after(timeout_s, "no answer within --timeout")
         while True:
             message = self._receive(due)

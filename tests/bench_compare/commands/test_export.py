@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from bench_compare.cli import main
-from bench_compare.report.exports import KINDS, TEXTS, _shortened
+from bench_compare.report.exports import KINDS, TEXTS, shortened
 
 DATA = Path(__file__).parents[2] / "data"
 DOCUMENT = DATA / "documents/v3.json"
@@ -234,6 +234,6 @@ def test_a_wrong_word_says_what_to_type(words, said, capsys):
 
 
 def test_a_name_that_is_too_long_for_bencher_keeps_its_hash():
-    names = {_shortened("x" * 2000 + str(number)) for number in range(3)}
+    names = {shortened("x" * 2000 + str(number)) for number in range(3)}
     assert len(names) == 3
     assert all(len(name) == 1024 for name in names)

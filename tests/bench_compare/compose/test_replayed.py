@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bench_run.measure.kernel_pass import Recorded, _choose
+from bench_run.measure.kernel_pass import Recorded, choose_clock
 from bench_run.measure.loop import Measured
 from bench_run.streams.cupti import KernelRecord
 from tests.bench_compare import build
@@ -50,7 +50,7 @@ def device_rounds(kernels, states, noise, generator, refuses=False):
                 at += recorded + 400  # recording stretches the gaps
             groups.append(group)
         events = Recorded(Measured({}, {"device_ns": [1] * 5}, "iterations"))
-        stated = _choose(DevicePlan(device, real), device, events, groups, flushes=False)
+        stated = choose_clock(DevicePlan(device, real), device, events, groups, flushes=False)
         one = build.round_(index, {"device_ns": stated.measured.series["device_ns"]})
         found.append(replace(one, device_bound_ns=stated.bound_ns, device_timing="kernel records"))
     return found

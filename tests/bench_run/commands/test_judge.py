@@ -9,7 +9,7 @@ import pytest
 from bench_schema.document import Validation
 
 from bench_run.cli import main
-from bench_run.commands.judge import CODES, TOOL, USAGE, _case, _verdict
+from bench_run.commands.judge import CODES, TOOL, USAGE, judged_case, verdict_of
 from tests.bench_compare.build import case
 
 KERNELS = {
@@ -102,7 +102,7 @@ def test_a_file_that_holds_a_run_is_not_replaced_and_a_wrong_kernel_keeps_its_ru
 
 def test_outputs_that_nothing_checks_are_not_called_wrong():
     made = case("g", [[1000] * 5] * 3, validation=Validation("not checked", "none", "no formula"))
-    found = _case(made, None)
+    found = judged_case(made, None)
     assert (found["verdict"], found["correct"]) == ("undecided", False)
     assert "no formula" in found["reason"]
 
@@ -119,4 +119,4 @@ def test_outputs_that_nothing_checks_are_not_called_wrong():
     ],
 )
 def test_the_worst_case_is_the_verdict(cases, verdict):
-    assert _verdict(cases) == verdict
+    assert verdict_of(cases) == verdict

@@ -8,7 +8,7 @@ import pytest
 
 from bench_run.engines.arrange import arrange
 from bench_run.engines.chain import ChainPlan
-from bench_run.engines.cudnn.engine import _math_of
+from bench_run.engines.cudnn.engine import math_of
 from bench_run.engines.cudnn.lowering import host_scalars
 from bench_run.engines.cudnn.plans import Built, Chosen
 from bench_run.engines.cudnn.rewrite import rewrite
@@ -190,4 +190,4 @@ def test_the_arithmetic_that_is_told_is_what_the_process_allows(
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     if override is not None:
         monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", override)
-    assert math == _math_of(make_graphs(spec)[0], asked)
+    assert math == math_of(make_graphs(spec)[0], asked)

@@ -16,9 +16,9 @@ from bench_run.measure.kernel_pass import (
     SINGLE,
     Gaps,
     Recorded,
-    _choose,
     added_ns,
     asks_for_records,
+    choose_clock,
     gaps,
 )
 from bench_run.measure.loop import Measured
@@ -81,7 +81,7 @@ def test_a_device_graph_has_a_gap_inside_and_another_to_the_next_graph(kernels, 
 def test_an_execution_that_is_replayed_has_the_gaps_inside_of_it_alone():
     device = Device(inner=300, between=900)
     plan = DevicePlan(device, [2000, 6400, 1000])
-    found = _choose(plan, device, EVENTS, groups([2000, 6400, 1000], 1600), flushes=False)
+    found = choose_clock(plan, device, EVENTS, groups([2000, 6400, 1000], 1600), flushes=False)
     assert [10000] * 3 == found.measured.series["device_ns"]
     assert (300.0, Gaps(300.0, 900.0)) == (found.bound_ns, found.gaps)
     assert "gaps: 0.30 us between kernels of a device graph, 0.90 us between two graphs" in (
@@ -105,7 +105,7 @@ def test_where_no_more_can_be_captured_the_gap_is_the_mean_of_both():
 def test_after_a_flush_the_gaps_are_those_of_hot_kernels():
     queue = Queue([2000, 6400], 800)  # what the queue runs is hot
     cold = groups([2500, 7000], 1600)
-    found = _choose(queue, queue, EVENTS, cold, flushes=True, hot_sums=[8400] * 3)
+    found = choose_clock(queue, queue, EVENTS, cold, flushes=True, hot_sums=[8400] * 3)
     assert ([10300] * 3, (FLUSHED,)) == (found.measured.series["device_ns"], found.notes)
 
 
@@ -126,7 +126,7 @@ EVENTS = Recorded(Measured({}, {"device_ns": [9000] * 3, "e2e_ns": [1] * 3}, "it
 
 def test_one_kernel_takes_what_its_record_says():
     queue = Queue([1184], 800)
-    found = _choose(queue, queue, EVENTS, groups([1184], 0), flushes=False)
+    found = choose_clock(queue, queue, EVENTS, groups([1184], 0), flushes=False)
     assert ([1184] * 3, 32.0, (SINGLE,)) == (
         found.measured.series["device_ns"],
         found.bound_ns,
@@ -136,7 +136,7 @@ def test_one_kernel_takes_what_its_record_says():
 
 def test_between_several_kernels_lie_the_gaps_of_the_queue_not_of_the_records():
     queue = Queue([2000, 6400], 800)
-    found = _choose(queue, queue, EVENTS, groups([2000, 6400], 1600), flushes=False)
+    found = choose_clock(queue, queue, EVENTS, groups([2000, 6400], 1600), flushes=False)
     assert [9200] * 3 == found.measured.series["device_ns"]
     assert [10000] * 3 == found.measured.series["kernel_span_ns"]
     assert (800.0, (SEVERAL,), True) == (found.bound_ns, found.notes, found.replaces_events)
@@ -144,7 +144,7 @@ def test_between_several_kernels_lie_the_gaps_of_the_queue_not_of_the_records():
 
 def test_after_a_flush_several_kernels_keep_their_events():
     queue = Queue([2000, 6400], 800)
-    found = _choose(queue, queue, EVENTS, groups([2000, 6400], 1600), flushes=True)
+    found = choose_clock(queue, queue, EVENTS, groups([2000, 6400], 1600), flushes=True)
     assert [9000] * 3 == found.measured.series["device_ns"]
     assert ((COLD,), False) == (found.notes, found.replaces_events)
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from bench_schema.tuning import Limits
 
-from bench_run.tune.building import _limited
+from bench_run.tune.building import within_limits
 from bench_run.tune.races import Clock
 from bench_run.tune.racing import Fate
 
@@ -19,7 +19,7 @@ KNOWN = Fate("ok", error=1e-3, deterministic=True, workspace_bytes=100)
     [Limits(), Limits(error=1e-3), Limits(workspace_bytes=100), Limits(deterministic=True)],
 )
 def test_what_is_within_a_limit_stays(limits):
-    assert KNOWN == _limited(KNOWN, limits)
+    assert KNOWN == within_limits(KNOWN, limits)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_is_within_a_limit_stays(limits):
     ],
 )
 def test_what_is_beyond_a_limit_or_not_known_is_out_and_says_why(limits, fate, said):
-    found = _limited(fate, limits)
+    found = within_limits(fate, limits)
     assert ("over a limit", said) == (found.status, found.reason)
 
 
