@@ -123,7 +123,7 @@ def ends_well(tmp_path, small_graph):
 @pytest.mark.parametrize(("place", "command"), [*product(ENVIRONMENTS, COMMANDS)])
 def test_no_environment_ends_a_command_in_a_traceback(ends_well, place, command):
     variables, before = ENVIRONMENTS[place]
-    ends_well(COMMANDS[command], variables, before)
+    assert ends_well(COMMANDS[command], variables, before).returncode in (0, 1, 2)
 
 
 @pytest.mark.slow

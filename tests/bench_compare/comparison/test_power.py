@@ -9,7 +9,7 @@ from tests.benchmarks.compare_power import SCENARIOS, Design, pair, rates
 DESIGN = Design(graphs=400)
 
 
-QUICK = ("run.2", "all")
+QUICK = ("iid", "run.2", "clk15", "all")
 NAMES = [
     pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK), id=name)
     for name in SCENARIOS

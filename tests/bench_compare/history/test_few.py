@@ -8,14 +8,14 @@ import pytest
 from bench_compare.cli import main
 from tests.bench_compare.history import make
 from tests.benchmarks.history_few import SPREADS, STEPS, ramp, said, stepped
-from tests.support import examples
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("sides", [2, 3, 4, 6, 8])
 def test_a_step_is_found_or_undecided_and_never_passed(sides, spread):
     random = np.random.default_rng(sides)
-    steps = STEPS * examples(6)
+    steps = STEPS * 6
     drawn = (stepped(random, sides, sides, factor, spread) for factor in steps)
     assert "passed" not in {said(logs) for logs in drawn}
 
@@ -28,11 +28,12 @@ def test_nor_is_one_at_any_place(spread):
             assert said(stepped(random, before, builds - before, 1.3, spread)) != "passed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("rise", [0.01, 0.02])
 def test_nor_is_a_ramp_over_24_builds(rise, spread):
     random = np.random.default_rng(5)
-    assert "passed" not in {said(ramp(random, rise, spread)) for _ in range(examples(12))}
+    assert "passed" not in {said(ramp(random, rise, spread)) for _ in range(12)}
 
 
 @pytest.mark.long

@@ -42,7 +42,7 @@ def test_an_honest_engine_s_outputs_are_the_same_in_strict_runs():
 @pytest.mark.parametrize("suite", ["suite:smoke", "graphs/activations"])
 def test_honest_engines_outputs_are_the_same_in_strict_runs_of_graphs(root, suite):
     graphs = [suite if suite.startswith("suite:") else str(root / suite)]
-    same_with_and_without(graphs, ["numpy", "torch:cpu"])
+    assert same_with_and_without(graphs, ["numpy", "torch:cpu"])
 
 
 @pytest.mark.long
