@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from docopt import docopt
 
-from tests.benchmarks.harness import cost, folder, value_of
+from tests.benchmarks.harness import cost, folder, one_of, read
 
 NAMES = sorted(
     path.stem
@@ -28,10 +28,28 @@ def test_a_script_explains_its_words(name, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("7", 7), ("0.5", 0.5), ("numpy", "numpy"), (None, None), (["1"], [1])]
+    ("text", "kind", "value"),
+    [
+        ("7", "int", 7),
+        ("7", "str", "7"),
+        ("0.5", "float | None", 0.5),
+        (None, "int | None", None),
+        (["1", "2"], "list[int]", [1, 2]),
+        (True, "bool", True),
+    ],
 )
-def test_words_that_are_numbers_arrive_as_numbers(text, value):
-    assert value == value_of(text)
+def test_a_word_arrives_as_the_annotation_says(text, kind, value):
+    assert value == read("--word", text, kind)
+
+
+def test_a_text_in_place_of_a_number_is_one_line():
+    with pytest.raises(SystemExit, match="--graphs: expected a number, got 'lots'"):
+        read("--graphs", "lots", "int")
+
+
+def test_a_section_that_is_not_there_names_those_that_are():
+    with pytest.raises(SystemExit, match="SECTION: no 'methodz'; choose from methods, cost"):
+        one_of("SECTION", ["cost", "methodz"], ("methods", "cost"))
 
 
 def test_the_cost_of_a_command_is_that_of_its_process():

@@ -43,7 +43,7 @@ TURNS = 8
 BUDGET = SamplingBudget(warmup=5, iterations=100, rest_s=REST_S)
 
 
-def main(engine):
+def main(engine: list[str]) -> None:
     for text in engine or ("numpy", "cudnn", "torch:cuda"):
         spec = parse_spec(text)
         try:

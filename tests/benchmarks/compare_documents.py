@@ -121,7 +121,7 @@ def text(found: list[Row]) -> str:
 
 
 def main(repeats: int, cases: int, documents: str, effects: str) -> None:
-    counts = [int(word) for word in str(documents).split(",")]
+    counts = [int(word) for word in documents.split(",")]
     pairs = [word.split("/") for word in effects.split(",")]
     moved = [(float(common) / 100, float(own) / 100) for common, own in pairs]
     print(f"{repeats} comparisons or more of {cases} cases, {ROUNDS} rounds, round spread 0.2 %")

@@ -106,7 +106,7 @@ def main(folder: str, groupings: str, shifts: str, draws: int) -> None:
     usable = [one for one in wanted if sum(one) <= len(documents)]
     print(f"{len(documents)} documents of {len(documents[0].cases)} cases")
     print("delay  grouping  cases  called   same  unclear   held  half width")
-    for shift in map(float, str(shifts).split(",")):
+    for shift in map(float, shifts.split(",")):
         found: dict[tuple[int, ...], float] = {}
         for base, other in usable:
             one = row(documents, (base, other), 1 + shift / 100, draws)

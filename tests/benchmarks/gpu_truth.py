@@ -35,7 +35,7 @@ from bench_run.measure.kernel_pass import SHORT_NS
 from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 from bench_run.streams import cupti
 from bench_run.tensors.seeded.inputs import make_inputs
-from tests.benchmarks.harness import script
+from tests.benchmarks.harness import one_of, script
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = {
@@ -284,10 +284,10 @@ def engines(folder):
 SECTIONS = {"methods": lambda _: methods(), "repeat": repeat, "cost": cost, "engines": engines}
 
 
-def main(section):
+def main(section: list[str]) -> None:
     kept = os.environ.get("KEEP")
     with tempfile.TemporaryDirectory() as temporary:
-        for name in section or SECTIONS:
+        for name in one_of("SECTION", section, SECTIONS) or SECTIONS:
             SECTIONS[name](Path(kept or temporary))
             print(flush=True)
 

@@ -19,33 +19,45 @@ from typing import TYPE_CHECKING, NamedTuple
 from docopt import docopt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def script(main: Callable[..., int | None]) -> None:
-    """Run `main` with the words of the command line, by the docstring of its module."""
+    """Run `main` with the words of the command line, by the docstring of its module. Each word is
+    of the type that the argument's annotation names; a wrong one is one line and exit code 1."""
     words = docopt(sys.modules[main.__module__].__doc__ or "")
-    sys.exit(main(**{_name(key): value_of(value) for key, value in words.items()}))
+    kinds = main.__annotations__
+    usual = kinds.get("words", "str")
+    sys.exit(main(**{_name(w): read(w, t, kinds.get(_name(w), usual)) for w, t in words.items()}))
 
 
 def _name(word: str) -> str:
     return word.strip("-<>").lower().replace("-", "_")
 
 
-def value_of(text: Any) -> Any:
+def read(word: str, text: Any, kind: str) -> Any:
+    """Return the value of a word by an annotation: ``int``, ``float | None``, ``list[int]``, …
+    Ends the program for a text that is not a number where one is expected."""
     if isinstance(text, list):
-        return [value_of(one) for one in text]
-    if not isinstance(text, str):
+        return [read(word, one, kind) for one in text]
+    wanted = next((type_ for type_ in (int, float) if type_.__name__ in kind), None)
+    if wanted is None or not isinstance(text, str):
         return text
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        return wanted(text)
+    except ValueError:
+        sys.exit(f"{word}: expected a number, got {text!r}")
+
+
+def one_of(word: str, given: Sequence[str], known: Collection[str]) -> Sequence[str]:
+    """Return the given names; end the program for one that is not known."""
+    for name in given:
+        if name not in known:
+            sys.exit(f"{word}: no {name!r}; choose from {', '.join(known)}")
+    return given
 
 
 @contextmanager

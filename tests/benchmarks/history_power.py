@@ -37,7 +37,7 @@ from bench_compare.history.steps.detect import detect
 from bench_compare.history.steps.noise import Grid
 from bench_compare.history.steps.segments import splits
 from bench_compare.history.steps.track import FACTORS, HEAD, tail
-from tests.benchmarks.harness import script
+from tests.benchmarks.harness import one_of, script
 
 SD = 0.01
 LEAST = math.log1p(0.01)
@@ -281,6 +281,7 @@ def report(what: str, words: dict[str, int]) -> None:
 
 
 def main(section: list[str], **words: int) -> None:
+    one_of("SECTION", section, ("false", "power", "place", "grow", "controls", "tails"))
     for what in section or ["false", "power", "place", "grow", "controls"]:
         if what == "tails":
             tails(words)

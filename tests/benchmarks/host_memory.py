@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING
 
 import psutil
 from bench_schema.journal import journal_path
-from docopt import docopt
 
 from bench_run.machine.telemetry import free_memory_bytes
+from tests.benchmarks.harness import script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,11 +121,10 @@ def watched(command: list[str], environment: dict[str, str], output: Path, visit
     return peaks, time.monotonic() - begin
 
 
-def main() -> None:
-    asked = docopt(__doc__)
-    count, rounds = int(asked["--graphs"]), int(asked["--rounds"])
+def main(graphs: int, rounds: int, engine: str, prepare: list[str]) -> None:
+    count = graphs
     doubles = [] if find_spec("hipdnn_frontend") else [str(ROOT / "tests" / "doubles")]
-    for prepare in asked["--prepare"] or ["1", "4"]:
+    for workers in prepare or ["1", "4"]:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             (folder / "tmp").mkdir()
@@ -133,8 +132,8 @@ def main() -> None:
             listed.write_text(f"op = {specs(count)!r}\n")
             output = folder / "run.json"
             command = [sys.executable, "-m", "bench_run", "--config", str(listed)]
-            command += ["--engine", asked["--engine"], "--rounds", str(rounds)]
-            command += ["--iters", str(rounds), "--warmup", "0", "--prepare", prepare]
+            command += ["--engine", engine, "--rounds", str(rounds)]
+            command += ["--iters", str(rounds), "--warmup", "0", "--prepare", workers]
             command += ["--reference-cache", "off", "-q", "-o", str(output)]
             paths = [str(ROOT), str(ROOT / "schema"), *doubles, os.environ.get("PYTHONPATH", "")]
             environment = {
@@ -145,7 +144,7 @@ def main() -> None:
             peaks, seconds = watched(command, environment, output, count * rounds)
             size = output.stat().st_size
         print(
-            f"{count} graphs, {rounds} rounds, --prepare {prepare}: {seconds:.0f} s; "
+            f"{count} graphs, {rounds} rounds, --prepare {workers}: {seconds:.0f} s; "
             f"document {size / 1e6:.1f} MB"
         )
         names = ("run", "a worker", "together")
@@ -165,4 +164,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

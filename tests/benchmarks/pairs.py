@@ -204,7 +204,15 @@ def peers(step: float, trials: int, folder: Path) -> None:
         )
 
 
-def main(graph, step, trials, busy, triton, engine, **way) -> None:
+def main(
+    graph: list[str],
+    step: str,
+    trials: int,
+    busy: int,
+    triton: bool,
+    engine: str,
+    **way: bool,
+) -> None:
     wanted = float(step.rstrip("%")) / 100
     with folder() as scratch:
         if way["aa"]:

@@ -24,11 +24,9 @@ import math
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 from bench_schema.tuning import Limits
-from docopt import docopt
 
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.options import Options, Validation, grouped
@@ -40,6 +38,7 @@ from bench_run.tune.journal import TuneJournal
 from bench_run.tune.racing import run_all
 from bench_run.tune.settings import Tuning, parse_space, run_options
 from bench_run.worker.parent.pool import WorkerPool
+from tests.benchmarks.harness import folder, script
 
 SUITE = "suite:resnet50-batch32"
 SAMPLES = 30
@@ -185,21 +184,20 @@ def save(path, data):
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB, {data['seconds']} s")
 
 
-def main():
-    given = docopt(__doc__)
-    out = Path(given["--out"])
-    out.mkdir(parents=True, exist_ok=True)
-    batch = given["--batch"]
-    asked = Asked(
-        tuple(given["GRAPH"] or [SUITE]),
-        tuple(given["--engine"].split(",")),
-        given["--cache"],
-        None if batch is None else int(batch),
-        int(given["--blocks"]),
-        float(given["--seconds"]),
-    )
-    save(out / "every.json.gz", measure_all(asked, out))
+def main(
+    out: str,
+    seconds: float,
+    blocks: int,
+    engine: str,
+    cache: str,
+    batch: int | None,
+    graph: list[str],
+) -> None:
+    engines = tuple(engine.split(","))
+    asked = Asked(tuple(graph or [SUITE]), engines, cache, batch, blocks, seconds)
+    with folder(out) as kept:
+        save(kept / "every.json.gz", measure_all(asked, kept))
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -31,7 +31,6 @@ from pathlib import Path
 
 import numpy as np
 from bench_schema.estimate import looks
-from docopt import docopt
 
 from bench_run.tune.choosing import (
     ROUNDS_AT_MOST,
@@ -47,6 +46,7 @@ from bench_run.tune.racing import (
     choose_finalists,
     run_race,
 )
+from tests.benchmarks.harness import script
 
 STORED = Path(__file__).resolve().parents[1] / "data" / "tuning" / "exhaustive_h200.json.gz"
 MARGIN_RATIO = 0.005
@@ -211,10 +211,11 @@ def replay(path=STORED, pairs=10, noise=Noise()):
     return Replayed(regrets, same, within, differences, *map(float, means))
 
 
-def main():
-    given = docopt(__doc__)
-    parts = [float(given[f"--{name}"]) / 100 for name in ("process", "place", "modes", "drift")]
-    found = replay(given["FILE"] or STORED, int(given["--pairs"]), Noise(*parts))
+def main(
+    file: str | None, pairs: int, process: float, place: float, modes: float, drift: float
+) -> None:
+    parts = [percent / 100 for percent in (process, place, modes, drift)]
+    found = replay(file or STORED, pairs, Noise(*parts))
     regrets, moved = 100 * np.array(found.regrets), 100 * np.abs(found.differences)
     print(
         f"{len(found.same)} pairs of tunings\n"
@@ -230,4 +231,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    script(main)
