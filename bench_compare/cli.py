@@ -127,7 +127,8 @@ def _annotation(conclusion: Conclusion) -> str:
 
 
 def _say(text: str) -> bool:
-    """Write to stdout; return False if the system refuses it. A closed pipe counts as written."""
+    """Write to stdout; return True if that succeeds. A failure is reported on stderr, except a
+    closed pipe: its reader has seen enough."""
     problem = write_text(sys.stdout, text if text.endswith("\n") else f"{text}\n")
     if problem not in (None, GONE):
         _complain(f"cannot write to stdout: {problem}")

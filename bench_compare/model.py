@@ -376,8 +376,8 @@ class FalseAlarms:
 
     @property
     def trusted(self) -> bool:
-        """True if the rate is meaningful. If all cases are unclear, neither false alarms nor their
-        absence was shown."""
+        """True if the rate of false alarms is within its limit and not all verdicts are unclear. If
+        all are, neither false alarms nor their absence was shown."""
         return self.rate_ratio <= self.limit_ratio and self.unclear < self.judged
 
 

@@ -90,7 +90,7 @@ class Policy:
     required_sensitivity_ratio: float | None = None
     """Nine of ten cases must be able to show a slow-down of this share."""
     max_unclear: UnclearLimit | None = None
-    """Limit of unclear cases, above which there is no answer."""
+    """Limit of unclear cases; more of them prevent an answer."""
     alpha_ratio: float = 0.02
     floor_sd: float = 0.002
     details: int = 0

@@ -17,24 +17,29 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("bench_run", "bench_compare", "schema")
+PAGES = (*sorted(ROOT.glob("bench_*/docs/*.md")), *sorted(ROOT.glob("graphs/*.md")))
 
 FRAGMENT = re.compile(r"(What|Whether|Of|How|Where|By|Which|Who|Whose|As|In|For|With|That)\b")
-NO_NOUN = re.compile(r"(?<!\b[Tt]here )\b(is|are) no (?!longer\b|more\b)[a-z]|\bhas none\b")
+NOUN = re.compile(r"(One|Each|Every|All|Both|Most|Its|No|None|Nothing|Names|Why|Such|Without)\b")
+NO_NOUN = re.compile(r"\b(?<!\b[Tt]here )(is|are) no (?!longer\b|more\b)[a-z]|\bhas none\b")
+NOTHING = re.compile(r"\b[Tt]here (is|are) no [a-z]")
 PEOPLE = re.compile(r"\b(who|whoever|nobody|somebody|anybody|everybody)\b", re.IGNORECASE)
 
 Finding = tuple[int, str, str]
 
 
-def _strings(tree: ast.AST) -> Iterator[tuple[ast.Constant, bool]]:
-    """Yield every string with True if it is a docstring or the description of a value."""
-    described = {
-        id(node.value)
+def _described(tree: ast.AST) -> dict[int, bool]:
+    """Return the ids of docstrings and of descriptions of values; True if a function has it."""
+    found = {
+        id(node.value): False
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node, id(node) in described
+        if isinstance(node, ast.FunctionDef) and isinstance(node.body[0], ast.Expr):
+            values = any("property" in ast.unparse(each) for each in node.decorator_list)
+            found[id(node.body[0].value)] = not values
+    return found
 
 
 def _wording(text: str) -> str | None:
@@ -48,10 +53,18 @@ def _wording(text: str) -> str | None:
 
 def findings(path: Path) -> Iterator[Finding]:
     """Yield line, text and rule of each text of a module that breaks one."""
-    for node, describes in _strings(ast.parse(path.read_text(encoding="utf-8"))):
-        text = " ".join(node.value.split())
-        if describes and FRAGMENT.match(text):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    described = _described(tree)
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            continue
+        text, of_function = " ".join(node.value.split()), described.get(id(node))
+        if of_function is not None and FRAGMENT.match(text):
             yield node.lineno, text, "begin with a verb (function) or a noun (value)"
+        elif of_function and NOUN.match(text):
+            yield node.lineno, text, "begin with a verb"
+        elif of_function is not None and NOTHING.search(text):
+            yield node.lineno, text, "write 'without' or 'does not have'"
         elif " " in text and (rule := _wording(text)):
             yield node.lineno, text, rule
     with tokenize.open(path) as source:
@@ -60,14 +73,21 @@ def findings(path: Path) -> Iterator[Finding]:
                 yield token.start[0], token.string, rule
 
 
+def of_page(path: Path) -> Iterator[Finding]:
+    """Yield the same for each line of a page."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if rule := _wording(line):
+            yield number, line, rule
+
+
 def main() -> int:
     """Print every finding; return 1 if there are any."""
     count = 0
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for line, text, rule in findings(path):
-                count += 1
-                sys.stdout.write(f"{path.relative_to(ROOT)}:{line}: {text[:80]} [{rule}]\n")
+    modules = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+    for path, found in [(p, findings(p)) for p in modules] + [(p, of_page(p)) for p in PAGES]:
+        for line, text, rule in found:
+            count += 1
+            sys.stdout.write(f"{path.relative_to(ROOT)}:{line}: {text[:80]} [{rule}]\n")
     return 1 if count else 0
 
 

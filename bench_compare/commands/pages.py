@@ -258,7 +258,8 @@ def _key(job: Job) -> str:
 
 
 def _kept(job: Job) -> tuple[int, str] | None:
-    """Return the cases and the answer of an existing page with the same content."""
+    """Return the number of cases and the answer of an existing page that was made from the same
+    documents and threshold; None without such a page."""
     import html
 
     try:

@@ -161,8 +161,8 @@ def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> A
 
 
 def narrow(values: Ints, least: int) -> Narrow:
-    """Subtract `least` and return half the width where neither the result nor a difference of two
-    results can overflow: one step then processes twice as many values."""
+    """Subtract `least`; return the differences in integers of half the width if neither they nor a
+    difference of two can overflow: one step then processes twice as many values."""
     above = values - least
     return above.astype(np.int32) if above.max() < 1 << 31 else above
 

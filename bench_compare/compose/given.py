@@ -199,7 +199,8 @@ class Lines:
         return Missing("layer", what, self._line(words, engine, cache), blocks=True)
 
     def unnamed(self, stations: Sequence[Station], engine: str, cache: str) -> Missing:
-        """Return the layers without a graph in any document."""
+        """Return the missing knowledge of which graphs these layers are, with the command line that
+        finds it."""
         what = f"which graphs {_named(s.layer.id for s in stations)} are"
         line = self._line([self._pipeline, "--seams"], engine, cache)
         return Missing("layer", what, line, blocks=True)

@@ -162,7 +162,7 @@ class Missing:
     what: str
     command: str
     blocks: bool
-    """True if there is no answer without it; otherwise the answer is poorer."""
+    """True if the answer needs it; otherwise the answer is poorer without it."""
 
 
 @dataclass(frozen=True)

@@ -241,8 +241,8 @@ def _conversions(
 def weight_conversions(
     network: Network, chosen: Sequence[TableRow]
 ) -> Iterator[tuple[str, FormConversion]]:
-    """Yield (layer, conversion) of weights whose layout differs from the pipeline's: converted
-    once, shared ones for all of their layers."""
+    """Yield (layer, conversion) of weights whose form (type or layout) differs from the pipeline's:
+    converted once, shared ones once for all of their layers."""
     shared = network.shared_weights
     done: set[tuple[str, FormConversion]] = set()
     for station, row in zip(network.stations, chosen, strict=True):

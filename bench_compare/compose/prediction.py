@@ -94,8 +94,8 @@ def _logarithmic(value: float, half: float | None) -> IntervalEstimate:
 
 
 def within(value: float, half_log: float) -> IntervalEstimate:
-    """Return an estimate with an interval of `half_log` either way in the logarithm, if
-    positive."""
+    """Return an estimate with an interval of `half_log` either way in the logarithm; without an
+    interval if that exceeds `MOST_LOG` or is NaN."""
     if not half_log <= MOST_LOG:
         return IntervalEstimate(value)
     return IntervalEstimate(value, value * math.exp(-half_log), value * math.exp(half_log))

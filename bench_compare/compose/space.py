@@ -58,7 +58,8 @@ class Prices:
 
 
 def _sum(terms: Sequence[float]) -> float:
-    """Return the sum; nothing if the remaining difference is rounding: a seam of zero."""
+    """Return the sum; zero if what is left of a difference is only rounding, as for a seam without
+    cost."""
     found = math.fsum(terms)
     return 0.0 if abs(found) < ROUNDING * max(map(abs, terms), default=0.0) else found
 

@@ -155,7 +155,7 @@ def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[st
 
 
 def with_distinct_names(builds: Sequence[Build]) -> list[Build]:
-    """Assign numbers to builds with equal names."""
+    """Return the builds, with numbers added to equal names."""
     times = Counter(build.name for build in builds)
     seen: Counter[str] = Counter()
     found = []

@@ -74,7 +74,8 @@ def documents_for(shift: float, spread: float) -> int:
 
 
 def decide(doc: Doc, cases: int, needed: int) -> Suggestion | None:
-    """Return the number of repeats of the newest build that would decide."""
+    """Return the suggestion to repeat the newest build `needed` times; None if its command cannot
+    be run again."""
     command = run_again(doc.command, doc.path)
     if command is None:
         return None

@@ -110,7 +110,7 @@ def indexed(
     use: Callable[[sqlite3.Connection], Result],
 ) -> tuple[Result, list[str]]:
     """Call `use` with the updated index of a folder; return its result, and remarks. An index that
-    is damaged or of another version is rebuilt. It stays in memory if there is no folder, if it
+    is damaged or of another version is rebuilt. It stays in memory without a folder, if it
     cannot be written, or if another file has its name."""
     place = None if folder is None else folder / NAME
     remarks: list[str] = []

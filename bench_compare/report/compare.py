@@ -54,7 +54,7 @@ COMPARE_VERSION = 2
 BRIEF_FACTS = ("host", "device", "engine", "sampling")
 APPEARED = (Verdict.FIXED, Verdict.ADDED)
 NO_NUMBERS = frozenset({*words.VANISHED, *APPEARED})
-"""Verdicts printed as a sentence, as there are no numbers to put side by side."""
+"""Verdicts printed as a sentence, without numbers to put side by side."""
 STATES: dict[Verdict, State] = {
     Verdict.BROKEN: State("broken", "fatal", "❌", "bad"),
     Verdict.NEWLY_WRONG: State("newly wrong", "fatal", "❌", "bad"),

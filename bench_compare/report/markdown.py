@@ -206,7 +206,8 @@ def _details(title: str, body: str) -> str:
 def _folded(
     title: str, rows: Sequence[ReportRow], columns: Sequence[tuple[int, Column]], room: int
 ) -> str:
-    """Return a folded table of as many rows as fit; its title has the number of rows left out."""
+    """Return a folded table of as many rows as fit, and the number of rows left out; empty without
+    rows."""
     if not rows:
         return ""
     lines = [*_head(columns)]

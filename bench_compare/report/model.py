@@ -96,7 +96,7 @@ class ReportRow:
     name: str = ""
     """Full name, for a row that is printed alone."""
     reason: str | None = None
-    """Sentence after the name in place of columns, if there are no numbers to compare."""
+    """Sentence after the name in place of columns without numbers."""
     entry: tuple[str, ...] = ()
     """Paragraph in the terminal for a table of entries; its first line is the title."""
     details: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class SideFacts(NamedTuple):
     role: str
     label: str
     lead: str
-    """First line in the terminal."""
+    """First words on the side in the terminal, before its facts."""
     facts: Mapping[str, str]
 
 

@@ -106,9 +106,9 @@ def of_round(one: Round) -> Facts:
 
 
 def throttled(one: Round) -> tuple[str, ...]:
-    """Return the reason why the device was throttled. The driver's report alone, which may concern
-    the case before, does not count where the clock was measured on both sides of the round and
-    nothing was noted."""
+    """Return the reasons why the device was throttled. The driver's report alone, which may concern
+    the case before, does not count if the clock was measured on both sides of the round and nothing
+    was noted."""
     before, after = one.telemetry_before, one.telemetry_after
     if after is None:
         return ()

@@ -120,8 +120,8 @@ def of_rounds(sides: tuple[Array, Array], columns: tuple[Columns, Columns]) -> C
 def _on_common_units(
     sides: tuple[Array, Array], columns: tuple[Columns, Columns]
 ) -> tuple[Array, Array]:
-    """Return the observations on units of hardware that both sides of a case have; all of them if
-    there is no such unit."""
+    """Return the observations on units of hardware that both sides of a case have; all of them
+    without such a unit."""
     blocks = [np.unique(place.block) for place in columns]
     shared = np.intersect1d(blocks[0], blocks[1])
     if not shared.size or all(np.array_equal(one, shared) and one.size == 1 for one in blocks):

@@ -224,8 +224,8 @@ def permissions(counters_file: str = COUNTERS_FILE) -> list[Finding]:
 
 
 def try_engine(options: Options) -> tuple[str, bool]:
-    """Try one tiny graph, step by step, up to the failing step; return True if every step
-    worked."""
+    """Try one tiny graph, step by step, up to the failing step; return a report, and True if every
+    step worked."""
     from bench_run.errors import EngineUnavailableError, WorkerError
     from bench_run.runner.benchmark import run_benchmark
 

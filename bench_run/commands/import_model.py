@@ -113,7 +113,7 @@ def _share(share: float | None) -> str:
 
 
 def _nothing(refused: Sequence[RefusedCall]) -> str:
-    """Return the reason why there is no graph."""
+    """Return the reason why the model gives no graphs."""
     if not refused:
         return "the model computes nothing"
     rows = dict.fromkeys(f"{one.call.operation or one.call.kind} ({one.reason})" for one in refused)

@@ -49,7 +49,7 @@ found a winner that is not faster.
 
 
 def answer(arguments: Mapping[str, Any]) -> CommandOutput:
-    """Tune and answer. Raises `BenchRunError` and `DocumentError` if there is no record."""
+    """Tune and answer. Raises `BenchRunError` and `DocumentError` if it cannot write a record."""
     from bench_run.errors import UsageError
 
     asked = [name for name in WITH_RECORD if arguments[name]]

@@ -168,7 +168,7 @@ def _count(first: Plan, graph: Graph, cache: str, cache_bytes: int) -> int:
 
 
 def _homes(first: Plan, graph: Graph) -> dict[int, Home]:
-    """Return the homes of all tensors except weights."""
+    """Return the homes of the graph's inputs and outputs, except weights."""
     weights = weights_of(graph)
     ends = (*graph.inputs, *graph.outputs)
     return {t.uid: Home(first, t.uid) for t in ends if t.uid not in weights}

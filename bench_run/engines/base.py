@@ -128,7 +128,7 @@ class EngineFacts:
     device_index: int | None = None
     """Index for ``--device``, in the order of the engine's runtime."""
     abilities: Mapping[str, str] | None = None
-    """Optional abilities that the library was found to have, by name."""
+    """Answer for each optional ability of the library, by name: ``yes`` or ``no``."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,8 @@ class PlanAbilities:
     runs_of_parts: Callable[[], tuple[Callable[[], None], ...]] | None = None
     """Return the calls that `run` of a plan made of plans makes, in order."""
     keep: Callable[[], None] | None = None
-    """Keep results in place from now on, as its work was captured, possibly in part."""
+    """Keep results in place from now on: its work was captured, alone or as a part of another
+    plan's."""
     replay: Callable[[Captured], None] | None = None
     """Make `run` launch this capture from now on; `close` then closes it."""
     captured: Callable[[], Captured | None] | None = None
@@ -283,7 +284,7 @@ class EngineAbilities:
     """Return the values that each knob takes, for the engine of the spec or the variant. The engine
     takes them in a variant (`KNOB_VARIANT`)."""
     devices: int | None = None
-    """Number of accelerators that ``--device`` chooses from; None if there is no choice, or the
+    """Number of accelerators that ``--device`` chooses from; None without a choice, or if the
     engine's id makes it."""
     part: Callable[[object], Plan] | None = None
     """A plan of what was built that can be a part of a chain (see `engines/chain.py`): on one set

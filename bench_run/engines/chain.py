@@ -282,8 +282,8 @@ class ChainPlan:
         return found if len(found) == len(self._graph.outputs) else {}
 
     def locate_inputs(self) -> Mapping[int, Storage | int]:
-        """Return None if a layer reads a copy of another's output, which would not follow its
-        input."""
+        """Return the places of the inputs by uid; empty if a layer reads a copy of another's
+        output, which would not follow its input."""
         if set(self._graph.aliases) - self.linked:
             return {}
         found: dict[int, Storage | int] = {}

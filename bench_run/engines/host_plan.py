@@ -167,4 +167,4 @@ class HostEngine:
         return None
 
     def close(self) -> None:
-        """Close the plan, which holds only Python's memory."""
+        """Close the engine, which holds only Python's memory."""

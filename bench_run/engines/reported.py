@@ -160,8 +160,8 @@ class Reports:
         self.notes: list[str] = []
 
     def read(self, name: str, ask: Callable[[], object]) -> Any:
-        """Return the value by the row of this name. Raises `EngineError` if a required value is
-        missing."""
+        """Return the value by the row of this name. Raises `EngineError` if a required value cannot
+        be read."""
         row, value = ROWS[name], None
         try:
             value = ask()

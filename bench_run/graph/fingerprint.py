@@ -152,7 +152,7 @@ def _by_rounds(graph: Graph, edges: tuple[_Edge, ...]) -> str:
 
 
 def _by_colours(graph: Graph, edges: tuple[_Edge, ...]) -> str:
-    """Return the stable colours and the edges between them."""
+    """Return a hash of the stable colours and of the edges between them."""
     descriptions = [repr(_describe_node(node)) for node in graph.nodes]
     places = {tensor.uid: len(descriptions) + i for i, tensor in enumerate(graph.tensors)}
     descriptions += [repr(_describe_tensor(tensor)) for tensor in graph.tensors]

@@ -56,7 +56,8 @@ def scratch_bytes(graph: Graph, node: Node, row: Scratch, width: int) -> float:
 
 
 def converted_bytes(graph: Graph, node: Node, width: int) -> int:
-    """Return the bytes of the inputs whose type differs from that of the computation."""
+    """Return the bytes of converted copies, at `width` bytes an element, of the inputs whose type
+    differs from that of the computation."""
     tensors = (graph.by_uid[uid] for uid in read_by(node))
     return sum(width * t.elements for t in tensors if DTYPES[t.data_type].bits != 8 * width)
 

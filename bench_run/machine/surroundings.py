@@ -53,8 +53,8 @@ NOTHING_READ = Reading(0.0, None, None, None, 0)
 
 class HostWatch:
     """Activity of the host between `begin` and `end`. The run's own processes are searched when the
-    watch is made and on request: looking through all threads of a run takes 4 ms, in which the
-    device would be unused."""
+    watch is made and in `surroundings`: looking through all threads of a run takes 4 ms, in which
+    the device would be unused."""
 
     def __init__(self, proc: Path = PROC) -> None:
         self._proc, self._root = proc, find_run(os.getpid(), proc)

@@ -71,7 +71,7 @@ class Canaries(Protocol):
         """Prepare for a sample, before the caches are brought into their state."""
 
     def touch(self) -> None:
-        """Write canaries right before the sample."""
+        """Change an element of an input right before the sample, if the canaries include that."""
 
     def after(self) -> None:
         """Note that a sample was taken."""

@@ -243,8 +243,8 @@ class KernelTimes:
         self._gap_ns: float | None = None
 
     def sample(self, budget: SamplingBudget, estimate_ns: int) -> list[int] | None:
-        """Return a sample; None if the timer does not request one for executions of this duration,
-        or if none is available."""
+        """Return the times of executions (ns) from kernel records; None if the timer does not
+        request records for executions of this duration, or if none are available."""
         stream = self._stream
         if why_ungated(stream) is not None:
             return None

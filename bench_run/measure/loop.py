@@ -1,4 +1,4 @@
-"""Warm-up, the timing loops and when they stop. There are no other timing loops.
+"""Warm-up, the timing loops and when they stop. Timing loops exist only here.
 
 The times are never the engine's own. Each loop reads the clock, runs the plan, and reads the clock
 again; all other work (validation, resting) happens between two samples.
@@ -81,7 +81,7 @@ class SamplingBudget:
     longest_ns: int | None = None
     """No sample may take longer: the worker would be ended before it could tell."""
     first_run_ns: int = 0
-    """Duration of an iteration if there is no warm-up."""
+    """Duration of an iteration, used without a warm-up."""
 
 
 @dataclass(frozen=True)

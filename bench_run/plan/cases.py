@@ -51,7 +51,8 @@ class PlannedCase:
 
 
 def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
-    """Plan a graph without unused tensors; golden files may name them, and would fit no other."""
+    """Plan a graph. Unused tensors are dropped, except from a graph with golden files, which may
+    name them and would fit no other graph."""
     loaded = loaded if loaded.golden else replace(loaded, graph=loaded.graph.connected)
     graph = loaded.graph
     if isinstance(graph, ChainGraph):

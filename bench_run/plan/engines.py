@@ -42,7 +42,7 @@ class PlannedEngine:
     """Seconds that each build phase of a case may take; None: as long as the case."""
 
     def is_copy_of(self, other: PlannedEngine) -> bool:
-        """Return True if it is the other one, with the device of its spec."""
+        """Return True if it is the other engine with a device added in its spec."""
         named = without_device(self.spec.text) == other.spec.text != self.spec.text
         return named and self.options == other.options
 

@@ -106,7 +106,7 @@ def surroundings(
     pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path, own: Sequence[str], size: int
 ) -> PassContext | None:
     """Return the nearest layers that run before these, one pass after another, up to
-    `MOST_REST_BYTES`. None if there are no others."""
+    `MOST_REST_BYTES`. None without others."""
     # How often each layer runs, besides the graph's own runs.
     others: dict[str, int] = {}
     held = 0

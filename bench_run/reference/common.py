@@ -71,7 +71,8 @@ def floating(x: Array) -> Array:
 
 def blas_ready(a: Array, b: Array, terms: int) -> tuple[Array, Array]:
     """Convert both operands to the wider of their float types; integers to float64 if every sum of
-    `terms` products is exact there."""
+    `terms` products is exact there. Integers whose sums could pass 2^53 become int64: slower
+    (without BLAS), and exact modulo 2^64."""
     if a.dtype == b.dtype and a.dtype.kind == "f":
         return a, b
     floats = [x.dtype for x in (a, b) if x.dtype.kind == "f"]

@@ -95,26 +95,26 @@ def sigmoid(x: Array, beta: float = 1.0) -> Array:
 
 
 def relu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """Compute x ≤ L: s; x > U: 0; otherwise 1, so also at U and at NaN. Where the factor is 0, so
-    is dx, even if dy is infinite or NaN."""
+    """Compute dy times: s if x ≤ L; 0 if x > U; otherwise 1, so also at U and at NaN. If the factor
+    is 0, so is dx, even if dy is infinite or NaN."""
     low = p.slope * dy if p.slope else 0.0
     return np.where(x <= p.lower, low, np.where(x > p.upper, 0.0, dy))
 
 
 def elu_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """Compute x > 0: 1; otherwise α·eˣ."""
+    """Compute dy times: 1 if x > 0, otherwise α·eˣ."""
     return dy * np.where(x > 0, 1.0, p.elu_alpha * np.exp(np.minimum(x, 0.0)))
 
 
 def gelu_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """Compute φ(x) + x·φ(x)."""
+    """Compute dy·(Φ(x) + x·φ(x))."""
     density = np.exp(-0.5 * np.square(x)) * (1.0 / math.sqrt(2.0 * math.pi))
     return np.asarray(dy * (ndtr(x) + x * density))
 
 
 def gelu_tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """Compute σ(2u) + x·2·σ(2u)·σ(−2u)·u′ with u as in `gelu_tanh`, u′ = √(2/π)·(1 +
-    3·0.044715x²)."""
+    """Compute dy·(σ(2u) + x·2·σ(2u)·σ(−2u)·u′) with u as in `gelu_tanh` and
+    u′ = √(2/π)·(1 + 3·0.044715x²)."""
     square = np.square(x)
     u = SQRT_2_PI * (x * (1.0 + CUBE * square))
     slope = 2.0 * SQRT_2_PI * (1.0 + 3.0 * CUBE * square)
@@ -122,23 +122,23 @@ def gelu_tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
 
 
 def sigmoid_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """Compute σ(x)·(1 − σ(x))."""
+    """Compute dy·σ(x)·(1 − σ(x))."""
     return np.asarray(dy * sigmoid(x) * sigmoid(x, -1.0))
 
 
 def softplus_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """Compute σ(βx)."""
+    """Compute dy·σ(βx)."""
     return np.asarray(dy * sigmoid(x, p.softplus_beta))
 
 
 def swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """Compute σ(βx) + βx·σ(βx)·(1 − σ(βx))."""
+    """Compute dy·(σ(βx) + βx·σ(βx)·(1 − σ(βx)))."""
     slope = 1.0 + p.swish_beta * (x * sigmoid(x, -p.swish_beta))
     return np.asarray(dy * sigmoid(x, p.swish_beta) * slope)
 
 
 def tanh_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """Compute 1 − tanh²x, as 1/cosh²x: no cancellation for large x."""
+    """Compute dy·(1 − tanh²x), as dy/cosh²x: no cancellation for large x."""
     return np.asarray(dy / np.square(np.cosh(x)))
 
 

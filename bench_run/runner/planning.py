@@ -92,7 +92,7 @@ class Planned:
     gathered: Gathered
     whole: Whole | None = None
     notes: tuple[str, ...] = ()
-    """Notes from opening the engines."""
+    """Notes that need open engines, such as on options without effect."""
 
 
 def outline_run(options: Options) -> Outline:

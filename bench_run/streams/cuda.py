@@ -9,7 +9,8 @@ about 1000 launches wait, and an engine that waits for the device inside would w
 Cold caches are made by reading twice the L2 cache before each iteration: reading leaves clean
 lines, whose eviction costs the next kernel nothing. Lines that persist, in a part of the L2 cache
 that a program set aside, survive that: if there is such a part they are released before each read,
-which waits for the device, so there is no gate. `rotate` is the plan's work: it cycles through
+which waits for the device and so excludes a
+gate. `rotate` is the plan's work: it cycles through
 copies of its buffers.
 """
 

@@ -324,7 +324,7 @@ def uuid_text(raw: bytes) -> str:
 
 def device_count() -> int:
     """Return the number of devices that the driver shows to this process. Raises
-    `EngineUnavailableError` if there is no driver."""
+    `EngineUnavailableError` without a driver."""
     return int(driver().number("cuDeviceGetCount"))
 
 

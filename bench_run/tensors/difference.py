@@ -83,7 +83,7 @@ class ArrayDifference:
 
 
 def difference(actual: Array, expected: Array, bound: Bound, keep: int) -> ArrayDifference:
-    """Both arrays are one-dimensional and equally long; ``keep`` is how many worst are kept."""
+    """Compare two one-dimensional arrays of equal length; ``keep``: number of worst elements to keep."""
     found = ArrayDifference(elements=actual.size)
     with np.errstate(all="ignore"):  # infinities and NaN are answered, not warned about
         for start in range(0, actual.size, CHUNK):

@@ -141,7 +141,7 @@ def within_limits(fate: Fate, limits: Limits) -> Fate:
 
 WARMUP = 2
 LONGEST_BLOCK_S = 0.5
-"""Time limit of a candidate's samples in a block, rests left out."""
+"""Time in a block after which no sample of a candidate begins, rests left out."""
 ROTATED = "buffer copies"
 """Key in a plan for the number of its buffer copies."""
 
@@ -418,7 +418,8 @@ class Benches(Generic[PlaceT]):
     def at_once(
         self, work: Callable[[PlaceT, GivenT], MadeT], given: Sequence[GivenT]
     ) -> list[MadeT]:
-        """Return the results for all given values, at most one on a bench at a time."""
+        """Return the results for the given values, all made at the same time, each on one bench; at
+        most as many as there are benches."""
         return self._all(
             [(b, work, (b.place, g)) for b, g in zip(self._benches, given, strict=False)]
         )

@@ -277,7 +277,7 @@ CLAIM = 0.001
 """Standard error to which a time is known that is shown. Two tunings then differ by less than 0.1 %
 in the median, and hardly ever by more than 0.3 %."""
 WORTH = 1.5
-"""Factor on the cost: a finalist that would remain less well known with all rounds gets no more."""
+"""Factor on `CLAIM`: a finalist with a larger standard error even after all rounds gets no more."""
 REDRAWN = 60
 SAME = 0.95
 """Share of the redrawn sets of rounds that have to lead to the same winner."""

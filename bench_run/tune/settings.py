@@ -55,7 +55,7 @@ class Space:
     """Specs, the default's first; empty for the automatic choice."""
 
     def values(self, axis: str) -> tuple[str, ...]:
-        """Return the values; None among them if the axis is not varied."""
+        """Return the values of an axis; empty if the axis is not varied."""
         return self.axes.get(axis, ())
 
     @property

@@ -301,7 +301,8 @@ def _check_override(where: str, key: str, value: object) -> None:
 
 
 def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Tolerance:
-    """Replace an rms threshold, and the limits of common errors, by element-wise numbers."""
+    """Return the tolerance with these values. Element-wise ones (`rtol`, `atol`) remove an rms
+    threshold, and the limits of errors that all elements share."""
     if not values:
         return row
     by_element = bool({"rtol", "atol"} & set(values))

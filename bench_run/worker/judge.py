@@ -49,7 +49,8 @@ def write_outputs(path: str, left: LeftOutputs) -> None:
 
 
 def read_outputs(path: str, case_id: str, graph: Graph) -> LeftOutputs:
-    """Read the outputs. Raises `GraphError` for a file without them."""
+    """Read the outputs. Raises `GraphError` if the file is unreadable or not a complete safetensors
+    file."""
     groups: dict[str, dict[int, Array]] = {}
     figures = np.zeros(3, np.int64)
     changed: tuple[int, ...] | None = None

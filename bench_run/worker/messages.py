@@ -157,7 +157,8 @@ class EngineOpened:
     devices: int | None = None
     """Number of accelerators that the engine can choose from; None without a choice."""
     notes: tuple[str, ...] = ()
-    """Notes on reports of the engine about itself that are not true."""
+    """Notes on values that the engine reported of itself in a wrong form, which were left out or
+    make it unusable."""
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ class OutputReader:
             self._rooms.append({uid: first + at for uid, at in zip(sizes, begins, strict=False)})
 
     def hold(self) -> bool:
-        """Enqueue a copy of the last run's outputs; return False if there is no room for it."""
+        """Enqueue a copy of the last run's outputs; return False without room for it."""
         addresses = self._addresses() if self._rooms else None
         if addresses is None or self._memory is None:
             return False
@@ -241,7 +241,7 @@ class LeftOutputs:
     looked: int
     """Iterations on canaries."""
     untouched: int
-    """Number of runs that left them unchanged."""
+    """Iterations that left the canaries unchanged."""
     repeats: int
     """Iterations on poisoned outputs, after the first run."""
 

@@ -93,7 +93,8 @@ def _offenders(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _inside(value: Any) -> Iterable[tuple[str | int, Any]]:
-    """Yield the members of a value, by index or by name."""
+    """Return the members of a value with their indexes or names; empty if it does not have
+    members."""
     if isinstance(value, (tuple, list)):
         return enumerate(value)
     if isinstance(value, Mapping):

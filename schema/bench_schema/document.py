@@ -187,7 +187,8 @@ class Round:
     warmup: Mapping[str, Samples] = field(default_factory=dict)
     """Iterations before the samples, same names, never part of a statistic."""
     cut: Mapping[str, int] = field(default_factory=dict)
-    """Leading samples of each series that MSER-5 counts as warm-up; the series keeps them."""
+    """Number of leading samples of each series that MSER-5 counts as warm-up; the series keeps
+    them."""
     not_warm: tuple[str, ...] = ()
     """Series that never got warm: the cut fell on the half-way mark."""
     checks: Checks | None = None

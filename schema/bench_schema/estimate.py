@@ -142,7 +142,7 @@ of 0.5); a transient of 10 % is found as often and leaves the same bias as witho
 
 
 def main_series(series: Container[str]) -> str | None:
-    """Return the name of the series that is a case's time; None if `series` has no such name."""
+    """Return the name of the series that is a case's time; None if `series` lacks one."""
     return next((name for name in MAIN_SERIES if name in series), None)
 
 
@@ -336,7 +336,8 @@ def case_time(case: Case, series: str | None = None) -> Time | None:
 
 
 def time_of(rounds: Sequence[Samples]) -> Time:
-    """Return the time of a document's rounds without their warm-up; each round has a sample."""
+    """Return the time of rounds of a document, from which the caller has cut the warm-up; at least
+    one round, each with a sample."""
     logs = [round_log(samples) for samples in rounds]
     value = math.exp(math.fsum(logs) / len(logs))
     if len(logs) >= MIN_ROUNDS_FOR_T:

@@ -109,7 +109,7 @@ def _ceiling_share(
     work: Work, tflops: float | None, gbps: float | None, device: Device | None, data_type: str
 ) -> float | None:
     """Return the share of the roofline, min(peak rate, intensity × bandwidth), or of the bandwidth
-    if there are no flops."""
+    without flops."""
     if device is None or device.ceiling_gbps is None or gbps is None or tflops is None:
         return None
     if work.flops == 0:

@@ -247,7 +247,7 @@ def tuned_encode(record: TunedRecord) -> bytes:
 
 
 def tuned_decode(data: bytes, where: str) -> TunedRecord:
-    """Decode a record. Raises `DocumentError` if it does not have a known version."""
+    """Decode a record. Raises `DocumentError` if the data is not a record of a known version."""
     tree = parse(data, where)
     if not isinstance(tree, dict) or tree.get("kind") != KIND:
         raise SchemaError(where, "is not a record of bench-run tune")

@@ -71,7 +71,7 @@ class _Places:
         self.devices = {engine.key: engine.device for engine in document.engines}
 
     def units(self, case: Case) -> Iterable[Unit]:
-        """Yield each unit once; at least one."""
+        """Return each unit once; at least one."""
         seen = facts(case.rounds).places or ((None, None),)
         return dict.fromkeys(self.unit(case, *where) for where in seen)
 

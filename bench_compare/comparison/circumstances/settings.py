@@ -51,9 +51,10 @@ MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     **_settings("must"),
     "threads": threads,
 }
-"""Settings without which numbers do not mean the same thing. Kinds of device (`differences`) and
-methods of timing (`pairs`) must agree as well. A value of None (older versions) agrees with
-everything. Data types are part of a graph's meaning, which `align` compares."""
+"""Readers of the settings that must agree: if one differs, the numbers do not mean the same thing.
+Kinds of device (`differences`) and methods of timing (`pairs`) must agree as well. A value of None
+(older versions) agrees with everything. Data types are part of a graph's meaning, which `align`
+compares."""
 
 
 def graphs_revision(document: Document) -> str:

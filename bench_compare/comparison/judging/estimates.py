@@ -107,8 +107,8 @@ class MeasuredMetric:
     other: Array
     columns: tuple[Columns, Columns]
     base_level: Array
-    """Location of the case on the side (`bench_schema.estimate`), from a summary if there are no
-    samples. If blocks give the ratio (`estimates.shift`), it is not the quotient of the two
+    """Location of the case on the side (`bench_schema.estimate`), from a summary if samples are
+    missing. If blocks give the ratio (`estimates.shift`), it is not the quotient of the two
     levels."""
     other_level: Array
     estimates: Estimates

@@ -72,7 +72,7 @@ def reason(evidence: Evidence) -> str:
 
 
 def _remedy(evidence: Evidence) -> str:
-    """Name the rounds or documents that would decide an unclear case."""
+    """Return the words on the rounds or documents that would decide an unclear case."""
     noun = "document" if evidence.lacks == "document" else "round"
     if evidence.needed is None:
         return f"; more {noun}s would hardly decide it"

@@ -84,9 +84,9 @@ class Lagged:
     """Half the mean squares of differences, of each series; NaN if there is none."""
 
     near: Array
-    """Correlation of neighbours."""
+    """Value for neighbours."""
     far: Array
-    """Correlation of documents two and three apart, both together."""
+    """Mean of the values for documents two and three apart."""
     documents: Array
 
     @property

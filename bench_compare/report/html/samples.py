@@ -146,9 +146,9 @@ def distribution(
     middles: Sequence[float | None],
     end: str,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the charts of the samples' distribution: shares in bins, and below them a dot for each
-    round and one for each document. `middles` are the compared times (ns), drawn as lines; `end` is
-    the end of the chart's id."""
+    """Yield the chart of the samples' distribution, and a note on it: shares in bins, and below
+    them a dot for each round, and for each document if there are several. `middles` are the
+    compared times (ns), drawn as lines; `end` is the end of the ids."""
     places = [place for place, one in enumerate(held) if one is not None]
     frame = frame_of([one for one in held if one is not None], 0.5)
     traces: list[dict[str, Any]] = []

@@ -301,7 +301,7 @@ class Built:
         return self.views[uid].spread is not None
 
     def elements(self, tensor: Tensor) -> int:
-        """Return the elements of the tensor's buffer: its span, or the elements after
+        """Return the number of elements in the tensor's buffer: its span, or the number after
         broadcasting."""
         spread = self.views[tensor.uid].spread
         return tensor.span if spread is None else int(np.prod(spread.dims))

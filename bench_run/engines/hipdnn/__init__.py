@@ -48,7 +48,8 @@ def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a 
 
 
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
-    """Return the environment in which a worker process of this engine starts."""
+    """Return the variables that a worker process of this engine needs in its environment from the
+    start."""
     from bench_run.engines.hipdnn.opening import arm_environment
 
     return arm_environment(spec, options)

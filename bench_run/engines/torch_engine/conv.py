@@ -1,6 +1,6 @@
 """Convolutions: forward by `torch.nn.functional`, gradients by ATen's convolution_backward.
 
-There is no group attribute: groups follow from the channels of x and w. Padding that differs before
+Groups are not an attribute: they follow from the channels of x and w. Padding that differs before
 and after is done by padding the input.
 
 If the result is of a finer type than the operands, they are widened: half and bfloat16 are exact in
@@ -109,8 +109,8 @@ def _narrow(op: TorchOp, *ports: str) -> bool:
 
 
 def _gradient_type(op: TorchOp, *ports: str, result: str) -> torch.dtype:
-    """Return the type of gradients. On the CPU, half adds up in half, and bfloat16 does if oneDNN
-    lacks a kernel."""
+    """Return the type to compute gradients in. On the CPU it is the compute type instead of half,
+    which would add up in half, and instead of bfloat16 if oneDNN does not support it."""
     dtype = op.working_type(*ports, result=result)
     if op.device.type != "cpu" or dtype not in (torch.float16, torch.bfloat16):
         return dtype

@@ -244,7 +244,8 @@ class TorchPlan:
 
     @contextmanager
     def uncaptured(self) -> Iterator[Callable[[], None]]:
-        """Run without the capture, with results in other memory."""
+        """Yield a function that runs once without the capture; meanwhile the results are in other
+        memory."""
         results = self._results
         try:
             yield partial(TorchPlan.run, self)

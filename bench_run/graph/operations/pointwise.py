@@ -31,7 +31,7 @@ class PointwiseMode:
     """Family of op specs made from this row alone; empty: `graph/make/recipes/pointwise.py` has
     separate rows for the mode."""
     summary: str = ""
-    """Formula of such an op spec."""
+    """Computation of such an op spec, as a formula or in words."""
     aliases: tuple[str, ...] = ()
     """Its other names."""
 

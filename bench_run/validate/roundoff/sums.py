@@ -70,9 +70,9 @@ def recursive_error(unit: float, terms: Terms) -> tuple[float, float]:
 
     Roundings are independent of each other, with a mean of 0 (Higham and Mary, A new approach to
     probabilistic rounding error analysis, 2019), as long as the sum is small: once its last place
-    is no longer far below the terms, roundings depend on the terms and drift, down to stagnation
-    (Connolly, Higham and Mary, Stochastic rounding and its probabilistic backward error analysis,
-    2021). The worst drift is Higham's bound (4.4) of K·u, halved since the sum grows.
+    comes close to the terms, roundings depend on the terms and drift, down to stagnation (Connolly,
+    Higham and Mary, Stochastic rounding and its probabilistic backward error analysis, 2021). The
+    worst drift is Higham's bound (4.4) of K·u, halved since the sum grows.
     """
     walk = NOISE * SIGMAS * math.sqrt(terms.count / 3)
     rtol = walk + _drift(unit, terms) * terms.count

@@ -127,8 +127,9 @@ class MemoryKills:
 
 
 def _group_files(pid: int, root: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield the kill count and the memory limit of a process's control group, its own group first;
-    groups above count for those below, and a container shows its group at the top."""
+    """Yield the files of the kill count and of the memory limit of a process's control group, its
+    own group first; groups above count for those below, and a container shows its group at the
+    top."""
     lines: list[str] = []
     with suppress(OSError):
         lines = (root / "proc" / str(pid) / "cgroup").read_text().splitlines()
