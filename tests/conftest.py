@@ -16,7 +16,7 @@ from hypothesis.internal.detection import is_hypothesis_test
 
 from bench_run.worker.parent import start
 from tests.conformance.opening import absence
-from tests.support import examples, graph_json
+from tests.support import examples, graph_json, register_engines
 from tests.warm_commands import WarmCommands, warm_workers
 
 # The same examples in every run, so that a build fails for what it changed; a third of them on each
@@ -115,11 +115,8 @@ def _hostile_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     for source in (ROOT / "tests" / "hostile").glob("*.py"):
         (folder / source.name).write_text(source.read_text())
-    info = folder / "hostile-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 1.0\n")
-    entries = "hostile = hostile_engine\nmortal = mortal_engine\nreports = reporting_engine\n"
-    (info / "entry_points.txt").write_text(f"[bench_run.engines]\n{entries}")
+    modules = {"mortal": "mortal_engine", "reports": "reporting_engine"}
+    register_engines(folder, hostile="hostile_engine", **modules)
     return folder
 
 
@@ -138,10 +135,7 @@ def twins(tmp_path_factory, tmp_path, monkeypatch):
     folder = tmp_path_factory.mktemp("site")
     source = ROOT / "tests" / "hostile" / "twin_engine.py"
     (folder / "twin_engine.py").write_text(source.read_text())
-    info = folder / "twin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: twin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[bench_run.engines]\ntwin = twin_engine\n")
+    register_engines(folder, twin="twin_engine")
     monkeypatch.syspath_prepend(str(folder))
     paths = [str(folder), str(ROOT), str(ROOT / "schema"), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))

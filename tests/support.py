@@ -19,6 +19,16 @@ def child_pids():
     return {child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE}
 
 
+def register_engines(folder, **modules):
+    """Makes a folder look like an installed distribution: names of engines and their modules."""
+    name = next(iter(modules))
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    entries = "".join(f"{engine} = {module}\n" for engine, module in modules.items())
+    (info / "entry_points.txt").write_text(f"[bench_run.engines]\n{entries}")
+
+
 def graph_json(name="small_add", dims=(4, 8), data_type="float", operation="add"):
     """A pointwise graph of two inputs, as JSON."""
     strides = [dims[1], 1]

@@ -83,7 +83,7 @@ class ArrayDifference:
 
 
 def difference(actual: Array, expected: Array, bound: Bound, keep: int) -> ArrayDifference:
-    """Compare two one-dimensional arrays of equal length; ``keep``: number of worst elements to keep."""
+    """Compare one-dimensional arrays of equal length; ``keep``: number of worst elements kept."""
     found = ArrayDifference(elements=actual.size)
     with np.errstate(all="ignore"):  # infinities and NaN are answered, not warned about
         for start in range(0, actual.size, CHUNK):

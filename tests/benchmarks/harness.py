@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from docopt import docopt
 
+from tests.support import register_engines
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
@@ -73,12 +75,8 @@ def install_engine(source: Path, folder: Path) -> dict[str, str]:
     """Put an engine's module into a folder that looks like an installed distribution; the variables
     with which `bench-run` knows it. `source`: ``NAME_engine.py``."""
     name = source.stem.removesuffix("_engine")
-    info = folder / f"{name}-1.0.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
+    register_engines(folder, **{name: source.stem})
     (folder / source.name).write_text(source.read_text())
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    entry = f"{name} = {source.stem}"
-    (info / "entry_points.txt").write_text(f"[bench_run.engines]\n{entry}\n")
     paths = [str(folder), environment()["PYTHONPATH"]]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 

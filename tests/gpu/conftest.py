@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.opening import GPU, engine_params, opened
-from tests.support import graph_json
+from tests.support import graph_json, register_engines
 
 os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # as a run does for cuDNN; read at load
 
@@ -79,11 +79,7 @@ def hostile_gpu(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("site")
     source = Path(__file__).with_name("hostile_gpu.py")
     (folder / "hostile_gpu.py").write_text(source.read_text())
-    info = folder / "hostile_gpu-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile-gpu\nVersion: 1.0\n")
-    entry = "[bench_run.engines]\nhostile_gpu = hostile_gpu\n"
-    (info / "entry_points.txt").write_text(entry)
+    register_engines(folder, hostile_gpu="hostile_gpu")
     here = os.environ.get("PYTHONPATH", "")
     monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{here}".rstrip(os.pathsep))
 

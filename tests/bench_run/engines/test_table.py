@@ -15,6 +15,7 @@ from bench_run.errors import EngineUnavailableError, UsageError
 
 MODULE = """
 from bench_run.engines.base import Availability, ModuleAbilities
+from tests.support import register_engines
 NAME = "stranger"
 SUMMARY = "an engine from elsewhere"
 INSTALL = "pip install stranger"
@@ -31,11 +32,7 @@ def install(tmp_path, monkeypatch):
 
     def add(name, text):
         (tmp_path / f"{name}_module.py").write_text(text)
-        info = tmp_path / f"{name}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        entry = f"[bench_run.engines]\n{name} = {name}_module\n"
-        (info / "entry_points.txt").write_text(entry)
+        register_engines(tmp_path, **{name: f"{name}_module"})
         monkeypatch.syspath_prepend(str(tmp_path))
 
     return add

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench_schema.tuning import tuned_read
 
-from tests.support import graph_json
+from tests.support import graph_json, register_engines
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -20,10 +20,7 @@ def known_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("known_site")
     source = ROOT / "tests" / "doubles" / "known_engine.py"
     (folder / "known_engine.py").write_text(source.read_text())
-    info = folder / "known-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: known\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[bench_run.engines]\nknown = known_engine\n")
+    register_engines(folder, known="known_engine")
     return folder
 
 
