@@ -12,10 +12,10 @@ from bench_run import engines
 from bench_run.engines import choose_auto, engine_module, known_names, list_engines
 from bench_run.engines.base import Availability, ModuleAbilities
 from bench_run.errors import EngineUnavailableError, UsageError
+from tests.support import register_engines
 
 MODULE = """
 from bench_run.engines.base import Availability, ModuleAbilities
-from tests.support import register_engines
 NAME = "stranger"
 SUMMARY = "an engine from elsewhere"
 INSTALL = "pip install stranger"
