@@ -36,7 +36,7 @@ REWRITING = frozenset(REWRITES)
 CONVERSIONS = "identity"
 """Family of graphs that only convert."""
 LEAST_NS = 1.0
-"""Shortest time of one execution; shorter values are not measurements."""
+"""Time of one execution that a measurement must exceed."""
 MOST_JOULES = 1e9
 """Largest energy of one execution; larger values are not measurements."""
 WRONG = "its outputs are wrong"

@@ -1,4 +1,5 @@
-"""Rows that a layer may take, by the requested choices and by the limits that they can satisfy."""
+"""Rows that a layer may take: those that ran, that the options request, and that a limit can
+judge."""
 
 from __future__ import annotations
 
@@ -157,8 +158,9 @@ def states_of(table: LayerTable, cache: str) -> list[str]:
 def main_cache(
     table: LayerTable, network: Network, measured: Sequence[str], *, choosing: bool
 ) -> str:
-    """Return the cache state that predicts: a measured one, otherwise the first of `CACHES` that
-    has the layers; to choose from, the state with most rows."""
+    """Return the cache state with rows for most layers; among equals, a measured one, otherwise the
+    first of `CACHES`. To choose from (`choosing`), the number of rows decides among equals
+    first."""
     real = [state for cache in measured for state in states_of(table, cache)]
     wanted = [cache for cache in (*real, *CACHES, *table.caches) if cache in table.caches]
 

@@ -30,8 +30,6 @@ MARK, MARK_AT, HEADER = b"bchi", 68, 100
 MOST_NAMED = 3
 BATCH = 64
 """Files that are read before what is known is saved."""
-LEAST_FILES = 4
-"""Smallest batch of files for which a process is started."""
 SERIES_COLUMNS = ("fingerprint", "engine", "variant", "device_kind", *SERIES_SETTINGS, "twin")
 TABLES = f"""
 CREATE TABLE file (

@@ -142,8 +142,8 @@ def whole_runs(
 
 def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]:
     """Return each case with the number of runs that should have it and do not: those with another
-    case of its piece. A piece is the set of cases that documents of either side have in common, so
-    that a suite that is split over documents misses nothing."""
+    case of its piece. A piece is a set of cases that are linked by documents of either side with
+    several of them, so that a suite that is split over documents misses nothing."""
     leader = list(range(len(pairs)))
 
     def leader_of(place: int) -> int:

@@ -76,7 +76,8 @@ def series_text(history: History) -> str:
 
 
 def noise_text(history: History) -> str:
-    """Return a sentence on the smallest change that would have been seen."""
+    """Return a phrase on what could have been seen: the smallest slow-down, the correlation of
+    neighbouring documents, and the part of odd values; empty if none of them is notable."""
     noise = history.noise
     parts = []
     if noise.sensitivity_ratio is not None:

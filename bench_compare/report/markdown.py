@@ -124,7 +124,8 @@ def _with_news(table: Table, news: str) -> list[ReportRow]:
 
 
 def _columns(table: Table) -> list[tuple[int, Column]]:
-    """Return the columns with their positions, without those that are empty in every row."""
+    """Return the columns with their positions, without optional ones that are empty in every
+    row."""
     return [
         (place, column)
         for place, column in enumerate(table.columns)

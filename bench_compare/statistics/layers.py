@@ -196,7 +196,7 @@ def of_pairs(pair: tuple[Array, Array], place: Columns) -> Change:
 
 
 class _Shape(NamedTuple):
-    """Fields of `Change` that all parts share."""
+    """Fields of `Change` that `_change` takes from its callers."""
 
     shift: Array
     levels: tuple[Array, Array]

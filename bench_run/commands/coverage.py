@@ -121,8 +121,8 @@ def names_graphs(options: Options) -> bool:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: its case, and the reason why an engine did not run it, by engine and
-    graph."""
+    """A row of the table: its operation and graphs, and the reason why an engine did not run a
+    graph, by engine, graph by graph."""
 
     operation: str
     direction: str

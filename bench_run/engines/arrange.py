@@ -97,7 +97,8 @@ class RotatingPlan:
 
     @contextmanager
     def uncaptured(self) -> Iterator[Callable[[], None]]:
-        """Yield the executions of the copies in turn."""
+        """Yield a function that enqueues an uncaptured execution of the next copy with each
+        call."""
         with ExitStack() as stack:
             able = [plan.abilities.uncaptured for plan in self._plans]
             turns = cycle([stack.enter_context(each()) for each in able if each is not None])

@@ -88,7 +88,8 @@ def plan(engine: Engine, built: object) -> Plan:
 
 
 def plan_around(engine: Engine, graph: ChainGraph, given: Mapping[int, Plan]) -> ChainPlan:
-    """Make a chain, not yet linked, from existing plans, which their owner closes."""
+    """Make a chain, not yet linked, with the existing plans of `given` at their places and new
+    plans at all others. The owner of the given plans closes them."""
     places = [place for index, place in enumerate(graph.places) if index not in given]
     made = iter(_plans(places, _build(engine, graph, places, {}).parts, engine))
     every = [given[i] if i in given else next(made) for i in range(len(graph.places))]

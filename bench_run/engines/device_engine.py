@@ -99,7 +99,8 @@ class DeviceEngine:
 
 
 def refuse_frozen(engine: str, plan: Plan) -> None:
-    """Refuse a captured plan, which keeps the values of its capture."""
+    """Refuse to capture a plan with inputs that are read on the host, since the capture would keep
+    their values."""
     parts = plan.parts if isinstance(plan, ChainPlan) else (plan,)
     for part in parts:
         assert isinstance(part, DevicePlan)

@@ -54,8 +54,7 @@ class DeviceProblem(Protocol):
         """Return True if the buffer holds the input broadcast or in another order."""
 
     def spread_out(self, tensor: Tensor, storage: Storage) -> Storage:
-        """Return a graph input with the dims and strides of the plan's buffer, a copy if they
-        differ."""
+        """Return a graph input as the plan's buffer holds it, a copy if the layouts differ."""
 
     def facts(self) -> Mapping[str, str]: ...
     def call(self, pack: dict[int, int], workspace: Workspace) -> Callable[[], None]:

@@ -93,7 +93,8 @@ Users = dict[str, "set[int] | None"]
 
 
 def users_of(devices: Iterable[str], ask: Callable[[str], set[int] | None] = process_ids) -> Users:
-    """Return the processes that compute on these devices now."""
+    """Return the processes that compute on these devices now, by device; None for a device whose
+    driver does not report them."""
     return {device: ask(device) for device in devices}
 
 

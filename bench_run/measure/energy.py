@@ -35,7 +35,7 @@ RESOLVED = 0.05
 """Possible error in the time of a reading, as a share of the window, above which it is reported."""
 
 Counter = Callable[[], float | None]
-"""Counter of millijoules; None without one."""
+"""Function that returns the millijoules until now; None if they are not counted."""
 Clock = Callable[[], float]
 
 

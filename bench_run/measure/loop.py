@@ -49,7 +49,7 @@ class Check(Protocol):
         """Prepare for a block of samples by the device's clock."""
 
     def after_block(self) -> None:
-        """End the block."""
+        """Note that a block was completed."""
 
 
 MOST_SAMPLES = rows_of(RecordedSettings)["iterations"].most

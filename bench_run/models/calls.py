@@ -339,7 +339,7 @@ def transpose(a: Arguments) -> Made:
 
 
 def transpose_last(a: Arguments, *, of_matrices: bool) -> Made:
-    """Swap the last axes; ``T`` of more than two reverses all of them."""
+    """Swap the last axes; refuse ``T`` of other than two axes, as it reverses all of them."""
     if of_matrices and len(a.dims) != 2:
         refuse()
     *order, one, other = range(len(a.dims))

@@ -108,7 +108,8 @@ def take_shard(
 def describe_whole(
     graphs: Iterable[PlannedGraph], engines: Iterable[PlannedEngine], gathered: Gathered
 ) -> Whole:
-    """Return the content of all shards, equal in each."""
+    """Return the number of graphs in all shards, and a hash of graphs and engines; the same in each
+    shard."""
     meanings = sorted([g.id.fingerprint, g.id.name] for g in graphs)
     meanings += sorted([failure.sha256, "unread"] for failure in gathered.failures)
     text = json.dumps([meanings, sorted(engine.key for engine in engines)])

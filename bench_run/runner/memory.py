@@ -55,9 +55,8 @@ DEVICE_COPIES = 2
 def case_need(
     graph: Graph, engine: PlannedEngine, device: str, *, checked: bool = True
 ) -> MemoryBytes:
-    """Return the memory besides that of the processes. `device`: device of the engine; `checked`:
-    True if outputs are compared. `device`: where the engine computes; `checked`: whether outputs
-    are compared with the reference."""
+    """Return the memory of a case besides that of the processes. `device`: device of the engine;
+    `checked`: True if outputs are compared with the reference."""
     inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
     on_host = device == "cpu"
     workspace = engine_module(engine.spec.name).ABILITIES.workspace

@@ -91,7 +91,7 @@ class Referee:
 
     @property
     def what(self) -> str:
-        """Return the name of the decision."""
+        """Return a phrase for the items to decide: ``pairs``, or ``cases against`` a name."""
         return "pairs" if self._against is None else f"cases against {self._against}"
 
     def look(self) -> Decisions:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def objective_logs(times: Logs, joules: Sequence[float | None], objective: str) -> Logs | None:
-    """Return each round's value to minimise; None if it was not measured. `times` are
-    logarithms."""
+    """Return the logarithm of each round's value to minimise; None if it was not measured. `times`
+    are logarithms."""
     if objective == "time":
         return times
     known = [each for each in joules if each is not None and each > 0]
@@ -92,9 +92,10 @@ OTHERS = 2
 
 
 def ratio(base: Finalist, other: Finalist, common: float | None = None, looks: int = 1) -> Ratio:
-    """Return the ratio of the time of `base` to the time of `other`. `common`: the mean variance of
-    differences of all finalists; the variance of these two is averaged with it, since few rounds
-    determine one poorly. `looks`: number of looks at the rounds."""
+    """Return the ratio of the cost of `base` to the cost of `other` (time, energy or their
+    product). `common`: the mean variance of differences of all finalists; the variance of these two
+    is averaged with it, since few rounds determine one poorly. `looks`: number of looks at the
+    rounds."""
     rounds = min(base.logs.size, other.logs.size)
     if base.index == other.index:
         return Ratio(1.0, 1.0, 1.0)

@@ -33,7 +33,7 @@ def race_path(record: str) -> Path:
 
 
 def is_finished(record: str) -> bool:
-    """Return True if the file has a record, and no journal."""
+    """Return True if the file has a record, and no journal is next to it."""
     return content_kind(record) == "a tuning record" and not race_path(record).exists()
 
 

@@ -172,7 +172,7 @@ def confirmed_cases(document: Document) -> dict[str, Confirmed]:
 
 
 def objective(confirmed: Confirmed, wanted: str) -> Logs | None:
-    """Return each round's value to minimise; None if it was not measured."""
+    """Return the logarithm of each round's value to minimise; None if it was not measured."""
     rounds = sorted(confirmed.case.rounds, key=lambda r: r.index)
     return objective_logs(confirmed.logs, [r.energy_j_per_iteration for r in rounds], wanted)
 

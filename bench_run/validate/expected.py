@@ -50,8 +50,8 @@ class Remembered:
 
     @classmethod
     def read(cls, folder: str, math: str = "fp32") -> Remembered:
-        """Return the variables that change the allowed arithmetic: tolerances, and so results,
-        differ with it."""
+        """Read the remembered tolerances and results for this arithmetic, with which both differ;
+        empty if the file cannot be read."""
         path = Path(folder) / f"remembered-{math}"
         try:
             found = msgspec.msgpack.decode(path.read_bytes(), type=_Kept)

@@ -149,7 +149,8 @@ def exceeded(
 def criteria(
     found: ArrayDifference, allowed: SharedError
 ) -> tuple[tuple[str, float, Callable[[int], float]], ...]:
-    """Yield name, found value and allowed value for `count` independent errors."""
+    """Return for each criterion its name, the found value, and a function that maps the number of
+    independent errors to the allowed value."""
     square, count = found.square_expected, found.elements
     variance = allowed.rtol**2 + allowed.atol**2 * count / square
     common = allowed.drift + SIGMAS * UNEVEN * allowed.group / math.sqrt(allowed.groups)

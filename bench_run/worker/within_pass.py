@@ -51,8 +51,8 @@ class Within:
 
 @contextmanager
 def within_pass(engine: Engine, request: RunCase, plan: Plan, inputs: Storages) -> Iterator[Within]:
-    """Run a case within its pass; change nothing if that was not requested. `inputs`: those of the
-    plan."""
+    """Put a case in its place within its pass while the context is open, and yield it as a
+    `Within`; change nothing if that was not requested. `inputs`: those of the plan."""
     context, stream = request.surroundings, engine.stream
     run_before = stream.abilities.run_before
     if request.is_pass:

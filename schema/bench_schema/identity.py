@@ -133,7 +133,7 @@ class CaseIdentity(NamedTuple):
     unit: str = ""
     """Device: uuid, otherwise index, or ``cpu``."""
     device_index: str = ""
-    """Index of the device in the run's list."""
+    """Index by which the run named the device."""
 
     @property
     def asked(self) -> Variant:

@@ -24,7 +24,7 @@ def safe(text: str) -> str:
 
 
 def cut(name: str, width: int, tail_share: float = 0.5) -> str:
-    """Shorten `name` to `width` characters by cutting its middle."""
+    """Shorten `name` to at most `width` characters by cutting its middle."""
     if len(name) <= width:
         return name
     room = width - len(ELLIPSIS)

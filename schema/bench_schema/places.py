@@ -215,7 +215,8 @@ Kept: TypeAlias = Literal[
 
 
 def content_kind(path: str) -> Kept | None:
-    """Return the kind of content that a report must not replace; None for any other file."""
+    """Return the kind of content that a report must not replace; None for any other content, or
+    without a file."""
     try:
         if not os.path.isfile(path):
             return None

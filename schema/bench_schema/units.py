@@ -34,7 +34,7 @@ PERCENT_BELOW = 2.0
 WIDE_INTERVAL = 1.25
 """An interval beyond this factor reads as factors: a percentage of it means nothing."""
 MOST_RATIO = 2.0
-"""An interval around 1 that reaches beyond this factor either way is too noisy to show."""
+"""Largest factor that is printed exactly; a larger one is printed as this one with a ``+``."""
 MOST_FACTOR = 1000.0
 """Larger factors are printed as "and more"."""
 UNKNOWN = "-"

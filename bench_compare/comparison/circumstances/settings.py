@@ -121,9 +121,9 @@ def _engines(side: Side) -> list[EngineRecord]:
 
 
 def knobs_compared(base: Side, other: Side) -> frozenset[str]:
-    """Return names of the knobs that the specs of two engines of one run give, and ``threads``
-    where one gives it: how they differ is the question (``--a``, ``--b``), and no reservation. None
-    if the sides are different runs, or units of hardware."""
+    """Return the names of the knobs that the specs of two engines of one run give, and ``threads``
+    if one gives it: how they differ is the question (``--a``, ``--b``), and not a reservation.
+    Empty if the sides are different runs, or units of hardware."""
     runs = [{source.document.run.id for source in side.sources} for side in (base, other)]
     if other.is_unit or runs[0].isdisjoint(runs[1]):
         return frozenset()

@@ -55,7 +55,7 @@ def whole_factor(count: int) -> float:
 
 
 def parts_factor(count: int) -> float:
-    """Return the `factor` of splits among the newest `HEAD` documents, for 12 documents or more."""
+    """Return the `factor` of the splits of all intervals."""
     return 6.5 * count
 
 

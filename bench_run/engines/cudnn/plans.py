@@ -307,8 +307,7 @@ class Built:
         return tensor.span if spread is None else int(np.prod(spread.dims))
 
     def spread_out(self, tensor: Tensor, storage: Storage) -> Any:
-        """Return a graph input with the dims and strides of the plan's buffer, a copy if they
-        differ."""
+        """Return a graph input as the plan's buffer holds it, a copy if the layouts differ."""
         spread = self.views[tensor.uid].spread
         if spread is None:
             return np.ascontiguousarray(storage)

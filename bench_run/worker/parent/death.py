@@ -1,8 +1,8 @@
 """Death of a worker process in words: its exit code, its output, the kernel's counts.
 
 The kernel's out-of-memory killer and ``kill -9`` send the same signal. The control group of the
-process counts the former (``oom_kill``), so does the machine, and the kernel's log, if readable,
-names the victims.
+process counts the victims of the former (``oom_kill``), so does the machine, and the kernel's log,
+if readable, names them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOG_SLACK_S = 2.0
 """The clock of the kernel's log is not quite ours."""
 LOG_RECORD_BYTES = 8192
 NO_LIMIT_BYTES = 1 << 60
-"""Memory limit from which on there is none."""
+"""Size in bytes from which on a memory limit counts as unlimited."""
 
 
 class Meaning(NamedTuple):

@@ -60,19 +60,15 @@ def test_a_journal_beside_its_document_is_left_out(tmp_path):
     assert ["a.json", "b.json.journal"] == found
 
 
-def test_many_files_are_read_by_several_processes_as_by_one(tmp_path, monkeypatch):
+def test_a_damaged_file_among_many_costs_itself_and_a_remark(tmp_path):
     folder = make.archive(tmp_path / "a", builds=9, cases=2)
     (folder / "d003.json").write_text("damaged")
     wanted = {path.name: path for path in sorted(folder.glob("*.json"))}
 
-    def rows():
-        def read(made):
-            levels = "SELECT path, metric, log_mean FROM level JOIN document ON document = id"
-            return made.execute(f"{levels} ORDER BY path, series, metric").fetchall()
+    def paths(made):
+        levels = "SELECT DISTINCT path FROM level JOIN document ON document = id"
+        return {path for (path,) in made.execute(levels)}
 
-        return index.indexed(None, wanted, read)
-
-    several = rows()
-    monkeypatch.setattr(index, "LEAST_FILES", 1000)
-    assert several == rows()
-    assert 1 == len(several[1])
+    found, remarks = index.indexed(None, wanted, paths)
+    assert set(wanted) - {"d003.json"} == found
+    assert ["d003.json" in remark for remark in remarks] == [True]
