@@ -117,7 +117,7 @@ def layer_choices(
 def _conversions(
     found: PredictionRounds, station: Station, rows: Sequence[TableRow]
 ) -> tuple[LayerConversion, ...]:
-    """Yield conversions into each form that a row of the layer wants, and out of it."""
+    """Return conversions into each form that a row of the layer wants, and out of it."""
     times, energies = found.prices.times, found.prices.energies
     forms_of: dict[str, list[FormConversion]] = {}
     for edge in found.network.edges:

@@ -195,7 +195,7 @@ CONFIGURATIONS_HEAD = (
 
 
 def configurations_report(pipeline: str, found: Sequence[Simulated]) -> Report:
-    """Yield each configuration of a file against the first one."""
+    """Return the report on each configuration of a file against the first one."""
     first, *others = found
     best = max(found, key=lambda one: 0.0 if one.ratios is None else one.ratios.time.value)
     words = f"{pipeline}: {len(found)} configurations, {first.name} is the baseline"
