@@ -20,7 +20,7 @@ LINT := $(VENV)/lint
 VENDOR := bench_compare/report/html/assets/vendor
 LINT_STAMP := $(LINT)/installed
 
-.PHONY: run test test-long test-slow fuzz test-gpu test-hardware check lint plotly support tables bench clean
+.PHONY: run test test-long test-slow fuzz test-gpu test-hardware check lint plotly support tables clean
 
 run: $(STAMP)
 	@echo "1/3 seven small operations"
@@ -75,10 +75,6 @@ support: $(TEST_STAMP)
 
 tables: $(TEST_STAMP)
 	$(BIN)/python -m tests.doc_tables
-
-bench: $(TEST_STAMP)
-	for script in $(filter-out %/harness.py,$(wildcard tests/benchmarks/*.py)); do \
-	  echo "== $$script"; $(BIN)/python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
 
 clean:
 	rm -rf $(VENV) run*.json run*.journal diff.html
