@@ -21,7 +21,7 @@ PAGES = (*sorted(ROOT.glob("bench_*/docs/*.md")), *sorted(ROOT.glob("graphs/*.md
 
 FRAGMENT = re.compile(r"(What|Whether|Of|How|Where|By|Which|Who|Whose|As|In|For|With|That)\b")
 NOUN = re.compile(r"(One|Each|Every|All|Both|Most|Its|No|None|Nothing|Names|Why|Such|Without)\b")
-NO_NOUN = re.compile(r"\b(?<!\b[Tt]here )(is|are) no (?!longer\b|more\b)[a-z]|\bhas none\b")
+NO_NOUN = re.compile(r"\b(?<!\b[Tt]here )(is|are) no( (?!longer\b|more\b)[a-z]|$)|\bhas none\b")
 NOTHING = re.compile(r"\b[Tt]here (is|are) no [a-z]")
 PEOPLE = re.compile(r"\b(who|whoever|nobody|somebody|anybody|everybody)\b", re.IGNORECASE)
 

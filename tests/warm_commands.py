@@ -95,7 +95,8 @@ class WarmCommands:
 
 class WarmWorkers:
     """Starts workers in forks of a server, which starts when the first is asked for. As their
-    parent it ends with the run, and they end with it."""
+    parent it ends with the run, and they end with it. Their BLAS has one thread, also where a fresh
+    worker would have all: what needs more asks for `fresh_workers`."""
 
     def __init__(self, start_server):
         self._start_server = start_server

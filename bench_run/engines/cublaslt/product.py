@@ -67,7 +67,7 @@ def product_of(graph: Graph) -> Product:
     out = graph.outputs[0]
     activation, bias = _behind(graph, first, rest)
     if out.dims != result.dims:
-        raise refuse(first, f"the result {list(out.dims)} is no {list(result.dims)}")
+        raise refuse(first, f"the result has dims {list(out.dims)}, not {list(result.dims)}")
     swapped = out.strides[-1] == 1 or out.dims[-1] == 1
     left, right = (_turned(b), _turned(a)) if swapped else (_as_is(a), _as_is(b))
     stored = _stored(first, *(_turned(out) if swapped else _as_is(out)), out)

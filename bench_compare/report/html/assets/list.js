@@ -133,7 +133,7 @@ function headOf([title, sort, kind]) {
     sort ? el("button.head", press, title) : title);
 }
 
-// A button for each state that somebody is in, as [state, count].
+// A button for each state that a row has, as [state, count].
 export function showCounts(counts) {
   fill("counts", counts.filter(([, count]) => count > 0).map(([name, count]) => {
     const press = {
@@ -234,7 +234,7 @@ function move(step) {
   if (next !== undefined && state.open !== null) location.replace(addressOf(next));
 }
 
-// New content; whoever stood on a button with the keyboard stands on it again.
+// New content; a button that had the keyboard's focus gets it again.
 export function setPanel(...content) {
   const panel = byId("panel"), before = document.activeElement;
   const held = before && before.getAttribute("aria-label");
