@@ -165,8 +165,10 @@ def count(case, counters, environment, timeout_s):
     checkout.add(table, row, before="        Profiler(perf.TOOL")
     imported = "from bench_run.profilers import tiny\n"
     checkout.add(table, imported, before="from bench_run.profilers.base import Profiler\n")
-    said = checkout.run("-c", "from bench_run.profilers.table import PROFILERS as p; print(*p)")
-    assert "tiny" in said.split()
+    engine = "bench_run/engines/numpy_engine/__init__.py"
+    checkout.add(engine, ', profiler="tiny"', after="ModuleAbilities(workspace=workspace")
+    program = "from bench_run.profilers.table import profiler_of as p; print(p('numpy').why_not())"
+    assert "tiny: it counts nothing\n" == checkout.run("-c", program)
 
 
 def test_a_report_of_a_run_is_a_file_a_row_and_a_flag(checkout):
