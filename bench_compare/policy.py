@@ -124,7 +124,8 @@ class Policy:
         )
 
     def allows_word(self, word: str, verdict: Verdict) -> bool:
-        """Return the same of a word of ours (`SUITE`, a limit of devices), which no glob means."""
+        """Return True if a word of ours (`SUITE`, a limit of devices), which no glob means, may
+        have this bad news."""
         return any(rule.verdict in (None, verdict) and rule.pattern == word for rule in self.allow)
 
 

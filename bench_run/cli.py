@@ -56,8 +56,8 @@ def interrupt_again(dropped: sys.UnraisableHookArgs) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return exit code for these words. The answer goes to stdout, messages to stderr; bad input is
-    one line there, never a traceback."""
+    """Run the command that these words name; return the exit code. The answer goes to stdout,
+    messages to stderr; bad input is one line there, never a traceback."""
     command, words = _command(argv)
     if "--help" in words or "-h" in words:
         from bench_run.commands.help import page

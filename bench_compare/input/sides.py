@@ -279,7 +279,8 @@ def _names_of(part: Sequence[Source]) -> dict[CaseKey, str]:
 
 
 def unit_names(units: Iterable[Unit]) -> dict[Unit, str]:
-    """Return host and device; only one of them if the other is the same for all."""
+    """Return the name of each unit: host and device, or only one of them if the other is the same
+    for all."""
     listed = list(units)
     hosts = len({host for host, _ in listed}) > 1
     devices = len({device for _, device in listed}) > 1 or not hosts

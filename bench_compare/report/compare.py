@@ -366,7 +366,7 @@ def _case_side(side: CaseSide | None) -> dict[str, Any] | None:
 
 
 def records_of(comparison: Comparison, view: View) -> Records:
-    """Yield records of all cases that pass the filter; a case without metrics keeps one row."""
+    """Return records of all cases that pass the filter; a case without metrics keeps one row."""
     order = rows(comparison, view)
     wanted = {case.id for case in order}
     cases = [case for case in comparison.cases if case.id in wanted]
@@ -502,7 +502,8 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
 
 
 def _failure(news: Sequence[BadNews]) -> dict[str, Any]:
-    """Return one error or failure for all the bad news of a test, none if all of it is allowed."""
+    """Return the fields of one error or failure for all the bad news of a test; empty if all of it
+    is allowed."""
     loud = [item for item in news if not item.allowed]
     if not loud:
         return {}

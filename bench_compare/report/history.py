@@ -69,7 +69,7 @@ def counts_text(history: History) -> str:
 
 
 def series_text(history: History) -> str:
-    """Return ``3 series of device_ns, 1 of e2e_ns``."""
+    """Return the counts of series as text, such as ``3 series of device_ns, 1 of e2e_ns``."""
     counts = Counter(one.metric for one in history.series).most_common()
     parts = [f"{count} series of {name}" for name, count in counts[:1]]
     return ", ".join([*parts, *(f"{count} of {name}" for name, count in counts[1:])]) or "no series"

@@ -60,7 +60,8 @@ def _distinct(values: Iterable[str | None]) -> str:
 
 
 def _rounds(document: Document) -> str:
-    """Return rounds that the cases of a document have, besides the requested number."""
+    """Return a text with the number of rounds that the cases of a document have, and the requested
+    number if it differs."""
     asked = document.run.settings.rounds
     ran = sorted({count for case in document.cases if (count := len(case.rounds))}) or [asked]
     some = f"{ran[0]}" if len(ran) == 1 else f"{ran[0]} to {ran[-1]}"
@@ -309,7 +310,7 @@ def verdict_text(case: CaseComparison, allowed: bool) -> str:
 
 
 NOUNS = {"document": "documents", "pair": "pairs"}
-"""Units, if they are not rounds."""
+"""Nouns of units other than rounds, singular → plural."""
 
 
 def provisional_text(shown: Iterable[CaseComparison]) -> str:

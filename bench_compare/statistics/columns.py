@@ -33,8 +33,9 @@ def single_documents(base: int, other: int) -> tuple[Columns, Columns]:
 
 
 def together(side: Array, columns: Columns) -> tuple[Array, Columns]:
-    """Return one column for each round of a run on one unit of hardware: a suite in pieces had as
-    many columns. Unchanged if pieces share a case."""
+    """Return the values and their columns, with one column for each round of a run on one unit of
+    hardware: a suite in pieces had one for each piece. Return both unchanged if pieces share a
+    case."""
     places = np.stack([columns.document, columns.round, columns.block])
     whole, place = np.unique(places, axis=1, return_inverse=True)
     known = np.isfinite(side)

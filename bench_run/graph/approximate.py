@@ -229,8 +229,8 @@ def _quantised(graph: Graph, node: Node) -> Graph:
 
 
 def _rounded(edit: _Editor, port: str, tensor: Tensor) -> tuple[int, int]:
-    """Return the operand in int8, and the size of its steps: floor(x/step + 0.5), step =
-    max|x|/127."""
+    """Add nodes that round the operand to int8; return the uids of the rounded operand and of the
+    size of its steps: floor(x/step + 0.5), step = max(abs(x))/127."""
     one = (1,) * len(tensor.dims)
 
     def scalar(name: str) -> int:

@@ -289,7 +289,8 @@ def compose(pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path) -> Chai
 def _places(
     pipeline: Pipeline, graphs: Mapping[str, Graph], path: Path
 ) -> Iterator[tuple[Layer, Place]]:
-    """Yield one place for each execution, with uids counted from 1 through all of them."""
+    """Yield the layer and the place of each execution, with uids counted from 1 through all of
+    them."""
     used = 0
     for layer in pipeline.order:
         graph = graphs[layer.id]

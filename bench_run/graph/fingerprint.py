@@ -129,7 +129,8 @@ def fingerprint(graph: Graph) -> str:
 
 
 def _by_rounds(graph: Graph, edges: tuple[_Edge, ...]) -> str:
-    """Return the sorted hashes of all when a round tells no more of them apart."""
+    """Return a hash of the sorted hashes of all, after the round that tells no more of them
+    apart."""
     tensors = {tensor.uid: _hash(_describe_tensor(tensor)) for tensor in graph.tensors}
     nodes = [_hash(_describe_node(node)) for node in graph.nodes]
     apart = 0

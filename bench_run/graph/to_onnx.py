@@ -487,7 +487,7 @@ def _inverse(call: Call, variance: str, kind: str) -> str:
 
 
 def _moments(call: Call, x: str, axes: Sequence[int]) -> tuple[str, str, str]:
-    """Add x less its mean, the mean, and the biased variance."""
+    """Emit x less its mean, the mean, and the biased variance; return their names."""
     over = call.axes(axes)
     average = call.emit("ReduceMean", x, over, keepdims=1)
     centred = call.emit("Sub", x, average)

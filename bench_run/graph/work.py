@@ -78,7 +78,8 @@ def _mode(node: Node) -> str:
 
 
 def _is_bias(graph: Graph, node: Node) -> bool:
-    """Return an addition of a vector, spread over the rest, to what an earlier node computed."""
+    """Return True if the node adds a vector, spread over the rest, to the result of an earlier
+    node."""
     if _mode(node) != "add":
         return False
     operands = set(node.inputs.values())

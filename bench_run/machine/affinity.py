@@ -22,7 +22,8 @@ def thread_environment(threads: int | None) -> dict[str, str]:
 
 
 def available_cpus() -> int:
-    """Return processors that this process may use; all of them where the system does not say."""
+    """Return the number of processors that this process may use; that of all if the system does not
+    report it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -9,7 +9,7 @@ padding, say) still has the poison after the first run; it is not watched.
 And one element of an input takes another value, so that no two samples run on the same contents: an
 engine that knows its inputs again has to compute each time.
 
-Both are done outside of the timed region, after which nothing of the engine is called before the
+Both are done outside of the timed region, and nothing of the engine is called between them and the
 run itself.
 """
 

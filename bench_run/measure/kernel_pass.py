@@ -120,7 +120,7 @@ def added_ns(plan: Plan, stream: Stream, estimate_ns: float) -> float | None:
 
 
 def _count(estimate_ns: float, most: int) -> int:
-    """Return the executions in the shorter of two queues."""
+    """Return the number of executions in the shorter of two queues."""
     wanted = round(QUEUED_NS / max(1.0, estimate_ns))
     return min(max(FEWEST, min(MOST, wanted)), most) // 2
 
@@ -300,7 +300,7 @@ def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:
 
 def _of_one_execution(plan: Plan, stream: Stream) -> tuple[Kernel, ...]:
     """Return the kernels of an execution that is too long for timing by records, to show how they
-    are launched; None if they cannot be recorded."""
+    are launched; an empty tuple if they cannot be recorded."""
     if stream.abilities.kernel_timer != "auto" or not cupti.available():
         return ()
     try:

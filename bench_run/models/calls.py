@@ -166,7 +166,7 @@ def adaptive(a: Arguments, kind: str) -> Made:
 
 
 def batchnorm(a: Arguments) -> Made:
-    """Lower inference only."""
+    """Make a batch normalization for inference; refuse training."""
     names = ((1, "weight"), (2, "bias"), (3, "running_mean"), (4, "running_var"))
     operands = tuple(a.get(*each) for each in names)
     trains = a.get("training_mode", "training") or (a.opset < 7 and not a.get("is_test"))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def softmax_graph(dims: Dims, data_type: str) -> Graph:
-    """Match five nodes: two reductions and three pointwise."""
+    """Return the graph of a softmax, five nodes: two reductions and three pointwise."""
     builder = Builder(data_type)
     x = builder.tensor("x", dims)
     row = (*dims[:-1], 1)

@@ -42,7 +42,8 @@ class Readers:
         return any(wanted(engine, self.devices[engine.key]) for engine in self.engines)
 
     def may_have(self, wanted: Callable[[PlannedEngine, str], bool]) -> bool:
-        """Return the same, where the engine of the references counts, too: it is not open yet."""
+        """Return True if an engine and its device satisfy the condition, or if the engine of the
+        references, which is not open yet, may do so."""
         known = {*REFERENCES, *self.devices}
         return self.has(wanted) or any(each.reference not in known for each in self.engines)
 

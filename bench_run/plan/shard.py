@@ -78,7 +78,7 @@ def shards_of(costs: Mapping[str, int], count: int) -> dict[str, int]:
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return the finalizer of SplitMix64: each bit of the result depends on each bit of the
+    """Apply the finalizer of SplitMix64: each bit of the result depends on each bit of the
     value."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

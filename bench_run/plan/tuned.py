@@ -59,8 +59,8 @@ def is_approximate(variant: Mapping[str, str]) -> bool:
 
 
 def rewritten(graph: PlannedGraph, variant: Mapping[str, str]) -> PlannedGraph | str:
-    """Return the graph in the type, layout and fusion that a variant names; why not, as a sentence.
-    An axis that means nothing to a graph leaves it as it is."""
+    """Return the graph in the type, layout and fusion that a variant names, or a sentence with the
+    reason why that is impossible. An axis that means nothing to a graph leaves it unchanged."""
     made: Graph = graph.loaded.graph
     for axis, rewrite in GRAPH_AXES.items():
         if axis in variant:

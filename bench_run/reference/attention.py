@@ -216,7 +216,7 @@ def head_of(head: int, heads: int, kv_heads: int) -> int:
 
 
 def scores(node: Node, inputs: Arrays) -> Scores:
-    """Return the scores of a node; refuses shapes that do not fit."""
+    """Return the scores of a node; refuse shapes that do not fit."""
     q, k, v = (inputs[port] for port in "qkv")
     if not q.ndim == k.ndim == v.ndim == 4 or q.shape[3] != k.shape[3]:
         raise refusal(node, f"q {q.shape}, k {k.shape} and v {v.shape} do not fit together")
@@ -264,7 +264,7 @@ STATISTICS = ("stats", "max", "sum_exp")
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports q, k, v and options → o and statistics."""
+    """Compute port o and statistics from ports q, k, v and options."""
     table = scores(node, inputs)
     rows = table.q.shape[:3]
     kind = table.q.dtype
@@ -331,7 +331,7 @@ def _sinks(node: Node, inputs: Arrays) -> Array | None:
 
 
 def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports q, k, v, o, do, stats and options → dq, dk, dv, dbias."""
+    """Compute ports dq, dk, dv and dbias from ports q, k, v, o, do, stats and options."""
     table = scores(node, inputs)
     kind = table.q.dtype
     results = {f"d{port}": np.zeros(inputs[port].shape, kind) for port in "qkv"}

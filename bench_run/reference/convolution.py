@@ -50,7 +50,7 @@ class Tile:
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports x, w → y."""
+    """Compute port y from ports x and w."""
     dims = outputs["y"].dims
     windows, groups = convolution_windows(node, inputs["x"].shape, inputs["w"].shape, dims)
     x, w = blas_ready(inputs["x"], inputs["w"], inputs["w"][0].size)
@@ -71,7 +71,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def data_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports dy, w → dx: the adjoint of the forward convolution in x."""
+    """Compute port dx from ports dy and w: the adjoint of the forward convolution in x."""
     dims = outputs["dx"].dims
     dy, w = inputs["dy"], inputs["w"]
     windows, groups = convolution_windows(node, dims, w.shape, dy.shape)
@@ -92,7 +92,7 @@ def data_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Arr
 
 
 def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports x, dy → dw."""
+    """Compute port dw from ports x and dy."""
     dims = outputs["dw"].dims
     x, dy = inputs["x"], inputs["dy"]
     windows, groups = convolution_windows(node, x.shape, dims, dy.shape)

@@ -29,7 +29,7 @@ TILE = (1024, 1024)
 
 
 def matmul(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports a, b → c."""
+    """Compute port c from ports a and b."""
     a, b = inputs["a"], inputs["b"]
     dims = outputs["c"].dims
     if not a.ndim == b.ndim == len(dims) >= 2:

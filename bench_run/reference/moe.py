@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports token, weight, first_token_offset, token_index, token_ks → output."""
+    """Compute port output from ports token, weight, first_token_offset, token_index and
+    token_ks."""
     dims = outputs["output"].dims
     token, weight = blas_ready(inputs["token"][0], inputs["weight"], inputs["weight"].shape[1])
     source, target = _routes(node, inputs, dims[1])
@@ -42,7 +43,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def weight_gradient(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports doutput, token, first_token_offset → dweight."""
+    """Compute port dweight from ports doutput, token and first_token_offset."""
     dims = outputs["dweight"].dims
     token, doutput = blas_ready(inputs["token"][0], inputs["doutput"][0], len(inputs["token"][0]))
     total = np.zeros(dims, token.dtype)

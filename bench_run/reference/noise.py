@@ -67,7 +67,8 @@ def reference_noise(
 
 
 def _sizes(found: Array, expected: Array) -> tuple[float, float, float]:
-    """Return magnitudes of the elements that are finite in both."""
+    """Return the largest error, the root mean square of the errors, and the ratio of that to the
+    root mean square of the expected values, among the elements that are finite in both."""
     with np.errstate(all="ignore"):
         wanted = np.asarray(expected, np.float64)
         error = np.abs(np.asarray(found, np.float64) - wanted)

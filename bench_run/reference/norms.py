@@ -126,9 +126,9 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return dx, dscale and dbias. With g = dy·scale, r = inv_rms and sums over the normalised
-    axes, N elements: dx = g·r − x·r³·Σ(g·x)/N; dscale = Σ dy·x·r and dbias = Σ dy to the shape of
-    scale."""
+    """Return dx, dscale and, if it is an output, dbias. With g = dy·scale, r = inv_rms and sums
+    over the normalised axes, N elements: dx = g·r − x·r³·Σ(g·x)/N; dscale = Σ dy·x·r and dbias = Σ
+    dy to the shape of scale."""
     dy, x, scale = inputs["dy"], inputs["x"], inputs["scale"]
     axes = normalised_axes(node, x.shape, scale.shape, inputs["inv_rms"].shape)
     kept = tuple(1 if axis in axes else length for axis, length in enumerate(x.shape))

@@ -34,7 +34,7 @@ MODES: Mapping[str, Callable[[Array, Axes], Array]] = {
 
 
 def reduction(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports in → out."""
+    """Compute port out from port in."""
     x, dims = inputs["in"], outputs["out"].dims
     mode = str(node.attributes.get("mode"))
     axes = reduced_axes(x.shape, dims)

@@ -33,7 +33,7 @@ NOWHERE = -1
 
 
 def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports x → y and, for max pooling, index."""
+    """Compute port y and, for max pooling, index from port x."""
     mode = node.attributes["resample_mode"]
     x = floating(inputs["x"])
     windows = resample_windows(node, x.shape, outputs["y"].dims)
@@ -47,7 +47,7 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
 
 
 def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
-    """Return ports dy, and x or index for max pooling, → dx."""
+    """Compute port dx from ports dy, and x or index for max pooling."""
     mode = node.attributes["resample_mode"]
     dims, dy = outputs["dx"].dims, floating(inputs["dy"])
     windows = resample_windows(node, dims, dy.shape)
@@ -74,7 +74,7 @@ def _total(x: Array, windows: WindowGeometry) -> Array:
 
 
 def _spread(dy: Array, windows: WindowGeometry, dims: tuple[int, ...]) -> Array:
-    """Return the adjoint of `_total`."""
+    """Apply the adjoint of `_total` to dy."""
     image = padded_zeros(dims, windows, dy.dtype)
     for where in windows.tap_slices(_rows(windows)):
         image[where] += dy

@@ -48,8 +48,8 @@ LEAST_NAME = 16
 
 
 def table(document: Document) -> str:
-    """Return a table of at most 80 columns, one for each case; a case without samples shows its
-    outcome, and why below.
+    """Return a table of at most 80 columns, with a row for each case; a case without samples shows
+    its outcome, and why below.
 
     Names take the room that the numbers leave. They are shortened if they are alike, so that those
     of two graphs stay different. If a graph has several plans they stand below its name.
@@ -123,9 +123,9 @@ def _threads(document: Document) -> str:
 
 
 def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
-    """Return the table with columns not wider than their headers need: 80 columns are few.
+    """Return the table with headers that are not padded beyond their own width: 80 columns are few.
 
-    tabulate has that width only as a setting of the module, so it is put back.
+    tabulate has that padding only as a setting of the module, so it is put back.
     """
     padding, tables.MIN_PADDING = tables.MIN_PADDING, 0
     try:

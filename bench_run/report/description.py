@@ -115,8 +115,8 @@ _NEUTRAL: dict[str, Any] = {"stride": 1, "dilation": 1, "pre_padding": 0, "post_
 
 
 def node_facts(node: Node) -> Iterator[str]:
-    """Yield attributes that differ from their defaults, as ``key value``; the formula of an
-    operator of the table."""
+    """Yield attributes that differ from their defaults, as ``key value``; for an operator of the
+    table its formula and its parameters."""
     if is_operator(node):
         row, _, params = row_of(node)
         yield row.text

@@ -177,8 +177,8 @@ def run_planned(
 
 
 def finish_record(record: Record, order: Sequence[str]) -> tuple[Document, tuple[str, ...]]:
-    """Return the document; if it cannot be written, as the journal holds it, and what is to be
-    done."""
+    """Return the document and remarks. If the document cannot be written, it is as the journal
+    holds it, and a remark says what is to be done."""
     try:
         return record.finish(order, complete=True), ()
     except OutputError as error:

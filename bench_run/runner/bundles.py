@@ -62,8 +62,8 @@ def with_own_golden(graphs: Sequence[LoadedGraph]) -> tuple[tuple[LoadedGraph, .
 def claimed_variants(
     bundle: Bundle, offered: Iterable[str], device: str
 ) -> list[Mapping[str, str]]:
-    """Return the engines that are claimed to run a graph here, among those that run some graph of
-    this run."""
+    """Return a variant for each engine that is claimed to run a graph here, among those that run
+    some graph of this run."""
     chip = chip_of(device)
     names = [name for name in bundle.claims if name in set(offered)]
     return [{"engine": name} for name in names if bundle.breach(name, chip, "build")]

@@ -113,7 +113,8 @@ def _trace(path: str, timeout_s: float, rounds: Rounds, progress: Progress) -> N
 def _trace_case(
     rounds: Rounds, case: PlannedCase, pool: WorkerPool, timeout_s: float, folder: str
 ) -> str | None:
-    """Leave the events of the case in `folder`; what went wrong, otherwise None."""
+    """Leave the events of the case in `folder`; return the error's text, or None without an
+    error."""
     profiler = profiler_of(case.engine.spec.name)
     if profiler.trace is None or profiler.why_not() is not None:
         graph = case.graph.loaded.graph

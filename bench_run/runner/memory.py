@@ -49,7 +49,7 @@ is copied in the time for that (`worker/outputs.py`)."""
 USUAL = Scratch(outputs=2.0)
 """Scratch of an engine without figures of its own, on a processor, in float32."""
 DEVICE_COPIES = 2
-"""Least copies of buffers that rotate on a device."""
+"""Least number of copies of buffers that rotate on a device."""
 
 
 def case_need(

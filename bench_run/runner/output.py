@@ -59,7 +59,7 @@ def check_destinations(options: Options) -> None:
 
 
 def _no_entry(directory: Path) -> str | None:
-    """Return the reason why no file can be made in a directory."""
+    """Return the reason why no file can be made in a directory; None if one can."""
     if not directory.exists():
         return f"there is no directory {directory}"
     if not directory.is_dir():

@@ -44,8 +44,8 @@ def storage_type(tensor: Tensor) -> np.dtype[Any]:
 
 
 def storage_size(tensor: Tensor) -> int:
-    """Return the elements of a storage: the tensor's span, and 0 if the tensor does not have
-    elements."""
+    """Return the number of elements of a storage: the tensor's span, and 0 if the tensor does not
+    have elements."""
     return tensor.span if tensor.elements else 0
 
 

@@ -217,7 +217,7 @@ class Stages:
     def _confirm(
         self, raced: Sequence[Raced], references: ReferenceStore, command: Sequence[str]
     ) -> Document:
-        """Return the finalists of all graphs as one ordinary run."""
+        """Measure the finalists of all graphs as one ordinary run; return its document."""
         cases = [each.options[index].case for each in raced for index in each.finalists]
         if not cases:
             raise UsageError(f"no graph has a candidate that runs: {raced[0].fates[0].reason}")

@@ -289,8 +289,8 @@ def attributes_of(graph: Graph) -> dict[str, Any]:
 
 
 def _causal(graph: Graph, node: Node) -> dict[str, bool]:
-    """Return ``causal`` for masks that are causal or absent; other masks do not have such a
-    name."""
+    """Return ``causal`` as a keyword: True for causal masks, False for absent ones; empty for other
+    masks, which do not have such a name."""
     mask = band(node.attributes)
     q, k = (graph.by_uid[node.inputs[port]].dims[2] for port in "qk")
     if mask.left is None and mask.right is None:
@@ -552,7 +552,8 @@ def _is_defined_in(module: str, value: Any) -> bool:
 
 
 def signature_of(graph: Graph) -> str:
-    """Return ``matmul(a [64, 64] half, b [64, 64] half) -> c [64, 64] half``."""
+    """Return the signature of a graph, such as ``matmul(a [64, 64] half, b [64, 64] half) -> c [64,
+    64] half``."""
 
     def words(tensors: Sequence[Tensor]) -> str:
         return ", ".join(f"{t.name or t.uid} {list(t.dims)} {t.data_type}" for t in tensors)

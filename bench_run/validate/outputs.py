@@ -269,7 +269,7 @@ def _reason(graph: Graph, result: CheckResult) -> str | None:
 
 
 def _worst(row: OutputValidation) -> str:
-    """Return the worst element of an output: place, values, how far off and how far it may be."""
+    """Describe the worst element of an output: place, values, its error and the allowed error."""
     worst = row.worst[0]
     actual, expected = unspell(worst.actual), unspell(worst.expected)
     values = f"{worst.index}: {_figure(worst.actual)}, expected {_figure(worst.expected)}"

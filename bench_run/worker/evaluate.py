@@ -132,8 +132,8 @@ def _compute(engine: Engine | None, graph: Graph, inputs: Storages) -> Arrays:
 
 
 def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:
-    """Return the reference's outputs: from an earlier run with the same graph, inputs and code,
-    otherwise new ones, which are stored."""
+    """Leave the reference's outputs in `folder`: those of an earlier run with the same graph,
+    inputs and code, otherwise new ones, which are stored. Return their origin."""
     graph = request.graph
     key = None if request.kept is None else key_of(graph, inputs)
     if request.kept is None or key is None:

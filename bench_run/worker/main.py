@@ -291,7 +291,8 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
 
 
 def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refusal:
-    """Return the answer to a request; errors of ours travel back to be raised if it was asked."""
+    """Return the answer to a request; errors of ours travel back to be raised where the request was
+    made."""
     if server.computes_on_host:
         limit_own_memory()
     try:

@@ -290,7 +290,7 @@ def encode(value: object) -> bytes:
 
 
 def _spelled(value: Any) -> Any:
-    """Return the same with surrogates, which UTF-8 does not have, spelled."""
+    """Return the value with surrogates, which UTF-8 does not have, spelled."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, Mapping):

@@ -116,7 +116,8 @@ class Outcome:
     reason: str | None = None
     """One sentence; always there unless completed."""
     phase: str | None = None
-    """Step that ended the case: load, import, build, plan, first_run, validate, warmup, measure."""
+    """Step in which the case ended: load, import, build, plan, first_run, validate, warmup,
+    measure."""
     detail: str | None = None
     """The last words of a worker, or the library's full message."""
 

@@ -217,7 +217,8 @@ def _is_crowded(cases: Sequence[PlacedCase]) -> bool:
 
 
 def _tells_apart(cases: Sequence[PlacedCase], values: Sequence[object], by_side: bool) -> bool:
-    """Return a level on which the cases of each document agree would only hide pairs."""
+    """Return True if the values differ between cases of one document (of one side if `by_side` is
+    true): a level on which the cases of each document agree would only hide pairs."""
     first: dict[object, object] = {}
     return any(
         first.setdefault(one.side if by_side else one[:2], value) != value
@@ -311,7 +312,8 @@ def _graphs(held: Sequence[PlacedCase]) -> list[str]:
 
 
 def graphs_given(cases: Iterable[CaseIdentity]) -> dict[tuple[str, str], str]:
-    """Return (name and path, and name alone) of graphs that nothing rewrote → fingerprint."""
+    """Return the fingerprints of graphs that nothing rewrote, by name and path, and by name alone
+    (with an empty path)."""
     found: dict[tuple[str, str], str] = {}
     for case in cases:
         found[case.name, case.path] = case.fingerprint

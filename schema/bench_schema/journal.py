@@ -219,7 +219,7 @@ class Journal:
         """Return a new journal, there as a whole or not at all, with the cases that are known
         already.
 
-        Refuses to overwrite one, for it holds measurements.
+        Refuse to overwrite one, for it holds measurements.
         """
         if header.cases:
             raise ValueError("the header of a journal has no cases: append them")

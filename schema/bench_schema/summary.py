@@ -62,7 +62,7 @@ def summarize(rounds: Sequence[Samples], cuts: Sequence[int]) -> Summary:
 def median_interval(
     rounds: Sequence[Samples], pooled: Samples
 ) -> tuple[float | None, float | None]:
-    """Return 95 % confidence interval of the median; pooled samples are in order."""
+    """Return the 95 % confidence interval of the median; pooled samples are in order."""
     if len(rounds) >= MIN_ROUNDS_FOR_T:
         medians = [float(np.median(samples)) for samples in rounds]
         if min(medians) <= 0:

@@ -264,7 +264,7 @@ def tuned_decode(data: bytes, where: str) -> TunedRecord:
 
 
 def tuned_check(tree: Any, where: str) -> None:
-    """Raise `SchemaError` that names the first field that breaks the schema."""
+    """Check a tree. Raises `SchemaError` that names the first field that breaks the schema."""
     with contextlib.suppress(msgspec.ValidationError, OverflowError):
         # a hundred times as fast as the standard's way, and every run with a record waits for it
         msgspec.convert(tree, _accepted(tree["tuning_version"]))

@@ -106,7 +106,7 @@ def _table(values: Mapping[str, str]) -> str:
 
 
 def _joined(values: Iterable[str | None]) -> str:
-    """Return distinct values; empty if none is known."""
+    """Return the distinct values joined by "and"; empty if none is known."""
     return " and ".join(sorted({value for value in values if value is not None}))
 
 

@@ -343,8 +343,8 @@ def _cycles(
     times: tuple[ObservationMatrix, ObservationMatrix],
     clocks: tuple[ObservationMatrix, ObservationMatrix],
 ) -> tuple[Array, Array] | None:
-    """Return 90 % interval of time x clock; unknown for a case unless every round of it has a
-    clock."""
+    """Return the 90 % interval of time x clock, None without clocks; unknown for a case unless
+    every round of it has a clock."""
     if not all(np.isfinite(side.values).any() for side in clocks):
         return None
     sums = []
@@ -394,7 +394,8 @@ def _rate(
 
 
 def _filled(first: MeasuredMetric, second: MeasuredMetric) -> MeasuredMetric:
-    """Return the cases of `second` if `first` lacks a side, all others from `first`."""
+    """Return `first` with the values of `second` in the cases for which `first` lacks a side and
+    `second` does not."""
     lacking = ~np.isfinite(first.base_level + first.other_level)
     use = lacking & np.isfinite(second.base_level + second.other_level)
 

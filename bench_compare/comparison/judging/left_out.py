@@ -159,7 +159,8 @@ def _alone(values: Array, columns: Columns, documents: Columns, chosen: Ints) ->
 def _held_against(
     measured: MeasuredMetric, inputs: ComparisonInputs, sides: tuple[Array, Array]
 ) -> MeasuredMetric:
-    """Return one document of each side, as if they had run on one unit of hardware."""
+    """Return the metric as one document of each side measures it, as if they had run on one unit of
+    hardware."""
     base, other = (
         Columns(np.full_like(one.document, number), one.round, np.zeros_like(one.block))
         for number, one in enumerate(measured.columns)

@@ -64,8 +64,8 @@ class Guess:
     variance: float
 
     def counted(self, white: float, margin: float) -> float:
-        """Return the correlation to use: 0 if it is within `white` standard deviations of 0,
-        otherwise with `margin` of them added, as too small a correlation makes false events."""
+        """Return the correlation to use: 0 unless it is above `white` standard deviations; then
+        `margin` of them are added, as too small a correlation makes false events."""
         spread = math.sqrt(self.variance)
         return min(self.mean + margin * spread, MOST) if self.mean > white * spread else 0.0
 

@@ -243,8 +243,8 @@ TIMES = {"ns": "ns", "us": "us", "µs": "us", "ms": "ms", "s": "s", "sec": "s"}
 
 
 def read_table(text: str, path: Path) -> Document:
-    """Return a CSV table with a column for each provider. Raises `DocumentError` for a table
-    without a column that has a unit."""
+    """Read a CSV table with a column for each provider as a document. Raises `DocumentError` for a
+    table without a column that has a unit."""
     lines = list(csv.reader(io.StringIO(text)))
     if len(lines) < 2:
         raise DocumentError(str(path), "a table needs a header and one row at least")

@@ -85,9 +85,8 @@ def numbers_of(metrics: Sequence[MetricComparison | None]) -> npt.NDArray[np.flo
 
 
 def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]:
-    """Return plain values; `chunk` is the number of cases in one block of details. `chunk` is the
-    number of cases in one block of details. A column is not there yet, which is made together with
-    the blocks: "why"."""
+    """Return plain values; `chunk` is the number of cases in one block of details. The column "why"
+    is missing: it is made together with the blocks."""
     cases, allowed = comparison.cases, words.allowed_cases(comparison)
     noted = [tuple(dict.fromkeys([note.kind for note in case.notes])) for case in cases]
     gates = numbers_of([case.gate_metric for case in cases])

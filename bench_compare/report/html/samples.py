@@ -414,7 +414,8 @@ def _clock_trace(one: HeldSeries, place: int, axis: str) -> dict[str, Any]:
 
 
 def _marks(one: HeldSeries, axis: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Draw lines between rounds and documents, bands over the warm-up; names while they are few."""
+    """Return lines between rounds and documents and bands over the warm-up, and the names of
+    documents or rounds while they are few."""
     whole = {"y0": 0, "y1": 1, "yref": f"{axis} domain"}
     shapes, starts, previous = [], [], None
     for number, ((first, _), each) in enumerate(zip(_spans(one), one.rounds, strict=True)):

@@ -38,7 +38,8 @@ def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]: 
 
 
 def preload(spec: EngineSpec) -> bool:  # noqa: ARG001
-    """Return the frontend loads cuDNN; neither makes a context before a handle is asked for."""
+    """Load the frontend, which loads cuDNN; return True. Neither makes a context before a handle is
+    requested."""
     from bench_run.engines.cudnn import engine, library
 
     return bool(engine and library.load())

@@ -216,8 +216,8 @@ def _scale(call: Call) -> dict[str, Any]:
 
 
 def _mask(call: Call) -> dict[str, Any]:
-    """Return keys j of row i: i + shift - left <= j <= i + shift + right. cuDNN's left bound leaves
-    its own key out, ours does not."""
+    """Return cuDNN's arguments for the mask: row i sees the keys j with i + shift - left <= j <= i
+    + shift + right. cuDNN's left bound leaves its own key out, ours does not."""
     seen = band(call.node.attributes)
     arguments: dict[str, Any] = {}
     if seen.left is not None:

@@ -48,7 +48,7 @@ class Draft:
         return 1 + max(t.uid for t in (*self.graph.tensors, *self.tensors))
 
     def virtual(self, like: Tensor, data_type: str) -> int:
-        """Return a tensor between two nodes, of the dims of `like`."""
+        """Add a tensor between two nodes, of the dims of `like`; return its uid."""
         made = replace(
             like,
             uid=self._uid(),

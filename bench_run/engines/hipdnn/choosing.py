@@ -86,7 +86,7 @@ def settings(
 
 
 def value_of(name: str, knob: Any, text: str) -> Value:
-    """Return the text in the knob's type; whether the knob takes the value hipDNN knows."""
+    """Return the text in the knob's type; only hipDNN knows if the knob takes the value."""
     words, read = TYPES.get(knob.value_type.name, ("", str))
     if not words:
         raise EngineError(f"hipdnn: knob {name}: no value of type {knob.value_type.name} is known")

@@ -127,7 +127,8 @@ def sha256(path: Path) -> str | None:
 
 
 def file_facts(path: Path) -> str:
-    """Place, size, time of last change and, if it is not huge, the beginning of the hash."""
+    """Return place, size, time of last change and, unless the file is huge, the beginning of its
+    hash; only the place if the file cannot be read."""
     try:
         state = path.stat()
     except OSError:

@@ -28,7 +28,7 @@ def probe() -> Availability:
 
 
 def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:  # noqa: ARG001
-    """Return most bytes that an execution takes besides inputs and outputs: converted inputs,
+    """Return the most bytes that an execution takes besides inputs and outputs: converted inputs,
     results in the compute type, and the scratch of the formulas."""
     from bench_run.graph.scratch import (
         IN_FLOAT64,

@@ -103,7 +103,7 @@ class Built(PlainProblem):
         return {"provider": str(self.session.get_providers()[0])}
 
     def call(self, pack: dict[int, int], workspace: Workspace | None = None) -> Callable[[], None]:  # noqa: ARG002
-        """Return one execution, on the addresses that `pack` then holds."""
+        """Return a function that does one execution, on the addresses that `pack` then holds."""
         bound: dict[int, int] = {}
         binding: Any = None
         execute, options = self.session.run_with_iobinding, self.run_options

@@ -86,8 +86,8 @@ class Visibility:
     def hidden(
         self, device: torch.device, rows: T | None, columns: T | None, seen: slice = slice(None)
     ) -> T | None:
-        """Return True for hidden keys, by [Sq, Skv] or [B, 1, Sq, Skv]; None if all are seen.
-        `seen`: for these rows only."""
+        """Return a mask that is True for hidden keys, by [Sq, Skv] or [B, 1, Sq, Skv]; None if all
+        are seen. `seen`: for these rows only."""
         i = torch.arange(self.queries, device=device)[seen, None]
         j = torch.arange(self.keys, device=device)[None, :]
         found = None if columns is None else (j >= _by_batch(columns))
@@ -118,8 +118,8 @@ class Block:
     rows: slice
 
     def of(self, value: T, *, by_keys: bool = False) -> T:
-        """Return its part of a value with an axis for sequences, heads and rows (`by_keys`: for
-        keys in place of rows), or 1 if all of these share it."""
+        """Return its part of a value with axes for sequences, heads and rows (`by_keys`: for keys
+        in place of rows); an axis of length 1 is shared by all of these and kept whole."""
         missing = 4 - value.ndim
         value = value.reshape((1,) * missing + tuple(value.shape)) if missing else value
         wanted = (self.batch, self.heads, slice(None) if by_keys else self.rows)

@@ -128,7 +128,7 @@ def _unpadded(index: T, w: Windows) -> T:
 
 
 def _counts(op: TorchOp, w: Windows) -> T:
-    """Return elements of x in each window, at least 1."""
+    """Return the number of elements of x in each window, at least 1."""
     ones = torch.ones((1, 1, *w.spatial), dtype=op.compute, device=op.device)
     shares = AVERAGES[len(w.window)](functional.pad(ones, w.extra), w.window, w.stride)
     return (shares * math.prod(w.window)).round().clamp_min(1.0)

@@ -193,7 +193,7 @@ def output_lengths(
     stride: Sequence[int],
     dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Return places of a window along each axis: its steps over the padded length."""
+    """Return the number of places of a window along each axis: its steps over the padded length."""
     dilation = tuple(1 for _ in window) if dilation is None else dilation
     rows = zip(lengths, window, pre, post, stride, dilation, strict=True)
     return tuple((n + a + b - d * (w - 1) - 1) // s + 1 for n, w, a, b, s, d in rows)

@@ -87,7 +87,8 @@ def sweep_partner(template: str) -> str:
 
 
 def claims_of_sweep(case_list: str) -> str:
-    """Return the support claims of a sweep: ``support.json`` beside ``sweep.json``."""
+    """Return the name of the file with the support claims of a sweep: ``support.json`` beside
+    ``sweep.json``."""
     return case_list.removesuffix("sweep.json") + "support.json"
 
 

@@ -45,7 +45,7 @@ def _scale(step: RoundingStep) -> float:
 
 
 def _score(step: RoundingStep) -> Estimate:
-    """Compute scale·(q·k) + bias."""
+    """Return the estimate of scale·(q·k) + bias, with its error."""
     scale = _scale(step)
     for port in ("descale_q", "descale_k"):
         scale *= step.get(port, 1.0).peak

@@ -132,7 +132,8 @@ def matrix_unit_drift(bits: int, terms: Terms) -> float:
 
 
 def matrix_unit_error(bits: int, terms: Terms) -> tuple[float, float]:
-    """Return the error of a sum by matrix units, for operands of `bits` bits.
+    """Return the relative and the absolute error of a sum by matrix units, for operands of `bits`
+    bits.
 
     Cut products err like their signs: they drift as far as they have one sign in common. A sum cut
     off always errs towards 0: it drifts along the bridge. Until the sum is larger than single
@@ -305,7 +306,7 @@ def norm2(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
 
 
 def _product(step: RoundingStep, x: Estimate, terms: int) -> Estimate:
-    """Compute Π x: relative errors add up like a walk."""
+    """Estimate Π x: relative errors add up like a walk."""
     rtol = SIGMAS * math.sqrt(terms) * (0.4 * step.unit + 0.6 * x.rtol) + step.unit
     size = min(x.rms, 1.0) ** terms
     return Estimate(size, size, max(1.0, x.peak) ** min(terms, 64)).with_error(rtol, 0.0)
