@@ -68,7 +68,7 @@ class Metric:
     gates: bool = False
     """May decide what becomes of a case; the first one that both sides have does."""
     speed: bool = True
-    """Moves are faster and slower, otherwise better and worse."""
+    """True if moves are called faster and slower; otherwise they are better and worse."""
     threshold_ratio: float = 0.01
     """Smallest change of practical interest, unless the policy says otherwise."""
 
@@ -199,7 +199,7 @@ INIT_ROWS = (
 
 
 def max_error(case: Case) -> float | None:
-    """Return largest absolute error of any output; NaN and infinities are infinitely wrong."""
+    """Return the largest absolute error of any output; NaN and infinities are infinitely wrong."""
     if case.validation is None or not case.validation.outputs:
         return None
     errors = [float(output.max_abs) for output in case.validation.outputs]

@@ -43,9 +43,9 @@ class Allowance:
     verdict: Verdict | None = None
 
     def names(self, names: Iterable[str], fingerprints: Iterable[str]) -> bool:
-        """Return True if the pattern equals or matches a name of the graph, or equals its
-        fingerprint. Fingerprints are not matched as globs, so that ``c*`` means graphs whose names
-        begin with c."""
+        """Return True if the pattern equals or matches a name of the graph, or begins its
+        fingerprint (with at least `LEAST_DIGITS` digits). Fingerprints are not matched as globs, so
+        that ``c*`` means graphs whose names begin with c."""
         return any(fits(name, self.pattern) for name in names) or (
             len(self.pattern) >= LEAST_DIGITS
             and any(one.startswith(self.pattern) for one in fingerprints)

@@ -418,7 +418,7 @@ def _measured_reason(
 def _with_details(
     cases: list[CaseComparison], most: int, matches: Sequence[Match]
 ) -> list[CaseComparison]:
-    """Return the `most` largest moves among those that call for a look get one."""
+    """Return the cases; the `most` largest moves among those that call for a look get a detail."""
     rows = [(match, row) for match in matches for row in range(len(match.pairs))]
     flagged = [place for place, case in enumerate(cases) if case.verdict in DETAILED]
     flagged.sort(key=lambda place: (cases[place].verdict is Verdict.UNCLEAR, -_size(cases[place])))

@@ -206,8 +206,8 @@ def _hint(comparison: Comparison) -> str | None:
 
 
 def run_again(command: Sequence[str], path: str, record: str | None = None) -> str | None:
-    """Return the run of a document again; where a JSON report was written, of the cases that it
-    holds open. None if its command is not known."""
+    """Return the command line that runs a document again; where a JSON report was written, only the
+    cases that it holds open. None if the command of the document is unknown."""
     if not command or command[1:2] == ("tune",):  # which `bench-run --rerun-from` does not repeat
         return None
     target = Path(path)

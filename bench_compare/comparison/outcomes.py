@@ -122,7 +122,7 @@ def _fewer(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
 
 
 def _checked_share(case: Case) -> float:
-    """Return iterations that were checked, of those that were timed; 0 if outputs did not pass."""
+    """Return the share of timed iterations that were checked; 0 if outputs did not pass."""
     name, found = time_series(case), case.validation
     if name is None or found is None or found.status != "passed":
         return 0.0

@@ -120,7 +120,8 @@ def own_rows(network: Network, table: LayerTable, engine: str, cache: str) -> li
 def checks(
     found: PredictionRounds, chains: Sequence[MeasuredChain]
 ) -> tuple[list[Check], list[str]]:
-    """Check the chains of this pipeline; return sentences on those that cannot be predicted."""
+    """Return the checks of this pipeline's chains, and sentences on those that cannot be
+    predicted."""
     made, remarks = [], []
     for one in chains:
         if not is_of(found.network, one):

@@ -140,8 +140,8 @@ def _check_tensor(where: str, name: str, side: str, tensors: GraphTensors | None
 
 
 def _by_chain(pipeline: Pipeline, path: Path, table: LayerTable) -> Iterator[tuple[object, str]]:
-    """Yield layers' graphs, by file or op: from chains of this very file, whose ids or order name
-    the graphs."""
+    """Yield (file or op of a layer, fingerprint of its graph), from chains of this very file, whose
+    ids or order name the graphs."""
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     whole = [layer for layer in pipeline.order for _ in range(layer.repeat)]
     for row in table.rows:

@@ -57,7 +57,7 @@ class Pieces:
     found: list[Piece] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     between_engines: int = 0
-    """Layers that follow one on another engine, if no seam can be measured."""
+    """Number of layers that follow one on another engine, where no seam can be measured."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def each_of(sources: Ints) -> Ints:
 
 
 def means(values: Array, sources: Ints) -> Array:
-    """Return the means of each row, of positive numbers, over its rounds and documents
+    """Return the mean of each row, of positive numbers, over its rounds and documents
     (`bench_schema.estimate`)."""
     return np.asarray(np.exp(case_log(np.log(values), sources)))
 
@@ -183,7 +183,7 @@ def unsettled(parts: Sequence[tuple[float, int]], value: float) -> float:
 
 
 def alone(values: Array, sources: Ints, bounds: Array) -> list[IntervalEstimate]:
-    """Return each row separately, as `total` does, all at once."""
+    """Return an estimate of each row by itself, as `total` gives it, for all rows at once."""
     parts = []
     for one in each_of(sources):  # in each document: mean, variance of that mean, number of values
         cells = values[:, sources == one]

@@ -133,7 +133,8 @@ def _suggestions(
 
 
 def _other_unit(archive: Archive) -> Iterator[str]:
-    """Yield a sentence if no later document is from the hardware of those before."""
+    """Yield a sentence for each build from which on no document is from the hardware of those
+    before."""
     seen: dict[str, int] = {}
     for column in archive.columns:
         seen[column.unit] = column.build

@@ -84,8 +84,8 @@ def doc_of(row: Sequence[object], folder: Path | None) -> Doc:
 
 
 def without_copies(docs: Iterable[Doc]) -> tuple[list[Doc], list[str]]:
-    """Return each run once, from its fullest file, and not in addition to the run it was merged
-    into; sentences on the others."""
+    """Return each run once, from its fullest file, without runs that were merged into another one;
+    and sentences on the files left out."""
     runs: dict[str, list[Doc]] = defaultdict(list)
     for doc in docs:
         runs[doc.run_id].append(doc)
@@ -134,7 +134,8 @@ def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Bui
 
 
 def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[str]]:
-    """Return the documents with the name of their build."""
+    """Return the documents, each as (name of its build, document), and remarks on those that are
+    left out."""
     if by == "started":
         return [(doc.run_id, doc) for doc in docs], []
     key = by.removeprefix("tag:")
@@ -169,8 +170,8 @@ def with_distinct_names(builds: Sequence[Build]) -> list[Build]:
 
 
 def _in_history(names: Sequence[str], repo: Path) -> tuple[list[str], list[str]]:
-    """Sort names by the repository's commits; an unknown one stays behind the one before which it
-    started."""
+    """Return the names, sorted by the repository's commits, and remarks; an unknown name stays
+    behind the one before which it started."""
     command = ["git", "-C", str(repo), "rev-list", "--all", "--topo-order", "--reverse"]
     try:
         done = subprocess.run(  # noqa: S603 - git, with words of our own

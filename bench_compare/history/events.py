@@ -188,7 +188,8 @@ def _change(context: Context, member: EventMember, acknowledged: bool) -> LevelC
 
 
 def _undone(context: Context, slower: Sequence[EventMember]) -> int | None:
-    """Build from which all slower series are back at the level before; None if one is not."""
+    """Return the build from which all slower series are back at the level before; None if one is
+    not."""
     ends = []
     for member in slower:
         track = context.findings.tracks[member.row]

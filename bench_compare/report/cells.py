@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def counts_text(total: int, counts: Iterable[tuple[object, int]]) -> str:
-    """Return ``3 cases: 1 slower, 2 same``; `counts`: words and their counts."""
+    """Return the counts as text, such as ``3 cases: 1 slower, 2 same``; `counts`: words and their
+    counts."""
     cases = "1 case" if total == 1 else f"{total} cases"
     parts = ", ".join(f"{number} {word}" for word, number in counts)
     return f"{cases}: {parts}" if parts else cases

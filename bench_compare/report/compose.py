@@ -159,8 +159,9 @@ def report_of(composition: Composition, conclusion: Conclusion) -> Report:
 
 
 def records_of(made: Composition) -> Records:
-    """Yield a row for each layer, with a column for time and energy of each way to run it; times
-    are those of one execution. Conversions stand before: into the form of a way and out of it."""
+    """Return the records: a row for each layer, with a column for time and energy of each way to
+    run it; times are those of one execution. Conversions stand before: into the form of a way and
+    out of it."""
     conversions = list(dict.fromkeys(c.name for each in made.layers for c in each.conversions))
     names = configurations(made)
     columns = [
@@ -451,7 +452,8 @@ NO_ENERGY = "Energies need a measurement with --energy."
 
 
 def _shares(one: Configuration, is_first: bool) -> Chart:
-    """Return a bar for each group of alike parts, the slowest first; smaller ones together."""
+    """Return a chart with a bar for each group of alike parts, the slowest first; smaller ones
+    together."""
     groups = grouped(one.parts)
     shown, rest = groups[:MOST_BARS], groups[MOST_BARS:]
     bars = [(group[0].kind, _name_of(group), _time_ns(group)) for group in shown]

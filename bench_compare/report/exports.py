@@ -105,7 +105,8 @@ def _timed(cases: Sequence[Exported], kind: str) -> dict[str, tuple[Exported, Ti
 
 
 def bmf(cases: Sequence[Exported]) -> str:
-    """Return ``{benchmark: {"latency": {value, lower_value, upper_value}}}`` in nanoseconds."""
+    """Return JSON: ``{benchmark: {"latency": {value, lower_value, upper_value}}}`` in
+    nanoseconds."""
     found = {}
     for name, (_, time) in _timed(cases, "bmf").items():
         measure = {"value": time.ns}
@@ -185,7 +186,7 @@ def _validation(case: Case) -> str:
 
 
 def github_action_benchmark(cases: Sequence[Exported]) -> str:
-    """Return ``[{name, unit, value, range, extra}]`` in nanoseconds."""
+    """Return JSON: ``[{name, unit, value, range, extra}]`` in nanoseconds."""
     found = []
     for name, (one, time) in _timed(cases, "github-action-benchmark").items():
         entry: dict[str, Any] = {"name": name, "unit": "ns", "value": time.ns}
@@ -208,7 +209,8 @@ ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def openmetrics(cases: Sequence[Exported]) -> str:
-    """Return gauges in seconds, labelled graph, engine, device, data type and series."""
+    """Return the text of gauges in seconds, labelled graph, engine, device, data type and
+    series."""
     _timed(cases, "openmetrics")
     lines = []
     for name, unit, text, read in GAUGES:

@@ -154,8 +154,8 @@ def report_of(history: History, conclusion: Conclusion) -> Report:
 
 
 def record(history: History) -> dict[str, Any]:
-    """Return ``rerun``: the open cases, with the path of the graph in the run, its fingerprint and
-    the engine's key, for ``bench-run --rerun-from``."""
+    """Return the history as JSON values. ``rerun`` holds the open cases, with the path of the graph
+    in the run, its fingerprint and the engine's key, for ``bench-run --rerun-from``."""
     changed = {change.series for event in history.gating for change in event.changes}
     wanted = changed | {one.series for one in history.unclear}
     rerun = [
@@ -333,7 +333,8 @@ STATE_TONES: dict[str, Tone] = {"slower": "bad", "faster": "good", "unclear": "o
 
 
 def series_table(history: History) -> Table:
-    """Return every series: its state in the newest build, last level, change and spread."""
+    """Return the table of every series: its state in the newest build, last level, change and
+    spread."""
     unclear = {one.series for one in history.unclear}
     ranks = {word: place for place, word in enumerate(SERIES_ORDER)}
     rows = []
@@ -371,8 +372,8 @@ SERIES_ORDER = ("slower", "unclear", "faster", "same")
 
 
 def _chart(one: SeriesInfo, history: History) -> Chart:
-    """Return points with their intervals, levels, steps, and facts on builds, in percent of the
-    last level."""
+    """Return the chart of a series: points with their intervals, levels, steps, and facts on
+    builds, in percent of the last level."""
     reference = one.levels[-1].value if one.levels else one.points[-1].value
 
     def percent(value: float) -> float:

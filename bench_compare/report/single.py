@@ -221,7 +221,8 @@ class ShownRun:
 
 
 def conclude(run: ShownRun) -> Conclusion:
-    """Return FAIL if a case failed, outputs differ from the reference or a time is implausible."""
+    """Return the conclusion: FAIL if a case failed, outputs differ from the reference or a time is
+    implausible."""
     failed = [one for word in FAILED for one in run.cases if one.state == word]
     total = len(run.cases)
     if failed:

@@ -194,8 +194,8 @@ def unfinished(side: Side) -> list[str]:
 
 
 def why_text(comparison: Comparison) -> str:
-    """Return how many of the cases that moved have another plan, kernels, clock; empty without
-    any."""
+    """Return a sentence on how many of the cases that moved have another plan, other kernels or
+    another clock; empty if none has."""
     moved = [case for case in comparison.cases if case.verdict not in QUIET]
     counts = Counter(kind for case in moved for kind in kinds(case_changes(case)))
     if not counts:

@@ -252,9 +252,9 @@ SHORT = "suite:smoke"
 
 
 def write_report(path: Path, options: Options) -> CommandOutput:
-    """Return the doctor's words, the engine's steps, what it offers, and a short run as one
-    archive. A part that cannot be had is the sentence why. Raises `OutputError` if the file is
-    there."""
+    """Write one archive of the doctor's words, the engine's steps, what it offers, and a short run.
+    A part that cannot be had is replaced by a sentence with the reason. Raises `OutputError` if the
+    file exists."""
     import tarfile
     from tempfile import TemporaryDirectory
 

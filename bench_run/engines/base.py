@@ -316,7 +316,8 @@ class Engine(Protocol):
         """Compile, choose, allocate: everything before the first run."""
 
     def peak_bytes(self) -> int | None:
-        """Return most device memory held since `build`; None if the engine cannot tell."""
+        """Return the most device memory held since `build`, in bytes; None if the engine cannot
+        tell."""
 
     def close(self) -> None:
         """Give everything back."""

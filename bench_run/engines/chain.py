@@ -66,7 +66,7 @@ def _build(
 
 
 def _refusal(refused: Mapping[str, str], layers: int) -> str:
-    """Return every layer that the engine does not take, grouped by reason."""
+    """Return a text that names every layer that the engine does not take, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in refused.items():
         by_reason.setdefault(reason, []).append(name)

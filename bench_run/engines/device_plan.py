@@ -48,7 +48,7 @@ class DeviceProblem(Protocol):
     @property
     def workspace_bytes(self) -> int: ...
     def size(self, tensor: Tensor) -> int:
-        """Return bytes of the tensor's buffer."""
+        """Return the number of bytes of the tensor's buffer."""
 
     def is_spread(self, uid: int) -> bool:
         """Return True if the buffer holds the input broadcast or in another order."""

@@ -169,7 +169,7 @@ class RayPlace:
     companions: tuple[str, ...] = ()
 
     def is_usable(self) -> bool:
-        """Return True if the node exists."""
+        """Return True if the node is listed and alive."""
         return any(n["NodeID"] == self.node and n["Alive"] for n in self.ray.nodes())
 
     def start(self, job: Job, part: Path, hear: Callable[[str], object]) -> Shard:

@@ -67,7 +67,7 @@ class CustomOperation:
     moved_bytes: int | None = None
     """None: each tensor once."""
     terms: int = 1
-    """Numbers that one result sums up, if it is known."""
+    """Number of values that one result sums up, if it is known."""
     init: Mapping[str, str] = field(default_factory=dict)
     """Fillings by name of input, in the words of ``--init``."""
 

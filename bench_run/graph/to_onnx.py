@@ -194,7 +194,7 @@ class _Writer:
         return names if outputs else names[0]
 
     def constant(self, value: Any, data_type: str, dims: Sequence[int] | None = None) -> str:
-        """Return an array, or a number of every element."""
+        """Add a constant: an array, or one number for every element; return its name."""
         array = np.asarray(value).astype(array_type(data_type))
         shape = array.shape if dims is None else tuple(dims)
         data = np.broadcast_to(array, shape).tobytes()
@@ -670,7 +670,7 @@ def _spread_heads(call: Call, port: str, heads: int, kind: str) -> str:
 
 
 def _hidden(call: Call, queries: int, keys: int) -> Any:
-    """Return pairs that the mask hides; None if it hides none."""
+    """Return an array that is True for the pairs that the mask hides; None if it hides none."""
     seen = band(call.node.attributes)
     if seen.left is None and seen.right is None:
         return None

@@ -153,7 +153,8 @@ def pci_address(device: str) -> str | None:
 
 
 def process_ids(device: str) -> set[int] | None:
-    """Return the processes that compute on the device; None if amdsmi does not report them."""
+    """Return the ids of the processes that compute on the device; None if amdsmi does not report
+    them."""
     handle = _handle(device)
     found = None if handle is None else _ask("amdsmi_get_gpu_process_list", handle)
     if not isinstance(found, list):

@@ -46,7 +46,8 @@ def _left_in_system(proc: Path) -> int:
 
 
 def _kilobytes(file: Path, field: str) -> int | None:
-    """Return bytes of a line such as ``VmData: 1024 kB``; None if there is none."""
+    """Return the number of bytes in a line such as ``VmData: 1024 kB``; None if the line is
+    missing."""
     try:
         found = re.search(rf"^{field}:\s+(\d+) kB", file.read_text(), re.MULTILINE)
     except OSError:

@@ -122,8 +122,8 @@ def pci_address(device: str) -> str | None:
 
 
 def process_ids(device: str) -> set[int] | None:
-    """Return the processes that compute on the device, in the driver's numbering; None if it does
-    not report them."""
+    """Return the ids of the processes that compute on the device, in the driver's numbering; None
+    if it does not report them."""
     handle, library = _handle(device), nvml()
     if handle is None:
         return None if device == "cpu" else telemetry_amd.process_ids(device)

@@ -69,7 +69,8 @@ class Gaps:
     inner_ns: float
     """Inside of an execution."""
     between_ns: float
-    """The same from one execution to the next, if each is a device graph."""
+    """From one execution to the next: the same as inside, except where each execution is a device
+    graph."""
 
 
 def gaps(plan: Plan, stream: Stream, kernels: int, kernel_sum_ns: float) -> Gaps | None:

@@ -316,7 +316,7 @@ def expand(a: Arguments) -> Made:
 
 
 def reshape(a: Arguments) -> Made:
-    """Return the same elements, if the number of the result's is known."""
+    """Make a reshape, if the number of the result's elements is known."""
     counts = {math.prod(a.shape(name)) for name in (a.x, *a.outputs[:1])}
     return ("reshape", (a.x,), {}) if len(counts) == 1 else refuse()
 
@@ -355,7 +355,7 @@ def move(a: Arguments) -> Made:
 
 
 def part(a: Arguments) -> Made:
-    """Return a slice of some axes."""
+    """Make a slice of some axes."""
     if "dim" in a.values:
         return narrow(a)
     starts, ends = a.numbers("starts", 1) or (), a.numbers("ends", 2) or ()

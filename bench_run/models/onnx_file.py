@@ -170,8 +170,8 @@ class _OnnxReader:
         )
 
     def _values(self, node: Any, attributes: Mapping[str, Any]) -> dict[str, Array] | None:
-        """Return the results of a node that reads only known values, computed by ONNX's own
-        reference."""
+        """Return the results, by name, of a node that reads only known values, computed by ONNX's
+        own reference; None for other nodes."""
         names = [name for name in node.output if name]
         if node.op_type == "Shape" and not attributes and any(n in self.dims for n in node.input):
             return {names[0]: np.array(self.dims[node.input[0]], np.int64)}

@@ -307,7 +307,7 @@ class _ExportReader:
 
 
 def _parts(name: str, value: Any) -> tuple[tuple[str, Any], ...]:
-    """Return names of a node's values; several are numbered."""
+    """Return (name, value) for each of a node's values; several are numbered."""
     if isinstance(value, (list, tuple)):
         return tuple((f"{name}.{i}", part) for i, part in enumerate(value))
     return ((name, value),)

@@ -187,7 +187,8 @@ def _result(name: str, direction: str, given: Inputs, case: Case) -> dict[str, A
 
 
 def camel(name: str) -> str:
-    """Return ``Add`` for ``mx.nd.add``, ``Zeros_Like`` for ``zeros_like``."""
+    """Return the operator's name in capitalised words: ``Add`` for ``mx.nd.add``, ``Zeros_Like``
+    for ``zeros_like``."""
     return "_".join(part[:1].upper() + part[1:] for part in name.rpartition(".")[2].split("_"))
 
 

@@ -264,7 +264,7 @@ def _items(where: str, value: object) -> list[str]:
 
 
 def read_options(arguments: Mapping[str, Any]) -> Options:
-    """Return options from docopt's dictionary; raises `UsageError` that names the flag."""
+    """Return the options from docopt's dictionary. Raises `UsageError` that names the flag."""
     return checked(replace(Options(), **given_values(arguments)))
 
 

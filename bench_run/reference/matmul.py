@@ -61,7 +61,8 @@ def product(left: Array, right: Array) -> Array:
 
 
 def _parts(dims: tuple[int, ...], terms: int) -> Iterator[Part]:
-    """Yield several small matrices, or a tile of one: BLAS rearranges both operands for each."""
+    """Yield the indices of each part: several small matrices, or a tile of one, as BLAS rearranges
+    both operands for each."""
     tile = (slice(None), slice(None))
     matrix = dims[-2] * dims[-1] * terms
     most = max(1, PART_PRODUCTS // max(1, matrix))

@@ -207,7 +207,7 @@ def _is_small(operand: Array) -> bool:
 
 
 def _in_blocks(function: Function, operands: list[Array], dims: tuple[int, ...]) -> Array:
-    """Return the function block by block, along the memory of the first operand that is not spread:
+    """Apply the function block by block, along the memory of the first operand that is not spread:
     intermediate results then stay in the cache."""
     if prod(dims) <= BLOCK_ELEMENTS:
         return _spread(function(*operands), dims)

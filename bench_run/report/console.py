@@ -115,7 +115,8 @@ def _below_names(rows: list[list[str]], headers: Sequence[str], align: Sequence[
 
 
 def _threads(document: Document) -> str:
-    """Return the number of threads of the only engine, if it runs on the CPU."""
+    """Return the number of threads of the only engine as text, such as ``, 4 threads``; empty if it
+    does not run on the CPU."""
     if document.engines[0].device != "cpu":
         return ""
     threads = document.run.settings.threads
@@ -135,7 +136,8 @@ def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str
 
 
 def peak_text(memory: Memory | None) -> str:
-    """Return most memory that the engine held over the case, on the device or in its process."""
+    """Return, as text, the most memory that the engine held over the case, on the device or in its
+    process."""
     return size_text(None if memory is None else memory.peak_bytes)
 
 

@@ -39,7 +39,7 @@ _FILTER_WORDS = {
 
 
 def describe(graph: Graph) -> str:
-    """Return several lines, none wider than `WIDTH`; the last one is blank."""
+    """Describe the graph in several lines, none wider than `WIDTH`; the last one is blank."""
     does = work(graph)
     moved = "bytes moved unknown" if does.moved_bytes is None else size_text(does.moved_bytes)
     ratio = "" if does.intensity is None else f", {significant(does.intensity, 3)} FLOP/byte"

@@ -84,7 +84,8 @@ def _csv(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
 
 
 def cases_csv(document: Document) -> str:
-    """Return a row for each case and series; a case without samples has one row without times."""
+    """Return CSV with a row for each case and series; a case without samples has one row without
+    times."""
     rows: list[dict[str, Any]] = []
     for case in document.cases:
         base: dict[str, Any] = {

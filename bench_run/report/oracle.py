@@ -47,7 +47,8 @@ NAME_WIDTH = 26
 
 
 def oracle_table(document: Document, pairs: Sequence[tuple[str, str]]) -> str:
-    """Return a row for each graph, engine and variant of which both sides have samples."""
+    """Return the table with a row for each graph, engine and variant of which both sides have
+    samples."""
     cases = {(c.graph.path, c.engine, tuple(sorted(c.variant.items()))): c for c in document.cases}
     rows = []
     for (path, key, variant), default in cases.items():

@@ -388,7 +388,8 @@ class ReferenceStore:
     def validation_settings(
         self, graph: PlannedGraph, named: str, math: str | None = None
     ) -> ValidationSettings:
-        """`math`: the float32 arithmetic of the engine, if it is not the run's."""
+        """Return the settings for the validation of a graph. `math`: the float32 arithmetic of the
+        engine, if it is not the run's."""
         reference = self.reference(graph, named)
         expected = self._expected(graph, reference)
         settings = self._settings(graph, reference, math)

@@ -269,8 +269,8 @@ class Rounds:
 
 
 def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:
-    """Return graphs in an order drawn from (seed, round); the engines of a graph side by side,
-    their order turned round by round."""
+    """Return the cases, graph by graph in an order drawn from (seed, round); the engines of a graph
+    are side by side, their order reversed in every second round."""
     groups: dict[str, list[PlannedCase]] = defaultdict(list)
     for case in cases:
         groups[turn_of(case)].append(case)

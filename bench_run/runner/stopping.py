@@ -54,7 +54,8 @@ class Decisions:
     """Pairs that rounds cannot decide, by the reason."""
 
     def sentence(self, what: str) -> str:
-        """Return ``5 of 7 pairs decided (3 faster, 2 same), 1 open, 1 needs more documents``."""
+        """Return a sentence such as ``5 of 7 pairs decided (3 faster, 2 same), 1 open, 1 needs more
+        documents``; `what`: the word for pairs."""
         decided = sum(self.counts.values())
         total = decided + self.unclear + sum(self.without.values())
         listed = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())

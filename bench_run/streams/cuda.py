@@ -57,7 +57,7 @@ class CudaMemory:
         self.driver, self.handle = driver, handle
 
     def allocate(self, size: int) -> int:
-        """Return device memory of `size` bytes, which `free` gives back."""
+        """Allocate `size` bytes of device memory, which `free` gives back; return the address."""
         return int(self.driver.number("cuMemAlloc_v2", max(1, size), kind=c_uint64))
 
     def free(self, address: int) -> None:

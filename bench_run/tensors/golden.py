@@ -87,8 +87,8 @@ def _storage(tensor: Tensor, path: Path, sums: Mapping[str, str]) -> Storage:
 
 
 def _pointer(path: Path) -> dict[str, str]:
-    """Return each file name with its md5 from a DVC pointer; empty without one. Whole folders
-    (``….dir``) have none. Whole folders (``….dir``) say nothing.
+    """Return the md5 of each file name in a DVC pointer; empty without a pointer. Whole folders
+    (``….dir``) are left out.
 
     A pointer is YAML of a fixed plain shape, a list of entries with one key in each line.
     """
@@ -320,8 +320,8 @@ def write_hipdnn_golden(
     graph_path: str | Path,
     provenance: Mapping[str, Any],
 ) -> tuple[Path, ...]:
-    """Return a bundle of hipDNN's convention beside the graph at ``graph_path``. Raises
-    `OutputError`."""
+    """Write a bundle of hipDNN's convention beside the graph at ``graph_path``; return the paths of
+    its files. Raises `OutputError`."""
     return write_raw(graph, {**inputs, **outputs}, Path(graph_path), provenance)
 
 

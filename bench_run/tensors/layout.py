@@ -34,8 +34,8 @@ def describe(tensor: Tensor) -> str:
 
 
 def storage_type(tensor: Tensor) -> np.dtype[Any]:
-    """Return the type of a storage's elements; refuses types whose packing in memory is not
-    documented."""
+    """Return the type of a storage's elements. Raises `UnsupportedGraphError` for types whose
+    packing in memory is not documented."""
     if DTYPES[tensor.data_type].array_type is None:
         raise UnsupportedGraphError(
             f"{describe(tensor)}: the packing of {tensor.data_type} in memory is not documented"

@@ -44,7 +44,8 @@ def refuse_unknown_kind(kind: str) -> None:
 
 
 def export(kind: str, record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
-    """`graphs`: by fingerprint, as given. Raises `UsageError` if nothing can be written."""
+    """Export a record as `kind`. `graphs`: by fingerprint, as given. Raises `UsageError` if nothing
+    can be written."""
     refuse_unknown_kind(kind)
     return KINDS[kind](record, graphs)
 

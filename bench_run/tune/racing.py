@@ -98,7 +98,7 @@ class RaceSettings:
 
 
 def screen(logs: Logs) -> Mask:
-    """Return the candidates that stay after one block, or after two."""
+    """Return a mask of the candidates that stay after one block, or after two."""
     if logs.shape[1] == 1:
         return np.asarray(logs[:, 0] - logs[:, 0].min() <= HOPELESS)
     means = logs.mean(axis=1)

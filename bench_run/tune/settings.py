@@ -232,8 +232,9 @@ def usual_cache(engines: Sequence[str]) -> str:
 
 
 def usual_iterations(engines: Sequence[str]) -> int | None:
-    """Return the usual iterations. Precision depends on samples of microseconds, and a round on an
-    accelerator takes a hundred times as long as its samples."""
+    """Return the usual number of iterations; None without an accelerator. Precision depends on
+    samples of microseconds, and a round on an accelerator takes a hundred times as long as its
+    samples."""
     return ACCELERATOR_ITERATIONS if _use_accelerator(engines) else None
 
 

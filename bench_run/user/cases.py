@@ -283,8 +283,8 @@ def _tolerance(module: Any, outputs: Rows, dtype: str) -> dict[str, Any]:
 
 
 def _work(module: Any, shape: Mapping[str, Any], dtype: str) -> dict[str, int | None]:
-    """Return WORK: floating-point operations and moved bytes, as numbers, expressions or a
-    function."""
+    """Return the floating-point operations and moved bytes of WORK, which the file gives as
+    numbers, expressions or a function."""
     found = getattr(module, "WORK", {})
     symbols = {**shape, "itemsize": DTYPES[dtype].bytes}
     try:

@@ -92,7 +92,7 @@ class EngineServer:
 
     @property
     def engine(self) -> ReportedEngine:
-        """Raises `EngineError` if it does not report what every case needs."""
+        """The engine. Raises `EngineError` if it does not report what every case needs."""
         if self._engine is None:
             raise EngineError(self._unfit)
         return self._engine

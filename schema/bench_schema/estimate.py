@@ -473,7 +473,7 @@ LEAST_ROUNDS = 3
 
 
 def looks(rounds: int, max_rounds: int) -> tuple[int, ...]:
-    """Return the numbers of rounds after each look, the last one `max_rounds`."""
+    """Return the numbers of rounds after which results are looked at, the last one `max_rounds`."""
     found = [max(rounds, LEAST_ROUNDS)]
     while found[-1] < max_rounds:
         found.append(min(math.ceil(GROWTH * found[-1]), max_rounds))

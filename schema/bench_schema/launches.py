@@ -56,7 +56,8 @@ def launch_facts(launch: Launch) -> dict[str, str]:
 
 
 def launch_text(launch: Launch) -> str:
-    """Return ``grid 128, block 256, 168 registers, spills 96 B, occupancy 25%``."""
+    """Return the facts of a launch as text, such as ``grid 128, block 256, 168 registers, spills 96
+    B, occupancy 25%``."""
     return ", ".join(f"{name} {value}" for name, value in launch_facts(launch).items())
 
 

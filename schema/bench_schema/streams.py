@@ -75,7 +75,7 @@ def refusal(error: OSError) -> str:
 
 
 def write_text(stream: TextIO | None, text: str) -> str | None:
-    """Write to stdout or stderr; the reason where that did not work, otherwise None."""
+    """Write to stdout or stderr; return the reason if that did not work, otherwise None."""
     if stream is None:
         return "it is closed"
     try:

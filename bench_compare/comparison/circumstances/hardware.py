@@ -118,7 +118,8 @@ def numbered(sides: Sequence[SideByUnit]) -> tuple[tuple[Ints, Ints], tuple[Ints
 
 
 def _numbers(sides: Sequence[Sequence[object]]) -> tuple[Ints, Ints]:
-    """Return the same number for the same thing, on both sides."""
+    """Return a number for each thing of both sides, one array a side: the same number for the same
+    thing."""
     known = {thing: number for number, thing in enumerate(dict.fromkeys((*sides[0], *sides[1])))}
     first, second = (np.array([known[thing] for thing in side], np.int64) for side in sides)
     return first, second

@@ -88,7 +88,8 @@ def disturbed_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Not
 
 
 def _rounds(indices: Sequence[int], total: int) -> str:
-    """Return ``rounds 2 and 4 of 5``, counted from 1 as in the progress of a run."""
+    """Return the rounds as text, such as ``rounds 2 and 4 of 5``, counted from 1 as in the progress
+    of a run."""
     if len(indices) == total:
         return "all rounds"
     numbers = [str(index + 1) for index in sorted(indices)]
@@ -288,7 +289,8 @@ def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
 
 @functools.lru_cache(KEPT)
 def _notes_of_facts(found: tuple[Facts, ...], name: SideName) -> tuple[Note, ...]:
-    """Return the same facts come with nearly all cases of a document."""
+    """Return notes on the facts of a case; the same facts come with nearly all cases of a
+    document."""
     notes = []
     if any("events" in one.timings for one in found):
         notes.append(Note("no gate", name, "device times hold the host's launch delays"))

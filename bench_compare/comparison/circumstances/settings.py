@@ -40,7 +40,8 @@ def _settings(
 
 
 def threads(document: Document) -> str | None:
-    """Return a number or ``all``; None for old documents, which do not say which it was."""
+    """Return the number of threads as text, or ``all``; None for old documents, which do not say
+    which it was."""
     settings = document.run.settings
     if settings.threads is None and settings.worker_start is not None:
         return "all"

@@ -74,8 +74,8 @@ class _Placed:
 def joined(
     tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], shared: float
 ) -> list[Event]:
-    """Return the surest step first, with every other one that may have come in the same build.
-    `shared`: correlation of the series of one document."""
+    """Return events, the surest first: each has its surest step and every other step that may have
+    come in the same build. `shared`: correlation of the series of one document."""
     waiting = [
         _Placed(row, step, place_support(tracks[row], step))
         for row, found in enumerate(steps)

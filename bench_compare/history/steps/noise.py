@@ -123,7 +123,7 @@ def widened(guess: Guess) -> Guess:
 
 
 def _inverted(ratio: Array) -> Array:
-    """Solve for ρ: ((1 - ρ²) + (1 - ρ³)) / (2 (1 - ρ)) = 1 + ρ + ρ² / 2."""
+    """Return ρ for a ratio of ((1 - ρ²) + (1 - ρ³)) / (2 (1 - ρ)) = 1 + ρ + ρ² / 2."""
     return np.sqrt(np.maximum(2 * ratio - 1, 0.0)) - 1
 
 

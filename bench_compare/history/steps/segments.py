@@ -121,7 +121,8 @@ WORTH_A_LOOK = 0.1
 """Splits that noise gives with a larger probability are none."""
 SWEEPS = 2
 PIN_P = 0.01
-"""An accepted step stays if it was accepted as long as there is one at all."""
+"""An accepted step stays where it was accepted as long as there is a step at all: with a p-value up
+to this."""
 
 
 class SplitCandidate(NamedTuple):

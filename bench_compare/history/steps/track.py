@@ -157,8 +157,8 @@ def track_of(grid: Grid, noise: NoiseModel, row: int) -> Track:
 
 
 def settled(track: Track, bounds: Sequence[int]) -> Track:
-    """Return odd values drawn in to the level of their own segment; `bounds` are where segments
-    begin."""
+    """Return the track with odd values drawn in to the level of their own segment; `bounds` are
+    where segments begin."""
     values = track.raw.copy()
     segment = np.searchsorted(np.asarray(bounds, int), np.arange(len(track)), side="right")
     for number in np.unique(segment):

@@ -114,7 +114,8 @@ def _number(value: Any) -> Any:
 def _nvbench_summary(
     values: Mapping[str, Mapping[str, Any]], tags: Sequence[str]
 ) -> Summary | None:
-    """Return the first of the tags that the state has."""
+    """Return the summary of the first of the tags that the state has; None if it has none of
+    them."""
     for tag in tags:
         mean = values.get(f"{tag}/mean", {}).get("value")
         if mean is None:
@@ -155,7 +156,7 @@ def _nvbench_samples(values: Mapping[str, Mapping[str, Any]], path: Path) -> lis
 
 
 def is_primbench(tree: Any) -> str | None:
-    """Return the format's version."""
+    """Return the format's version; None for a tree in another format."""
     found = parts.table(tree)
     if not isinstance(found.get("specializations"), list):
         return None

@@ -130,7 +130,8 @@ def _element(data: bytes) -> tuple[str, str]:
 
 
 def from_network() -> tuple[str, str]:
-    """Return the same bytes from plotly's own server, which the browser checks by their hash."""
+    """Return a script element that loads the same bytes from plotly's own server, which the browser
+    checks by their hash, and the address."""
     data = _plotly_js()
     version = data[:HEADER].partition(b") v")[2].split()[0].decode("ascii")
     address = f"https://cdn.plot.ly/plotly-basic-{version}.min.js"

@@ -70,8 +70,9 @@ def _candidate(comparison: CaseComparison) -> TuningCandidate | None:
 
 
 def _points(found: Sequence[TuningCandidate]) -> list[list[Any]]:
-    """Return label, time, interval, error, workspace, energy, and True if no other is better in
-    something and worse in nothing; times differ only if intervals are apart."""
+    """Return a list for each candidate, the fastest first: label, time, interval, error, workspace,
+    energy, and True if no other is better in something and worse in nothing; times differ only if
+    intervals are apart."""
     ordered = sorted(found, key=lambda one: one.time_ns)
     points = []
     for one in ordered:

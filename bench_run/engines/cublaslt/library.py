@@ -213,7 +213,7 @@ class Problem:
     def call(
         self, algorithm: Algorithm, pack: dict[int, int], workspace: Workspace, stream: int
     ) -> Callable[[], None]:
-        """Return one execution, on the addresses that `pack` has then."""
+        """Return a function that runs the plan once, on the addresses that `pack` has then."""
         product, matmul = self._product, self._lt.matmul
         handle, desc = self._library.handle, self._desc
         alpha, beta = self._alpha.ctypes.data, self._beta.ctypes.data

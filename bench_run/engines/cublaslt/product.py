@@ -152,7 +152,7 @@ def _stored(
 
 
 def _batch_stride(node: Node, tensor: Tensor, out: Tensor) -> int:
-    """Return elements from one matrix of the batch to the next; 0: they share it."""
+    """Return the number of elements from one matrix of the batch to the next; 0: they share it."""
     dims = (1,) * (len(out.dims) - len(tensor.dims)) + tensor.dims
     dims, strides = dims[:-2], ((0,) * len(out.dims) + tensor.strides)[-len(out.dims) : -2]
     if math.prod(dims) == 1:

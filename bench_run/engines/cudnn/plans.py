@@ -41,7 +41,8 @@ _NAMELESS = re.compile(r"k\d{1,2}")
 
 
 def knob_name(key: str) -> str:
-    """Return ``TILE_SIZE`` for ``k2`` or ``TILE_SIZE``; ``k5``, which has no name, stays."""
+    """Return the name of a knob: ``TILE_SIZE`` for ``k2`` or ``TILE_SIZE``; ``k5``, which has no
+    name, stays."""
     name = named(key) if key[:1] == "k" else key.upper()
     if name not in (*KNOBS.values(), *UNNUMBERED_KNOBS) and not is_nameless(name):
         known = ", ".join(f"k{number} ({name})" for number, name in KNOBS.items())

@@ -206,7 +206,7 @@ class _Matrix:
         )
 
     def _cost(self, rows: Dims) -> int | None:
-        """Return elements that spreading adds; None if a tensor does not fit."""
+        """Return the number of elements that spreading adds; None if a tensor does not fit."""
         total = 0
         for tensor in self._graph.tensors:
             part = self._part(tensor, rows)

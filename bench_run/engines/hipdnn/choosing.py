@@ -117,12 +117,14 @@ def _description(knob: Any) -> str:
 
 
 def _listed(constraint: Any) -> list[Any]:
-    """Return the only legal values, in order; they overrule bounds. None: the bounds hold."""
+    """Return the only legal values, in order; they overrule bounds. An empty list: the bounds
+    hold."""
     return sorted(getattr(constraint, "valid_values", None) or ())
 
 
 def _range(constraint: Any) -> tuple[Any, Any, Any]:
-    """Return least and greatest value, and the step; None if the knob does not have it."""
+    """Return the least and the greatest value, and the step; each is None if the knob does not have
+    it."""
     names = ("min_value", "max_value", "step")
     return tuple(getattr(constraint, name, None) for name in names)  # type: ignore[return-value]
 

@@ -80,7 +80,8 @@ class HipdnnPlan:
         return PlanAbilities(share=self.share, searches=self._searches, witness=self.witness)
 
     def share(self, homes: Mapping[int, Home]) -> frozenset[int]:
-        """Share memory between plans of one set of buffers, such as the parts of a chain."""
+        """Share memory between plans of one set of buffers, such as the parts of a chain. Return
+        the uids that now share it."""
         done = set()
         for uid, home in homes.items():
             assert isinstance(home.plan, HipdnnPlan)

@@ -168,7 +168,7 @@ def add_up(
 
 
 def rows_present(queries: int, rows: T) -> T:
-    """Return True for the rows within a sequence's length: [B, 1, Sq, 1]."""
+    """Return a mask that is True for the rows within a sequence's length: [B, 1, Sq, 1]."""
     return torch.arange(queries, device=rows.device)[:, None] < _by_batch(rows)
 
 

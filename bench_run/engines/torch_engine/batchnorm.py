@@ -28,7 +28,7 @@ def _types(op: TorchOp, *data: str, result: str = "y") -> tuple[torch.dtype, tor
 
 
 def inference(op: TorchOp) -> BoundKernel:
-    """Return the kernel wants a variance: inv_variance⁻², with ε = 0."""
+    """Bind inference of a batch norm. The kernel takes a variance: inv_variance⁻², with ε = 0."""
     dtype, wide = _types(op, "x")
 
     def function(x: T, mean: T, inverse: T, scale: T, bias: T) -> T:

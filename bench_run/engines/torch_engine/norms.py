@@ -118,7 +118,7 @@ def rmsnorm(op: TorchOp) -> BoundKernel:
 
 
 def rmsnorm_backward(op: TorchOp) -> BoundKernel:
-    """Compute dx = dy·s·r − x·r³·Σ(dy·s·x)/N; dscale = Σ dy·x·r; dbias = Σ dy."""
+    """Return the kernel of dx = dy·s·r − x·r³·Σ(dy·s·x)/N; dscale = Σ dy·x·r; dbias = Σ dy."""
     dtype, outputs = op.compute, op.present("dx", "dscale", "dbias")
     axes = _axes(op)
     count = math.prod(op.dims("x")[axis] for axis in axes)

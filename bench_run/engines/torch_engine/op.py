@@ -158,8 +158,8 @@ class TorchOp:
         return self.compute
 
     def _is_finer(self, port: str, kind: torch.dtype) -> bool:
-        """Return True if it is finer than `kind`; whole numbers are finer than narrow floats, which
-        end too soon."""
+        """Return True if the type at `port` is finer than `kind`; whole numbers are finer than
+        narrow floats, which end too soon."""
         dtype = self.dtype(port) if self.has(port) else kind
         if not dtype.is_floating_point and dtype != torch.bool:
             return kind in (torch.float16, torch.bfloat16)

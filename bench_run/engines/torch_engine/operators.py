@@ -51,7 +51,8 @@ def operator(op: TorchOp) -> BoundKernel:
 def _places(
     dims: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the memory for the result of an operator in place: one for each copy of its inputs."""
+    """Return a function that gives the memory for the result of an operator in place: one for each
+    copy of its inputs."""
     made: dict[int, torch.Tensor] = {}
 
     def place(x: torch.Tensor) -> torch.Tensor:
@@ -78,7 +79,7 @@ def _gradients(op: TorchOp, row: Operator) -> str:
 
 
 def _joint(row: Operator, forward: Callable[..., Values]) -> Callable[..., Values]:
-    """Return the forward function and its gradients by autograd."""
+    """Return a function that computes the forward results and, by autograd, the gradients."""
     wanted = [list(row.inputs).index(name) for name in row.gradients]
     seen: dict[tuple[int, int], torch.Tensor] = {}
 

@@ -75,7 +75,8 @@ def filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
 
 
 def _gen_index(op: TorchOp) -> BoundKernel:
-    """Return the index along the axis; the key of the file's format says uid and means a number."""
+    """Return the kernel that gives the index along the axis; the key of the file's format says uid
+    and means a number."""
     dims, axis = op.dims("out_0"), axis_of(op.node)
     assert axis is not None
     shape = [-1 if i == axis else 1 for i in range(len(dims))]
@@ -88,7 +89,7 @@ def _plain(function: Callable[..., T]) -> Maker:
 
 
 def relu(op: TorchOp) -> Callable[..., T]:
-    """Compute x ≤ L: s·(x − L) + L; x ≥ U: U; otherwise x."""
+    """Return the function x ≤ L: s·(x − L) + L; x ≥ U: U; otherwise x."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
     slope = float(op.attribute("relu_lower_clip_slope", 0.0))
@@ -107,8 +108,8 @@ def relu(op: TorchOp) -> Callable[..., T]:
 
 
 def relu_backward(op: TorchOp) -> Callable[..., T]:
-    """Compute dy times (x ≤ L: s; x > U: 0; otherwise 1); 0 selects 0. PyTorch's own gradient of a
-    clamp is 0 at U too."""
+    """Return the function for dy times (x ≤ L: s; x > U: 0; otherwise 1); 0 selects 0. PyTorch's
+    own gradient of a clamp is 0 at U too."""
     lower = float(op.attribute("relu_lower_clip", 0.0))
     upper = float(op.attribute("relu_upper_clip", math.inf))
     slope = float(op.attribute("relu_lower_clip_slope", 0.0))
@@ -147,7 +148,7 @@ def swish(op: TorchOp) -> Callable[..., T]:
 
 
 def swish_backward(op: TorchOp) -> Callable[..., T]:
-    """Compute dy·σ(βx)·(1 + βx·σ(−βx))."""
+    """Return the function dy·σ(βx)·(1 + βx·σ(−βx))."""
     beta = float(op.attribute("swish_beta", 1.0))
     if beta == 1:
         return lambda dy, x: aten.silu_backward(dy, x)

@@ -30,7 +30,7 @@ class Base(NamedTuple):
 def _typed(
     word: str, table: tuple[flags.Flag, ...], convert: Callable[[Ask, str], Answer], endings: str
 ) -> dict[str, Base]:
-    """Return rows ``word + ending``; ``-`` is the bare word."""
+    """Return rows by base word, ``word + ending``; ``-`` stands for the bare word."""
     types = {
         "-": "float",
         "fp32": "float",

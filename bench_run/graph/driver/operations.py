@@ -316,8 +316,8 @@ def _operation(ask: Ask, kind: str) -> tuple[str, dict[str, Any]]:
 
 
 def _flags(ask: Ask) -> tuple[bool, bool]:
-    """Return True if statistics of the batch are saved, and if running ones are used. The log has
-    the two flags in the opposite order."""
+    """Return two booleans: whether statistics of the batch are saved, and whether running ones are
+    used. The log has the two flags in the opposite order."""
     save, run = ask.values["save"] == "1", ask.values["run"] == "1"
     return (run, save) if ask.from_log else (save, run)
 

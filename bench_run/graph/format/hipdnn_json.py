@@ -249,7 +249,7 @@ def read_graph(data: bytes, where: str) -> Graph:
 
 
 def read_graph_object(value: Any, where: str) -> Graph:
-    """Return the same from the file's JSON value."""
+    """Return the graph from the file's JSON value."""
     data = dict(fields.as_object(value, where))
     for key in ("tensors", "nodes"):
         if key not in data:

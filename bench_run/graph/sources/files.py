@@ -130,7 +130,8 @@ def _is_inside(name: str, bundles: set[str]) -> bool:
 
 
 def stems_with_tensors(names: tuple[str, ...]) -> frozenset[str]:
-    """Return graphs, without their ending, that have golden tensors as ``NAME.tensor<uid>.bin``."""
+    """Return the names of graphs, without their ending, that have golden tensors as
+    ``NAME.tensor<uid>.bin``."""
     return frozenset(match[1] for name in names if (match := _GOLDEN_TENSOR.fullmatch(name)))
 
 

@@ -47,8 +47,8 @@ def fill(storage: Values, draw: Draw, stream: np.random.BitGenerator) -> None:
 
 
 def draw_of(init: Init, row: DataType) -> Draw:
-    """Return the draw of a distribution for a data type; `UsageError` where the type cannot hold
-    it."""
+    """Return the draw of a distribution for a data type. Raises `UsageError` if the type cannot
+    hold it."""
     low, high = init.low, init.high
     if init.kind == "constant":
         high = low
@@ -110,7 +110,8 @@ def uniform(init: Init, row: DataType) -> Draw:
 
 
 def normal(init: Init, row: DataType) -> Draw:
-    """Draw normal numbers after Irwin and Hall: twelve uniform 16-bit integers, summed exactly."""
+    """Return the draw of normal numbers after Irwin and Hall: twelve uniform 16-bit integers,
+    summed exactly."""
     centre = NORMAL_TERMS * 65535
 
     def draw(stream: np.random.BitGenerator, count: int) -> Values:
@@ -283,8 +284,8 @@ def _slots(graph: Graph, node: Node, seed: int) -> tuple[Values, int]:
 
 
 def token_rows(graph: Graph, node: Node, _tensor: Tensor, seed: int) -> Values:
-    """Return a gather repeats each token top_k times; a scatter gives each row a place of its
-    own."""
+    """Return the row numbers of tokens: a gather repeats each token top_k times; a scatter gives
+    each row a place of its own."""
     order, ranks = _slots(graph, node, seed)
     if node.attributes.get("mode") == "gather":
         return order % _needed(graph, node, "token").dims[-2]
