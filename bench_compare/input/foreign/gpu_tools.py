@@ -114,7 +114,7 @@ def _number(value: Any) -> Any:
 def _nvbench_summary(
     values: Mapping[str, Mapping[str, Any]], tags: Sequence[str]
 ) -> Summary | None:
-    """Return the summary of the first of the tags that the state has; None if it has none of
+    """Return the summary of the first of the tags that the state has; None if it lacks all of
     them."""
     for tag in tags:
         mean = values.get(f"{tag}/mean", {}).get("value")
