@@ -120,7 +120,7 @@ def _metadata(path: Path) -> Mapping[str, Any]:
 def write_raw(
     graph: Graph, storages: Storages, graph_path: Path, provenance: Mapping[str, Any]
 ) -> tuple[Path, ...]:
-    """Return the tensor files and the metadata beside a graph file."""
+    """Write the tensor files and the metadata beside a graph file; return their paths."""
     stem = graph_path.with_suffix("")
     written = [
         write_bytes(

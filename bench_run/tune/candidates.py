@@ -68,7 +68,8 @@ class Lister:
         self._default, self._engines = default, engines
 
     def options(self, graph: PlannedGraph) -> list[Option]:
-        """Return the default first; what means the same as one before is marked as a duplicate."""
+        """Return the options, the default first; what means the same as one before is marked as a
+        duplicate."""
         first = Option({}, variant_case(graph, self._default, {}))
         every = [first, *self._others(graph)]
         if len(every) > MOST_CANDIDATES:

@@ -51,7 +51,10 @@ def export(kind: str, record: TunedRecord, graphs: Mapping[str, Graph]) -> Expor
 
 
 def hipdnn_overrides(record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
-    """Return the text of an engine override file."""
+    """Return the text of an engine override file, and notes on what it leaves out.
+
+    Raises `UsageError` if no entry can be written.
+    """
     rules: dict[str, dict[str, Any]] = {}
     origin: dict[str, str] = {}
     left, knobs = [], 0
@@ -88,7 +91,7 @@ def _choice(rule: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _rule(graph: Graph, winner: Candidate) -> dict[str, Any] | str:
-    """Return an entry of the file; why there is none, as a sentence."""
+    """Return an entry of the file, or the reason why the winner cannot have one, as a sentence."""
     if winner.engine.partition(":")[0] != "hipdnn":
         return f"its winner runs on {winner.engine}, not on hipdnn"
     axes = [a for a in winner.variant if a in (*REWRITES, "math")]

@@ -116,7 +116,8 @@ def user_error(error: BaseException, path: Path) -> BenchRunError:
 
 
 def _place(error: BaseException, path: Path) -> str:
-    """Return ``my.py:12``: the innermost line of a file in the folder of `path`."""
+    """Return the innermost line of a file in the folder of `path`, as in ``my.py:12``; without one,
+    the file's name."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{Path(error.filename).name}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

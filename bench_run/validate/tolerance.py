@@ -375,8 +375,8 @@ def _by_noise(tensor: Tensor, noise: Noise) -> Tolerance:
 
 
 def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) -> Tolerance:
-    """Return the errors of both sides together if the reference errs itself: independent ones add
-    up like a root."""
+    """Return the tolerance of an output. Errors of both sides add up if the reference errs itself:
+    independent ones like a root."""
     from bench_run.validate.roundoff.estimate import ROUNDING_DEVIATION
 
     row = DTYPES[tensor.data_type]

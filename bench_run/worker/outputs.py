@@ -71,7 +71,7 @@ class OutputReader:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all outputs that can be held."""
+        """Number of bytes of all outputs that can be held."""
         if self._memory is None:
             return 0
         return sum(span * kind.itemsize for span, kind in self._sizes.values())

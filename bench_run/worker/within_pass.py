@@ -167,8 +167,8 @@ class _Pass:
         self.restore()
 
     def _place(self, inputs: Storages, made: dict[int, Storage]) -> Iterator[_Restore]:
-        """Yield the case's inputs among those of the chain. Yields what lies in other layers'
-        outputs."""
+        """Place the case's inputs among those of the chain, in `made`; yield those that lie in
+        outputs of other layers, to be restored there."""
         around, linked = self._context.chain, self._chain.linked
         for place, tensor, value in self._own_inputs(inputs):
             new = place.uids[tensor.uid]

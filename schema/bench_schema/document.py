@@ -216,7 +216,8 @@ class Round:
     """Average time from the end of one kernel to the start of the next within an execution;
     negative if they overlap. Present if kernel records fill `device_ns` of several kernels."""
     between_gap_ns: float | None = None
-    """The same from one execution to the next, if each replays a device graph."""
+    """From one execution to the next: the same as within, except where each execution replays a
+    device graph."""
     surroundings: Surroundings | None = None
     blocks: Mapping[str, Samples] = field(default_factory=dict)
     """Number of the first sample of each block, by series. Engines of a graph take turns block by

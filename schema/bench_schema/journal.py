@@ -92,8 +92,8 @@ def line(field: str, text: bytes) -> bytes:
 
 
 def is_journal(data: bytes) -> bool:
-    """Return True by the first line or, if that is damaged, by any checksum at the end of a
-    line."""
+    """Return True if the data begin like a journal or, for a damaged first line, if any line ends
+    with a checksum."""
     return data.startswith(JOURNAL_START) or CHECKED.search(data) is not None
 
 
@@ -127,7 +127,7 @@ def read_lines(data: bytes, where: str, damage: list[str]) -> Iterator[Line]:
 
 
 def _header(data: bytes, where: str) -> Line:
-    """Return the first whole one."""
+    """Return the first undamaged header."""
     start = -1
     while (start := data.find(JOURNAL_START, start + 1)) >= 0:
         end = data.find(b"\n", start)

@@ -49,7 +49,8 @@ LAST = 1 << 62
 
 
 def merge_cases(parts: Sequence[Case]) -> Case:
-    """Merge one case of its parts in order of time;
+    """Merge the parts of one case, in order of time. Rounds and initialisation are joined in the
+    order of the rounds, as parts may have been prepared side by side.
 
     The outcome is the worst, of equals the last; what is known once (plan, kernels, rule that
     stopped it) is the last known. Summaries are computed anew; rates need the machine's ceilings,

@@ -169,7 +169,7 @@ def constant(init: Init) -> Draw:
 
 
 def powers_of_two(lowest: int, highest: int) -> Draw:
-    """Return 2^k for whole k of the range, ends included."""
+    """Return a draw of 2^k for whole k of the range, ends included."""
 
     def draw(stream: np.random.BitGenerator, count: int) -> Values:
         exponents = whole_numbers(stream, count, highest - lowest + 1) + lowest

@@ -283,7 +283,7 @@ def magnitude(x: Estimate) -> Estimate:
 
 
 def square(x: Estimate, unit: float) -> Estimate:
-    """Compute x², as one rounding. Its variance is that of a uniform distribution's square around
+    """Estimate x², as one rounding. Its variance is that of a uniform distribution's square around
     the mean, or more."""
     big, spread = x.peak**2, max(0.0, x.rms**2 - x.mean**2)
     rms = math.sqrt(x.rms**4 + 4 * x.mean**2 * spread + spread**2)
