@@ -207,7 +207,8 @@ def max_error(case: Case) -> float | None:
 
 
 def mismatched(case: Case) -> float | None:
-    """Return elements outside of the tolerance, all outputs together."""
+    """Return the number of elements outside of the tolerance, of all outputs together; None if they
+    were not checked."""
     if case.validation is None or not case.validation.outputs:
         return None
     return sum(output.mismatched for output in case.validation.outputs)

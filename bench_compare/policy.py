@@ -174,7 +174,7 @@ def parse_metric(text: str, where: str) -> str:
 
 
 def parse_verdict(text: str, where: str) -> Verdict:
-    """Return a verdict's word; ``newly-wrong`` is ``newly wrong``."""
+    """Return the verdict of a word; ``newly-wrong`` is ``newly wrong``."""
     word = text.strip().replace("-", " ").replace("_", " ")
     known = {verdict.value: verdict for verdict in Verdict}
     if word not in known:

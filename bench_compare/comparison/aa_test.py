@@ -113,8 +113,8 @@ def threshold_for(needed: Sequence[float]) -> float | None:
 
 
 def _advice(threshold: float | None, documents: int | None) -> str:
-    """Return the threshold to use; `documents`: those that were split, None of sides in one
-    document."""
+    """Return a sentence about the threshold to use; `documents`: those that were split, None of
+    sides in one document."""
     if documents is None:
         if threshold is None:
             return f"No threshold up to {share_text(STEPS[-1])} holds here: measure longer."

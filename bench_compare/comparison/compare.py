@@ -302,7 +302,7 @@ def _unasked(base: Side, match: Match) -> list[tuple[str, str]]:
 def _decided(
     base: Side, matches: Sequence[Match], chosen: Sequence[str], policy: Policy
 ) -> tuple[list[Match], list[CaseComparison]]:
-    """Return decided metrics, and the cases of all of them."""
+    """Return the matches with verdicts, and the cases of all of them."""
     found = _judged(matches, policy)
     cases: list[CaseComparison] = []
     names = [name for name in chosen if name in GATES] or list(chosen)

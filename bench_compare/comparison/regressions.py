@@ -86,8 +86,8 @@ def _names(case: CaseComparison) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def unused_allowances(cases: Sequence[CaseComparison], policy: Policy) -> list[str]:
-    """Return a sentence where patterns of ``--allow`` name nothing here: they are mistyped or
-    outdated."""
+    """Return a list of one sentence if patterns of ``--allow`` name nothing here, because they are
+    mistyped or outdated; otherwise an empty list."""
     words = {SUITE, *DEVICE_LIMITS}
     left = [rule for rule in policy.allow if rule.pattern not in words]
     for case in cases if left else ():

@@ -387,7 +387,7 @@ def without_answer(
 
 
 def idle_power_w(sources: Sequence[Source]) -> float | None:
-    """Return the least that a device said before a round."""
+    """Return the least power that a device reported before a round; None if it is unknown."""
     known = [
         one.telemetry_before.power_w
         for source in sources

@@ -39,7 +39,7 @@ PLACE_Z = 3.0
 
 
 def look(archive: Archive, before: int, after: int, names: Sequence[str]) -> Suggestion:
-    """Return the comparison of the documents next to an event."""
+    """Return the suggestion to compare the documents next to an event."""
     paths = [archive.columns[column].doc.path for column in (before, after)]
     words = ["bench-compare", *paths, "--all"]
     if len(names) == 1:
@@ -51,7 +51,8 @@ def look(archive: Archive, before: int, after: int, names: Sequence[str]) -> Sug
 def narrow(
     archive: Archive, earliest: int, latest: int, shift: float, spread: float
 ) -> Suggestion | None:
-    """Return the builds of a gap to measure again, and how often, to place the event."""
+    """Return the suggestion of the builds of a gap to measure again, and how often, to place the
+    event; None if that is not possible."""
     builds = archive.builds[max(earliest - 1, 0) : latest + 1]
     number = documents_for(shift, spread)
     newest = builds[-1].documents[-1]

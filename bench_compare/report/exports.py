@@ -128,7 +128,8 @@ def shortened(name: str) -> str:
 
 
 def hud(cases: Sequence[Exported]) -> str:
-    """Return a list of records, one a case with a time; the values are those of the rounds."""
+    """Return the JSON text of a list of records, one for each case with a time; the values are
+    those of the rounds."""
     return _json([_record(one) for one in cases if one.time is not None])
 
 

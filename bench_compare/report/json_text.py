@@ -29,7 +29,7 @@ SCHEMAS = {
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """Return JSON Schema (draft 2020-12) of a kind of report."""
+    """Return the JSON Schema (draft 2020-12) of a kind of report."""
     loaded: dict[str, Any] = json.loads(SCHEMAS[kind].read_text("utf-8"))
     return loaded
 

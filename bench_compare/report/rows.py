@@ -54,7 +54,7 @@ SORTS: dict[str, Callable[[CaseComparison], tuple[object, ...]]] = {
 
 def matches(texts: Iterable[str], pattern: str) -> bool:
     """Return True if every word of the pattern is part of one of the texts, or a glob that matches
-    it; case does not count."""
+    it; letter case does not count."""
     words = [word.lower() for word in texts]
     for wanted in pattern.lower().split():
         fits = fnmatchcase if any(sign in wanted for sign in "*?[") else str.__contains__

@@ -211,7 +211,7 @@ def _entry(row: ReportRow, view: View) -> Iterator[str]:
 
 
 def _sentences(rows: Sequence[ReportRow], view: View) -> str:
-    """Return state, name in full and the reason below it."""
+    """Return the state and the full name of each row, with the reason below it."""
     width = max((len(row.state.word) for row in rows if row.state is not None), default=0)
     indent = " " * (width + GAP)
     lines = []

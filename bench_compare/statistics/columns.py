@@ -51,7 +51,8 @@ def together(side: Array, columns: Columns) -> tuple[Array, Columns]:
 
 
 def by_document(side: Array, columns: Columns) -> tuple[Array, Columns]:
-    """Return one column a document, and unit of hardware in it: the mean over its rounds."""
+    """Return the values with one column for each document, and each unit of hardware in it, as
+    means over its rounds; and these columns."""
     documents, groups = _documents(columns)
     means = [row_mean(side[:, rounds]) for rounds in groups]
     values = np.stack(means, axis=1) if means else np.empty((len(side), 0))

@@ -92,7 +92,7 @@ class RemoteShard:
         self._process = ShardProcess(job, self._part, without, self._lines.append)
 
     def news(self, received: int) -> News:
-        """Return the news after byte `received` of the journal; waits a moment for some."""
+        """Return the news after byte `received` of the journal; wait a moment for some."""
         journal, until = b"", time.monotonic() + ASK_S
         while (end := self._process.end()) is None and time.monotonic() < until:
             journal = whole_lines(journal_path(self._part), received)

@@ -481,7 +481,7 @@ _CLIPS = ("relu_lower_clip", "relu_upper_clip", "relu_lower_clip_slope")
 
 
 def _inverse(call: Call, variance: str, kind: str) -> str:
-    """Add 1/√(variance + ε)."""
+    """Emit 1/√(variance + ε); return the name of the result."""
     shifted = call.emit("Add", variance, call.take("epsilon", kind))
     return _rsqrt(call, shifted, kind)
 

@@ -116,7 +116,7 @@ def with_fusion(graph: Graph, fusion: str) -> Graph | None:
 
 
 def _place(graph: Graph, index: int) -> Place:
-    """Add one node as a graph; its tensors get new uids in the chain."""
+    """Return one node as a graph, a place of the chain; its tensors get new uids in the chain."""
     node = graph.nodes[index]
     uids = {uid for _, uid in _ports(node)}
     uids |= {uid for many in node.input_lists.values() for uid in many}

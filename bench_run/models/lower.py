@@ -320,7 +320,7 @@ class ModelLowering:
 
 
 def linkable(name: str) -> str:
-    """Remove signs with a meaning in links: ``onnx::Conv_0`` is not a tensor of a layer
+    """Replace characters with a meaning in links: ``onnx::Conv_0`` is not a tensor of a layer
     ``onnx``."""
     return "".join("_" if c.isspace() or c in ":@#" else c for c in name)
 

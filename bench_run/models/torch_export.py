@@ -383,5 +383,5 @@ def _readable(node: Any) -> str:
 
 
 def _is_operand(value: Any) -> bool:
-    """Return a value of the graph, a number or nothing; others are complex numbers, say."""
+    """Return True for a value of the graph, a number or None; others are complex numbers, say."""
     return value is None or isinstance(value, (int, float)) or hasattr(value, "name")

@@ -136,7 +136,7 @@ def with_oracles(specs: Iterable[EngineSpec]) -> Iterator[EngineSpec]:
 
 
 def oracle_pairs(keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return keys of the engines that belong together, default first."""
+    """Return pairs of the keys of engines that belong together, default first."""
     searches = {
         f"+{KNOB}{oracle.knob}"
         for oracle in (engine_module(parse_spec(key).name).ABILITIES.oracle for key in keys)

@@ -265,7 +265,8 @@ def make_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
 def _nothing_to_run(
     options: Options, failures: Sequence[LoadFailure], reasons: Sequence[str]
 ) -> UsageError | GraphError:
-    """Return the first failure, or the reason why the first driver line has no graph."""
+    """Return the error of the first failure, or an error with the reason why the first driver line
+    has no graph."""
     if failures:
         return failures[0].error
     if reasons:

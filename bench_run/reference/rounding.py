@@ -65,8 +65,6 @@ def rounded(value: Array, data_type: str) -> Array:
 def _to_odd(value: Array) -> Array:
     """Round to a float32 that rounds to any narrower type as the float64 itself would.
 
-    ml_dtypes converts float64 by way of float32, which rounds twice.
-
     ml_dtypes converts float64 by way of float32, which rounds twice. Rounding to odd (towards zero,
     last bit set where anything was lost) makes the first of two roundings harmless. Source: Boldo
     and Melquiond, Emulation of FMA and correctly rounded sums, 2008.

@@ -159,8 +159,8 @@ HEADERS = ("graph", "engine", "outcome", "time", "±", "TFLOP/s", "GB/s", "peak"
 
 
 def markdown(document: Document) -> str:
-    """Return a row per case, with a column for plans if there are any; names are data, so what
-    Markdown would read as markup is escaped."""
+    """Return a table in Markdown with a row per case, and a column for plans if there are any;
+    names are data, so what Markdown would read as markup is escaped."""
     document = implausible_first(document)
     labels = plan_labels(document)
     rows = [

@@ -30,7 +30,7 @@ def implausible_first(document: Document) -> Document:
 
 
 def implausible_lines(cases: Iterable[Case]) -> list[str]:
-    """Return the reason why a time is not believed, a line for each such case."""
+    """Return the reasons why times are not believed, a line for each such case."""
     return [
         f"{case.id}: implausible: {one_line(case.implausible)}"
         for case in cases

@@ -305,8 +305,8 @@ def write_golden(
     directory: str | Path,
     provenance: Mapping[str, str],
 ) -> tuple[Path, ...]:
-    """Return a bundle of our convention in ``directory`` (by custom ``NAME.golden``): what was
-    written.
+    """Write a bundle of our convention to ``directory`` (by custom ``NAME.golden``); return the
+    paths of the written files.
 
     Equal arguments give equal bytes. Raises `OutputError`.
     """

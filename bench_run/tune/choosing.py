@@ -390,8 +390,8 @@ def original_of(each: Raced, key: str) -> int | None:
 
 
 def global_finalists(raced: Sequence[Raced], most: int) -> list[Raced]:
-    """Return the combinations to confirm, the same for every graph: those of the smallest totals,
-    and the default."""
+    """Return the graphs with the combinations to confirm as finalists, the same for every graph:
+    those of the smallest totals, and the default."""
     ranked = sorted(
         (c for c in combinations(raced) if c.total_ns is not None), key=lambda c: c.total_ns or 0.0
     )

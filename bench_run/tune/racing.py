@@ -364,7 +364,8 @@ def run_all(
     blocks: int = SHORT_BLOCKS,
     samples: int = SHORT_SAMPLES,
 ) -> RaceState:
-    """Return blocks of every candidate, without elimination: each is part of a larger choice."""
+    """Run blocks of every candidate, without elimination, and return the state of the race: each is
+    part of a larger choice."""
     state = RaceState(np.empty((count, 0)), list(range(count)), ["race"] * count)
     for _ in range(blocks):
         _take(state, measure(tuple(state.alive), samples))

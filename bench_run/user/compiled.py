@@ -415,8 +415,8 @@ def _optional(library: ctypes.CDLL, name: str, tensors: _Tensors, *, default: in
 
 
 def _cuda_error(code: int, device: str) -> str:
-    """Return `` (cudaErrorInvalidValue)`` for a code of the CUDA runtime, which a kernel mostly
-    returns."""
+    """Return the CUDA runtime's text for its error code, in parentheses, as in `` (invalid
+    argument)``; a kernel mostly returns such a code. An empty text if it is not known."""
     if device == "cpu":
         return ""
     try:

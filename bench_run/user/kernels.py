@@ -300,7 +300,8 @@ def _causal(graph: Graph, node: Node) -> dict[str, bool]:
 
 
 def operation_names(graph: Graph) -> frozenset[str]:
-    """Return names of a function for this graph: ``relu``, ``conv_fwd``, ``conv``, ``rope``."""
+    """Return the names that a function for this graph may have, such as ``relu``, ``conv_fwd``,
+    ``conv``, ``rope``."""
     words = [list(_words(node)) for node in graph.nodes]
     names = {"_".join(each) for each in product(*words)} if len(words) <= 4 else set()
     return frozenset((*names, graph.name))

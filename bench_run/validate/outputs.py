@@ -135,7 +135,7 @@ def _difference(flat: Array, expected: Array, tolerance: Tolerance, worst: int) 
 
 
 def _index(place: int, tensor: Tensor) -> tuple[int, ...]:
-    """Return logical index of an element from its place in memory order."""
+    """Return the logical index of an element from its place in memory order."""
     order = memory_order(tensor.strides)
     walked = np.unravel_index(place, [tensor.dims[axis] for axis in order])
     by_axis = dict(zip(order, (int(i) for i in walked), strict=True))

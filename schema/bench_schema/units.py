@@ -152,7 +152,8 @@ def change_with_interval(ratio: float, low: float, high: float, name: str = "") 
 
 
 def interval_words(low: float, high: float) -> str:
-    """Return the same within a sentence."""
+    """Format both ends of an interval within a sentence, as changes, such as ``+2.4 % to +3.8 %``,
+    or as factors."""
     if is_too_noisy(low, high):
         return NOTHING
     if low < 1 / WIDE_INTERVAL or high > WIDE_INTERVAL:

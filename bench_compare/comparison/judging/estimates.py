@@ -73,8 +73,8 @@ def _is_one_process(side: CaseSide) -> bool:
 def systematic(
     base: Sequence[CaseSide | None], other: Sequence[CaseSide | None], level: Array
 ) -> Array:
-    """Return log ratio within which two device times of a case may be one and the same. `level` is
-    the mean of both sides' log nanoseconds."""
+    """Return the log ratio within which two device times of a case may be one and the same. `level`
+    is the mean of both sides' log nanoseconds."""
     bounds_ns = np.zeros(len(level))
     for row, (one, two) in enumerate(zip(base, other, strict=True)):
         if one is not None and two is not None and _way(one) != _way(two):

@@ -49,7 +49,7 @@ def with_left_out(
 
 
 def _shift(measured: MeasuredMetric) -> Array:
-    """Return the shift of the levels if nothing was estimated."""
+    """Return the estimated shift; that of the levels if nothing was estimated."""
     found = measured.estimates.shift
     return np.where(np.isfinite(found), found, measured.other_level - measured.base_level)
 

@@ -280,7 +280,7 @@ def _is_causal(op: TorchOp) -> bool:
 
 
 def _mask_scores(op: TorchOp) -> int:
-    """Return elements of the mask that the fused call would need."""
+    """Return the number of elements of the mask that the fused call would need."""
     mask = band(op.node.attributes)
     unmasked = _is_causal(op) or (mask.left is None and mask.right is None)
     return 0 if unmasked else op.dims("q")[2] * op.dims("k")[2]

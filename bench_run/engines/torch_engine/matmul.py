@@ -15,7 +15,8 @@ T: TypeAlias = torch.Tensor
 
 
 def matmul(op: TorchOp) -> BoundKernel:
-    """Return a batch dim of A or B divides C's, each of its matrices serving as many in a row."""
+    """Return the kernel of a product. A batch dim of A or B divides C's, each of its matrices
+    serving as many in a row."""
     a, b, c = (op.dims(port) for port in ("a", "b", "c"))
     own = op.working_type("a", "b", result="a")
     dtype = op.working_type("a", "b", result="c")

@@ -69,8 +69,8 @@ def computed(function: Callable[..., T], dtype: torch.dtype, *inputs: T) -> T:
 
 
 def filling(function: Callable[..., T], dims: tuple[int, ...], *inputs: T) -> T:
-    """Return an operation that broadcasts the result: all inputs together are smaller than the
-    output."""
+    """Return the result of `function`, broadcast to `dims`: all inputs together are smaller than
+    the output."""
     return function(*inputs).expand(dims)
 
 

@@ -445,7 +445,7 @@ def convert_gemm(ask: Ask, data_type: str) -> Answer:
 
 
 def convert_softmax(ask: Ask, data_type: str) -> Answer:
-    """Convert mode 0, over all values of an image, or 1, over the channels."""
+    """Convert a softmax: mode 0 is over all values of an image, mode 1 over the channels."""
     values = ask.values
     n, c, h, w = (values[flag] for flag in _LENGTHS.values())
     dims, axis = ((n, c * h * w), 1) if values["mode"] == "0" else ((n, c, h, w), 1)

@@ -54,8 +54,8 @@ def turn_of(case: PlannedCase) -> str:
 
 
 def groups_of(case_runs: Sequence[CaseRun]) -> Iterator[list[CaseRun]]:
-    """Yield consecutive cases of one graph. An engine occurs once in a group, because its worker
-    prepares one case at a time."""
+    """Yield groups of consecutive cases of one graph. An engine occurs once in a group, because its
+    worker prepares one case at a time."""
     for _, several in groupby(case_runs, key=lambda case_run: turn_of(case_run.case)):
         group: list[CaseRun] = []
         for case_run in several:

@@ -158,8 +158,8 @@ def _reads(node: Node) -> Iterable[tuple[str, int]]:
 
 
 def _must_be_positive(graph: Graph) -> set[int]:
-    """Return tensors that some later operation requires to be positive, followed back through sums
-    and products."""
+    """Return the uids of tensors that some later operation requires to be positive, followed back
+    through sums and products."""
     wanted: set[int] = set()
     for node in reversed(graph.nodes):
         keeps_sign = node.type in _POSITIVE_SUMS

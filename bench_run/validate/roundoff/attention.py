@@ -146,7 +146,7 @@ def forward(step: RoundingStep) -> dict[str, Estimate]:
 
 
 def backward(step: RoundingStep) -> dict[str, Estimate]:
-    """Compute dV = Pᵀ·dO, dS = P∘(dO·Vᵀ − Δ), dQ = scale·dS·K, dK = scale·dSᵀ·Q."""
+    """Estimate dV = Pᵀ·dO, dS = P∘(dO·Vᵀ − Δ), dQ = scale·dS·K, dK = scale·dSᵀ·Q."""
     q, k, do = (step[port] for port in ("q", "k", "do"))
     score, scale, unit_io = _score(step), _scale(step), step.type_unit("q")
     narrow = 0.6 * SIGMAS * unit_io

@@ -64,7 +64,7 @@ def _alone(statistic: Estimate) -> Estimate:
 
 
 def shifted(step: RoundingStep, mean: Estimate, inv: Estimate, statistics_count: int) -> Estimate:
-    """Compute y = (x − mean)·inv·scale + bias."""
+    """Estimate y = (x − mean)·inv·scale + bias."""
     x, scale, bias = step["x"], step.get("scale", 1.0), step.get("bias", 0.0)
     gain = inv.peak * scale.peak
     size = (x.peak + mean.peak) * gain + bias.peak

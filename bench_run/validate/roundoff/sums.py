@@ -215,7 +215,8 @@ def conv_forward(step: RoundingStep) -> dict[str, Estimate]:
 
 
 def conv_data_gradient(step: RoundingStep) -> dict[str, Estimate]:
-    """Return an element of dx meets a tap of the kernel for at most 1/stride of its positions."""
+    """Return the estimate of dx. An element of dx meets a tap of the kernel for at most 1/stride of
+    its positions."""
     filters, channels, *kernel = step.tensors["w"].dims
     groups = max(1, step.tensors["dx"].dims[1] // channels)
     taps = math.prod(

@@ -75,7 +75,7 @@ class WorkerPool:
         ]
 
     def facts(self, engine: PlannedEngine) -> EngineFacts:
-        """Return facts that the engine reported when it was opened; opens it if needed."""
+        """Return the facts that the engine reported when it was opened; open it if needed."""
         if engine.key not in self.opened:
             self._start(engine)
         return self.opened[engine.key].facts
@@ -110,7 +110,7 @@ class WorkerPool:
             return self._workers[engine.key]
 
     def _open(self, engine: PlannedEngine) -> tuple[Worker, EngineOpened]:
-        """Start a worker that opens the engine. Thread-safe."""
+        """Start a worker that opens the engine; return the worker and its answer. Thread-safe."""
         worker = Worker(partial(self._launcher.start, engine))
         try:
             return worker, worker.ask(Open(engine.spec, engine.options), self._timeout_s)
