@@ -43,8 +43,8 @@ def entry() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return exit code for these words. The answer goes to stdout, messages to stderr; bad input is
-    one line there, never a traceback."""
+    """Return the exit code for these words. The answer goes to stdout, messages to stderr; bad
+    input is one line there, never a traceback."""
     return _answered(argv)[0]
 
 

@@ -37,7 +37,7 @@ class Result:
         return pandas.DataFrame(self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the same as dictionaries, which need no pandas."""
+        """Return the cases as dictionaries, which need no pandas."""
         return [_row(case) for case in self.comparison.cases]
 
     def html(self, path: str | Path) -> None:

@@ -318,7 +318,7 @@ def _compared(before: Built, built: Built, job: Job) -> Report:
 
 
 def _alone(built: Built) -> Report:
-    """Return the first build of an archive, which nothing is compared with."""
+    """Return a report of the first build of an archive, which nothing is compared with."""
     from bench_compare.model import Invocation, View
     from bench_compare.report.single import ShownRun, report_of
 

@@ -90,8 +90,8 @@ def _unchecked(base: Sequence[Validation], other: Sequence[Validation]) -> Itera
 
 
 def _fewer(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
-    """Yield outputs of which elements are left out, and iterations that are not checked, in a
-    larger share of the documents."""
+    """Yield sentences on outputs of which elements are left out, and on iterations that are not
+    checked, in a larger share of the documents."""
     before, after = _passed(base), _passed(other)
     most: dict[str, int] = {}
     for output in (output for one in before for output in one.outputs):
@@ -142,7 +142,7 @@ def _looser(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator
 
 
 def _tolerances(validations: Sequence[Validation]) -> dict[str, tuple[float, float]]:
-    """Return the largest of each output."""
+    """Return the largest relative and absolute tolerance of each output."""
     found: dict[str, tuple[float, float]] = {}
     for one in validations:
         for output in one.outputs:

@@ -98,8 +98,8 @@ def unused_allowances(cases: Sequence[CaseComparison], policy: Policy) -> list[s
 
 
 def bad_limits(unlike: Sequence[SettingDifference], policy: Policy) -> list[BadNews]:
-    """Return devices of one kind that were held to other limits: the numbers are those of another
-    device, whatever they say."""
+    """Return bad news for devices of one kind that were held to other limits: the numbers are those
+    of another device, whatever they say."""
     return [
         BadNews(
             case=None,

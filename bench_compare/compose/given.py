@@ -346,7 +346,8 @@ def blocked(given: Given) -> list[Missing]:
 
 
 def unusable(given: Given) -> Iterator[str]:
-    """Yield layers with rows of the baseline, and the reason why none of them can be taken."""
+    """Yield a sentence for each layer that has rows of the baseline of which none can be taken,
+    with the reason."""
     for station in given.network.stations:
         rows = rows_of(given.table, station, given.cache)
         if given.baseline in given.table.engines:

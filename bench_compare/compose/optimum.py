@@ -211,8 +211,8 @@ class _Program:
         self._bounds.append((low, high))
 
     def _beaten(self, alone: Array, weights: tuple[float, float], possible: Mask) -> Mask:
-        """Return the options that another one of their node dominates, whatever the neighbours
-        take."""
+        """Return a mask of the options that another one of their node dominates, whatever the
+        neighbours take; options that are not possible are in it, too."""
         left = [possible[self._of(node)] for node in range(len(self._first))]
         uses = [[limit.costs[node] for limit in self._problem.limits] for node in range(len(left))]
         pairs = [

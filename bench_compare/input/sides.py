@@ -115,8 +115,8 @@ def _refuse_on_two(sides: Sequence[Side]) -> None:
 
 
 def _runs(source: Source) -> set[str]:
-    """Return the run of a document, those that were merged into it, and its samples: a copy under
-    another id is the same run."""
+    """Return the ids of the run of a document, of those that were merged into it, and of its
+    samples: a copy under another id is the same run."""
     document = source.document
     return {document.run.id, *(part.run.id for part in document.parts), *_samples(source)}
 

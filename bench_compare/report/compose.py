@@ -120,7 +120,8 @@ def _beside(ratio: IntervalEstimate, name: str) -> str:
 
 
 def totals(made: Composition) -> Iterator[tuple[str, Configuration]]:
-    """Yield configurations that stand side by side: chosen, baseline, other engines."""
+    """Yield the name and configuration of each total that stands side by side: chosen, baseline,
+    other engines."""
     if made.chosen is not None:
         yield made.chosen.name, made.chosen
     if made.baseline is not None:
@@ -361,8 +362,8 @@ def _part_row(parts: Sequence[PassPart]) -> ReportRow:
 
 
 def knobs_table(made: Composition) -> Table:
-    """Return a row a layer and a column for each way to run it, with the conversions into its
-    form."""
+    """Return a table with a row for each layer and a column for each way to run it, with the
+    conversions into its form; empty if it would have one column or too many."""
     names = configurations(made)
     converted = list(dict.fromkeys(c.name for each in made.layers for c in each.conversions))
     if not 1 < len(names) <= MOST_KNOBS:
@@ -498,7 +499,8 @@ LONGEST_LABEL = 36
 
 
 def choices_table(made: Composition) -> Table:
-    """Return each layer with its configuration; folded, all that were measured for it."""
+    """Return a table of each layer with its configuration; folded, all that were measured for
+    it."""
     columns = (
         Column("layer"),
         Column("runs as"),

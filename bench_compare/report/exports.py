@@ -272,7 +272,7 @@ STATUS = {"completed": "success", "unsupported": "skipped", "skipped": "skipped"
 
 
 def ledger(cases: Sequence[Exported]) -> str:
-    """Return a row for each case."""
+    """Return CSV text with a row for each case."""
     out = io.StringIO()
     rows = csv.DictWriter(out, LEDGER, lineterminator="\n")
     rows.writeheader()

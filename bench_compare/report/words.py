@@ -123,7 +123,7 @@ def side_facts(side: Side) -> dict[str, str]:
 
 
 def news_text(news: BadNews) -> str:
-    """Return name and event; for the suite as a whole the sentence alone."""
+    """Return the name and the event as text; for the suite as a whole the sentence alone."""
     text = news.sentence if news.case is None else f"{news.name}: {news.verdict}, {news.sentence}"
     return safe(f"allowed: {text}" if news.allowed else text)
 
@@ -149,7 +149,7 @@ def instant(text: str) -> str:
 
 
 def counts(comparison: Comparison) -> list[tuple[Verdict, int]]:
-    """Return the verdicts that occurred, worst first."""
+    """Return the verdicts that occurred with their counts, worst first."""
     return [(v, comparison.counts[v]) for v in NEWS if comparison.counts.get(v)]
 
 
@@ -331,7 +331,8 @@ def provisional_text(shown: Iterable[CaseComparison]) -> str:
 
 
 def values(case: CaseComparison) -> tuple[str, str, MetricComparison | None]:
-    """Return base and other of the gate metric as text."""
+    """Return base and other of the gate metric as text, and the metric; two dashes and None without
+    one."""
     metric = case.gate_metric
     if metric is None:
         return "-", "-", None

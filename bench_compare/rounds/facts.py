@@ -140,8 +140,8 @@ def _each_once(parts: Iterable[tuple[T, ...]]) -> tuple[T, ...]:
 
 
 def is_quiet(found: Surroundings) -> bool:
-    """Return True if nothing in it can count, however short the round: nearly all of 100,000
-    rounds."""
+    """Return True if nothing in it can count, however short the round. This holds for nearly all of
+    100,000 rounds."""
     return (
         (found.others_cpu_s or 0.0) < OTHERS_S
         and (found.steal_s or 0.0) < STEAL_S

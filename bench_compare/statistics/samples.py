@@ -49,7 +49,7 @@ class SampleTable:
         )
 
     def part(self, places: Ints, cut: Ints | int = 0) -> SampleTable:
-        """Return some rounds, without the first `cut` samples of each."""
+        """Return a table of some rounds, without the first `cut` samples of each."""
         return SampleTable(self.values, self.first[places] + cut, self.sizes[places] - cut)
 
     def __len__(self) -> int:

@@ -113,8 +113,9 @@ RESTLESS_Q = 0.1
 
 
 def shrink(variance: Array, dof: Array, level: Array, alike: float = 0.0) -> tuple[Array, Array]:
-    """Move variances towards those of cases of similar length, with the degrees of freedom that
-    this adds; Cases that move together (`alike`, see `fits.Fit`) know less of the variance than
+    """Move variances towards those of cases of similar length; return them with the degrees of
+    freedom that this adds. Below `LEAST_POOLED` cases they are unchanged, and so is that of a
+    restless case. Cases that move together (`alike`, see `fits.Fit`) know less of the variance than
     their number says."""
     known = np.isfinite(variance) & (dof > 0) & np.isfinite(level)
     if known.sum() < LEAST_POOLED:

@@ -53,8 +53,8 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def descriptions(options: Options, diagram_path: str | None, onnx_path: str | None = None) -> str:
-    """Return readable text for each graph; with a path, a drawing of the one graph, or its
-    model."""
+    """Return readable text for each graph; with a path, also write a drawing of the one graph, or
+    its model."""
     import textwrap
 
     from bench_schema.places import Place, check_places

@@ -41,7 +41,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def engine_list(options: Options) -> str:
-    """Return every engine: whether it can run here, and if not, why and how to get it."""
+    """Return a text on every engine: whether it can run here, and if not, why and how to get it."""
     from bench_run.engines import choose_auto, list_engines
     from bench_run.errors import EngineUnavailableError
 

@@ -63,7 +63,8 @@ def converted_bytes(graph: Graph, node: Node, width: int) -> int:
 
 
 def columns_of(graph: Graph, node: Node) -> int:
-    """Return elements of a convolution's columns: all that its filters see, for every image."""
+    """Return the number of elements of a convolution's columns: all that its filters see, for every
+    image."""
     ports = {**node.inputs, **node.outputs}
     images, filters, results = (
         graph.by_uid[next(ports[port] for port in names if port in ports)].dims

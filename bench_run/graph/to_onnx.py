@@ -306,7 +306,7 @@ def conv_fwd(call: Call) -> Results:
 
 
 def conv_bwd(call: Call) -> Results:
-    """Convert the gradients; dx is the transposed convolution of dy."""
+    """Convert the gradient of the input: dx is the transposed convolution of dy."""
     kind = _operand_type(call, "dy", "w")
     dx, dy, w = (call.tensor(port) for port in ("dx", "dy", "w"))
     settings = _conv_settings(call)

@@ -59,7 +59,8 @@ def moved_bytes(graph: Graph) -> int:
 
 
 def family(graph: Graph) -> str:
-    """Return names of the operations in order: ``conv_fwd+bias+relu``."""
+    """Return the names of the operations in order, joined by a plus sign:
+    ``conv_fwd+bias+relu``."""
     return "+".join(_word(graph, node) for node in graph.nodes)
 
 

@@ -56,7 +56,7 @@ SYSTEM = Path("/sys")
 
 def cpus_near(address: str | None, system: Path = SYSTEM) -> set[int]:
     """Return the numbers of the processors near the device at an address of the PCI bus; empty if
-    unknown, or all."""
+    unknown, or if all are equally near."""
     if address is None:
         return set()
     try:

@@ -172,8 +172,8 @@ class BlockLoop:
 
 
 def block_shape(execution_ns: int) -> tuple[int, int]:
-    """Return the executions of a block that do not count, and those that do, for this execution
-    time."""
+    """Return the number of executions of a block that do not count, and of those that do, for this
+    execution time."""
     each_ns = max(1, execution_ns)
     if each_ns >= BLOCK_NS:
         return 1, 1

@@ -396,8 +396,8 @@ def why_ungated(stream: Stream) -> str | None:
 
 
 def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int, share: float) -> int:
-    """Return the iterations behind one gate: never more than the queue holds, in cool duty no long
-    blocks.
+    """Return the number of iterations behind one gate: never more than the queue holds, in cool
+    duty no long blocks.
 
     `share` of the queue is for samples, the rest for what `Canaries` enqueue between them.
     """

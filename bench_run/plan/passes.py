@@ -65,8 +65,8 @@ def pass_bytes(whole: PipelinePass) -> int:
 
 
 def with_surroundings(gathered: Gathered, whole: PipelinePass, size: int) -> Gathered:
-    """Return each graph with the layers around it in a pass, and a note on them; the chain of the
-    pipeline is the pass. `size`: bytes of all."""
+    """Return the gathered graphs, each with the layers around it in a pass, and a note on them; the
+    chain of the pipeline is the pass. `size`: bytes of all."""
     path, pipeline, graphs = whole.path, whole.pipeline, whole.graphs
     first: dict[str, str] = {}
     for layer in pipeline.order:

@@ -112,7 +112,8 @@ def _maximum(x: Array, windows: WindowGeometry) -> tuple[Array, Array]:
 
 
 def _scatter(node: Node, dy: Array, index: Array, dims: tuple[int, ...]) -> Array:
-    """Add dy to the elements in index; −1 is none."""
+    """Return an array of these dims with dy added to the elements that `index` names; −1 names
+    none."""
     size = prod(dims[2:])
     if index.shape != dy.shape or index.min(initial=NOWHERE) < NOWHERE or index.max() >= size:
         raise refusal(node, f"index must have dy's dims and lie within the {size} cells of dx")

@@ -132,7 +132,7 @@ def cases_csv(document: Document) -> str:
 
 
 def samples_csv(document: Document) -> str:
-    """Return a row for each iteration of each series, warm-up iterations marked."""
+    """Return CSV text with a row for each iteration of each series, warm-up iterations marked."""
     rows = [
         {
             "id": case.id,

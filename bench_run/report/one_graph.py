@@ -90,7 +90,7 @@ def _row(title: str, times_ns: Sequence[float | None]) -> str:
 
 
 def _head(document: Document, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield the graph, and the engine of each case."""
+    """Yield lines with the graph, and the engine of each case."""
     yield cut(one_line(cases[0].graph.name), WIDTH)
     yield RULE
     yield f"Graph:       {one_line(cases[0].graph.path)}"
@@ -168,8 +168,8 @@ def _speedup(a: Case, b: Case, series: str) -> str:
 
 
 def speedup_text(found: LogRatio) -> str:
-    """Return ``B is 6.3 % faster (95 % CI 5.1 % to 7.5 %)``: by that share of A's time; from a
-    factor of two on ``×2.40``."""
+    """Return the speed-up as text, as in ``B is 6.3 % faster (95 % CI 5.1 % to 7.5 %)``: by that
+    share of A's time; from a factor of two on ``×2.40``."""
     ratio = math.exp(found.log)
     if found.low is None or found.high is None:
         return f"B is {_side(ratio)} (too few rounds for an interval)"

@@ -39,7 +39,7 @@ def too_small(bundle: Bundle, device: str) -> str | None:
 
 
 def with_own_golden(graphs: Sequence[LoadedGraph]) -> tuple[tuple[LoadedGraph, ...], list[str]]:
-    """Leave out golden data of another chip, with a note for each chip."""
+    """Leave out golden data of another chip; return the graphs, and a note for each chip."""
     if all(graph.bundle.golden_of is None for graph in graphs):
         return tuple(graphs), []
     chips = {device.arch for device in devices()}

@@ -313,7 +313,8 @@ class Record:
             )
 
     def measured(self, order: Sequence[str]) -> Document:
-        """Return the journal's content, if the document could not be written."""
+        """Return the document that the journal holds, for the case that the document itself could
+        not be written."""
         assert self._output is not None
         document = read_journal(journal_path(self._output))
         return replace(document, cases=ordered(document.cases, order))

@@ -79,7 +79,7 @@ def beyond_of(fate: Fate, limited: Fate) -> str | None:
 
 
 def repeated(fate: Fate, case: Case) -> Fate:
-    """Return the same after one more run of the option: now it is known whether it is
+    """Return the fate after one more run of the option: now it is known whether it is
     deterministic."""
     again = _fate(case)
     if fate.status != "ok" or again.status not in ("ok", "wrong"):
@@ -107,7 +107,8 @@ def _fate(case: Case) -> Fate:
 
 
 def largest_error(case: Case) -> float | None:
-    """Return largest relative L2 error of an output; None if nothing was compared."""
+    """Return the largest relative L2 error of an output; None if nothing was compared, or if the
+    largest is not finite."""
     if case.validation is None or not case.validation.outputs:
         return None
     errors = [float(output.relative_l2) for output in case.validation.outputs]
@@ -427,7 +428,8 @@ class Benches(Generic[PlaceT]):
     def in_turn(
         self, work: Callable[[PlaceT, GivenT], MadeT], given: Sequence[GivenT]
     ) -> Iterator[MadeT]:
-        """Yield the same, one after the other, each on the bench that `at_once` gave it to."""
+        """Yield the results of `work` for the given items, one after the other, each on the bench
+        that `at_once` gave it to."""
         for bench, each in zip(self._benches, given, strict=False):
             yield from self._all([(bench, work, (bench.place, each))])
 

@@ -380,7 +380,7 @@ def _estimates(each: Raced) -> dict[str, float]:
 
 
 def original_of(each: Raced, key: str) -> int | None:
-    """Index of the option that runs what this key means; None if nothing does."""
+    """Return the index of the option that runs what this key means; None if nothing does."""
     by_key = {option.key: index for index, option in enumerate(each.options)}
     index = by_key.get(key)
     while index is not None and each.fates[index].status == "duplicate":

@@ -107,7 +107,8 @@ class TuneJournal:
     def recall_block(
         self, graph: str, block: int, keys: Mapping[int, str]
     ) -> tuple[dict[int, BlockSample], dict[int, Outcome]] | None:
-        """Return the samples, and what became of those that failed."""
+        """Return the samples of a block, and the outcomes of candidates that failed; None if the
+        journal does not hold a block of just these candidates."""
         known = self._known.get(f"{graph} block {block}")
         if known is None or sorted(known["of"]) != sorted(keys.values()):
             return None

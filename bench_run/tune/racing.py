@@ -114,7 +114,8 @@ def block_noise(logs: Logs) -> float:
 
 
 def block_samples(within: float, between: float, block_cost: float) -> int:
-    """Return the samples of a candidate in one block, so that time is spent on the larger variance.
+    """Return the number of samples of a candidate in one block, so that time is spent on the larger
+    variance.
 
     `within` and `between` are standard deviations of single samples and of whole blocks,
     `block_cost` what one block of a candidate costs beside its samples, in samples.
@@ -249,7 +250,8 @@ class RaceState:
         return int(self.logs.shape[1])
 
     def now(self) -> Logs:
-        """Return the candidates in the race, in the blocks of the present heat."""
+        """Return the logarithms of the candidates in the race, in the blocks of the present
+        heat."""
         return self.logs[self.alive][:, self.heat :]
 
     def behind(self) -> Logs:

@@ -212,8 +212,8 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
 
 
 def _within(space: Space, limits: Limits, texts: Sequence[str]) -> Space:
-    """Require a limit for approximations: the fastest is taken, whatever its error. Of all types
-    int8 is left out without one."""
+    """Return the space; approximations require a limit, since the fastest is taken, whatever its
+    error. Of all types int8 is left out without one."""
     if limits.error is not None:
         return space
     dtypes = tuple(value for value in space.values("dtype") if value != INT8)

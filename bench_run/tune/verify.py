@@ -61,8 +61,8 @@ class Verified:
 
 
 def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Verified]:
-    """Measure both for every entry with a winner of its own; return nothing if there is none.
-    Raises `UsageError` if nothing of the record holds here."""
+    """Measure the winner and the default of every entry with a winner of its own; return an empty
+    list if no entry has one. Raises `UsageError` if nothing of the record holds here."""
     record = read_record(path)
     if all(entry.winner == entry.default for entry in record.entries):
         return []

@@ -256,7 +256,7 @@ def _filling(text: str | None, shape: Mapping[str, Any]) -> str | None:
 def _inferred(
     source: Source, inputs: Rows, shape: Mapping[str, Any], dtype: str
 ) -> dict[str, dict[str, Any]]:
-    """Return the outputs that the reference makes of ones."""
+    """Return a row with dims and type for each output that the reference makes of ones, by name."""
     import numpy as np
 
     ones = {n: np.ones(row["dims"], _wide(row["dtype"])) for n, row in inputs.items()}

@@ -318,8 +318,8 @@ class OutputKeeper:
         )
 
     def after_sample(self, index: int, run: RunLikeSample) -> bool:
-        """Run one more iteration on another set, after the first sample and after some at
-        random."""
+        """Run one more iteration on another set, after the first sample and after some at random.
+        Return True if it did, which disturbs the caches."""
         if index > 0 and not self._is_due(index):
             return False
         return self._check(index, run, is_last=False)

@@ -165,7 +165,8 @@ def refuse_not_finite(data: bytes, where: str) -> None:
 
 
 def _not_finite(tree: Any) -> tuple[tuple[str | int, ...], float] | None:
-    """Return the path of the first such number, and the number."""
+    """Return the path of the first number that is not finite, and the number; None if all are
+    finite."""
     if isinstance(tree, int | float):
         return None if abs(tree) <= sys.float_info.max else ((), tree)
     if not isinstance(tree, dict | list):

@@ -158,7 +158,8 @@ class WarmupCut:
 
 
 def warmup_cut(samples: Samples) -> WarmupCut:
-    """Return the length of the warm-up at the beginning, by MSER-5.
+    """Return the cut of the warm-up at the beginning, by MSER-5, and whether the series never
+    settled.
 
     Of the medians of batches of five log times it leaves out the first d, d in the first half, such
     that (variance of the rest) / (count of the rest) is smallest (White, Cobb & Spratt 2000). In
@@ -360,7 +361,7 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
 
 @functools.cache
 def binomial_rank(count: int) -> int | None:
-    """Return largest k such that the k-th smallest to the k-th largest of ``count`` independent
+    """Return the largest k such that the k-th smallest to the k-th largest of ``count`` independent
     values (from 0) hold the median with 95 % confidence; None if all of them do not."""
     tail = (1 - CONFIDENCE) / 2
     log_half = count * math.log(0.5)

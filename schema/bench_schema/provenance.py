@@ -62,7 +62,7 @@ class Run:
     tool: Tool
     settings: Settings
     shard: str | None = None
-    """Share of the cases of this run, as in ``2/8``."""
+    """Share of all cases that this run had, as in ``2/8``."""
     whole: Whole | None = None
     """The run that a shard is part of."""
     notes: tuple[str, ...] = ()

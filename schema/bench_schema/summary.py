@@ -88,8 +88,9 @@ def achieved(
 
 
 def init_total_ns(case: Case, without: Collection[str] = ()) -> int | None:
-    """Return the initialisation phases and the first execution, of the median round, with what is
-    paid once; `without` some phases. None if no phase was measured."""
+    """Return the total time in nanoseconds of the initialisation phases and the first execution, of
+    the median round, with the phases that are paid once; `without` some phases. None if no phase
+    was measured."""
     phases = {name: values.tolist() for name, values in case.init.items() if name not in without}
     if not phases:
         return None

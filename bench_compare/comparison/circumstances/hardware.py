@@ -85,7 +85,7 @@ Numbers: TypeAlias = "dict[tuple[int, Unit], int]"
 
 
 def _split(one: CaseSide, places: list[_Places], numbers: Numbers) -> CaseSide:
-    """Return each case once for each of its units, with its rounds there."""
+    """Return the side with each case once for each of its units, with its rounds there."""
     cases, sources = [], []
     for case, source in zip(one.cases, one.sources, strict=True):
         units = list(places[source].units(case))

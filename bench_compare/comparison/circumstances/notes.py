@@ -202,7 +202,8 @@ def outliers(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]
 
 
 def modes(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
-    """Find two modes in at most `MODE_SAMPLES` samples of each case, from all of its rounds."""
+    """Yield the row, ``bimodal`` and a text for each case with two modes, in at most `MODE_SAMPLES`
+    samples of each case, from all of its rounds."""
     case = rounds.case
     for first in range(0, height, MODE_CASES):
         here = np.flatnonzero((case >= first) & (case < first + MODE_CASES))

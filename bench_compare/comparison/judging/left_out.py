@@ -84,8 +84,8 @@ UNITS_DIFFER_RATIO = 1.25
 def _of_units(
     measured: MeasuredMetric, inputs: ComparisonInputs
 ) -> Iterator[tuple[MeasuredMetric, Mask, str]]:
-    """Yield each unit of other of which some case leaves documents out: the fastest of them, held
-    against the slowest document of base."""
+    """Yield the comparison, its rows and a text for each unit of other of which some case leaves
+    documents out: the fastest of them, held against the slowest document of base."""
     (base, mine), (other, theirs) = (
         by_document(*side)
         for side in zip((measured.base, measured.other), measured.columns, strict=True)

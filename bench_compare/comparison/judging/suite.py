@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def suite_numbers(
     other: Side, pairs: Sequence[Pair], measured: Mapping[str, MeasuredMetric | ExactMeasured]
 ) -> Iterator[SuiteNumber]:
-    """Yield each metric over all matched cases; for metrics that gate, also by family, by engine,
-    and weighted by time."""
+    """Yield the suite numbers of each metric over all matched cases; for metrics that gate, also by
+    family, by engine, and weighted by time."""
     families: dict[str, list[int]] = defaultdict(list)
     engines: dict[str, list[int]] = defaultdict(list)
     for row, pair in enumerate(pairs):

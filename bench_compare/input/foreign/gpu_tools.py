@@ -37,7 +37,7 @@ CPU_TAGS = ("nv/cold/time/cpu", "nv/cpu_only/time/cpu")
 
 
 def is_nvbench(tree: Any) -> str | None:
-    """Return the format's version."""
+    """Return the format's version; None if the file is not one of nvbench."""
     found = parts.table(tree)
     version = parts.table(parts.table(found.get("meta")).get("version"))
     if "nvbench" not in version or not isinstance(found.get("benchmarks"), list):

@@ -265,7 +265,8 @@ def _take_device(index: int) -> str:
 
 
 def _count_devices(library: Library) -> int:
-    """Return devices that HIP shows."""
+    """Return the number of devices that HIP shows. Raises `EngineUnavailableError` if it shows
+    none."""
     with opening_errors("hip_get_device_count", library.version):
         found = int(library.module.hip_get_device_count())
     if found == 0:

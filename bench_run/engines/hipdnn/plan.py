@@ -239,7 +239,8 @@ class Buffers:
         self.pack = {**pointers, **{uid: a.ctypes.data for uid, a in self._host.items()}}
 
     def borrow(self, uid: int, owner: Buffers, owner_uid: int, offset: int) -> bool:
-        """Place the tensor `offset` elements into another's memory; refuse scalars of the host."""
+        """Place the tensor `offset` elements into another's memory. Return True, or False without a
+        change for scalars of the host."""
         if uid in self._host or owner_uid in owner._host:
             return False
         self.bytes -= buffer_bytes(self._graph.by_uid[uid])

@@ -60,7 +60,8 @@ FORMULA = ("RMSNorm", "Resample", "BlockScale", "Moe")
 
 
 def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:
-    """Return bytes that an execution takes at most beside inputs and outputs, if it is computed."""
+    """Return the most bytes that an execution takes beside inputs and outputs, in the memory where
+    it is computed."""
     in_blocks = device == "cpu" and "compile" not in spec.options
 
     def of_node(part: Graph, node: Node) -> float:

@@ -152,7 +152,8 @@ class _ScatteredNode:
         return self.where if name == _FLAT else f"{self.where}.{name}"
 
     def take(self, key: str, order: tuple[str, ...]) -> tuple[str, Any]:
-        """Place and value of a datum, null if it is nowhere. Two places must agree."""
+        """Take a datum out of its places; return its place and value, None if it is nowhere. Two
+        places must agree."""
         found, value = order[0], None
         for name in order:
             if name not in self.places or key not in self.places[name]:

@@ -100,8 +100,8 @@ Need = tuple[int, int]
 
 
 def need_of(graph: Graph) -> Need:
-    """Return the need: inputs and outputs in the process and on the device, stored outputs in both,
-    and in the process also in float64 while they are checked."""
+    """Return the bytes that a graph needs in the process and on the device: inputs and outputs and
+    stored outputs in both, and in the process also outputs in float64 while they are checked."""
     tensors, outputs = _bytes(graph.tensors), _bytes(graph.outputs)
     kept = 2 * outputs + min(KEPT_BYTES, KEPT_OUTPUTS * outputs)
     checked = 24 * sum(t.elements for t in graph.outputs)

@@ -134,8 +134,8 @@ def _normal_numbers(values: Values, row: DataType) -> Values:
 
 
 def integers(init: Init) -> Draw:
-    """Draw integers, both ends included. Zero is drawn only if it is an end: then it was
-    requested."""
+    """Return a function that draws integers, both ends included. Zero is drawn only if it is an
+    end: then it was requested."""
     low, high = int(init.low), int(init.high)
     skip = low < 0 < high
     choices = high - low + (0 if skip else 1)
@@ -148,7 +148,8 @@ def integers(init: Init) -> Draw:
 
 
 def rounded_uniform(init: Init) -> Draw:
-    """Draw uniform numbers of an integer tensor: the whole numbers of the range."""
+    """Return a function that draws uniform numbers of an integer tensor: the whole numbers of the
+    range."""
     low, high = math.ceil(init.low), math.floor(init.high)
     return integers(Init("integers", low, max(low, high)))
 

@@ -25,7 +25,7 @@ STEPS = 4.0
 
 
 def _count(step: RoundingStep, statistic: str, x: str = "x") -> tuple[int, int]:
-    """Return elements of a statistic, and how many statistics there are."""
+    """Return the number of elements of a statistic, and the number of statistics."""
     rows = max(1, step.tensors[statistic].elements)
     return max(1, step.tensors[x].elements // rows), rows
 

@@ -50,13 +50,15 @@ def _half_tanh(x: Array, beta: float = 1.0) -> Array:
 
 
 def swish_gradient(p: Parameters, dy: Array, x: Array) -> Array:
-    """Return dy times the slope. With t = tanh(z/2) and z = βx: ½(1 + t) + ¼z(1 − t²)."""
+    """Return the largest error of the gradient for each unit of relative error of t = tanh(z/2), z
+    = βx. The gradient is dy·(½(1 + t) + ¼z(1 − t²))."""
     half, z = _half_tanh(x, p.swish_beta), p.swish_beta * x
     return np.asarray(np.abs(dy) * half * (1 + 2 * np.abs(z) * half))
 
 
 def gelu_gradient(_p: Parameters, dy: Array, x: Array) -> Array:
-    """Return dy times the slope. With t the tanh: ½(1 + t) + ½x(1 − t²)·(slope of its argument)."""
+    """Return the largest error of the gradient for each unit of relative error of t, the tanh. The
+    gradient is dy·(½(1 + t) + ½x(1 − t²)·(slope of its argument))."""
     t = np.abs(np.tanh(_gelu_inner(x)))
     slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
     return np.asarray(np.abs(dy) * (0.5 * t + np.abs(x) * t * t * slope))

@@ -183,7 +183,8 @@ _DUMPED_SIGNALS = (
     "Floating-point exception",
     "Floating point exception",
 )
-"""Names of Python's fault handler; other fatal errors are the interpreter's own."""
+"""Names of fatal signals in the words of Python's fault handler; other fatal errors are the
+interpreter's own."""
 _THREAD = re.compile(
     r"^Exception in thread [^\n]*:\n(?:[ \t][^\n]*\n|Traceback [^\n]*\n)*(.+)$", re.M
 )

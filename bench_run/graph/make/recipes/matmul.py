@@ -111,7 +111,8 @@ def complete_mx(params: Params) -> Params:
 
 
 def build_mx(builder: Builder, params: Params, _: Value | None) -> Value:
-    """Return a column-major and B row-major, each with one scale for `block` steps along k."""
+    """Build the product of A (column-major) and B (row-major), each with one scale for `block`
+    steps along k."""
     m, n, k, block = (params[key] for key in ("m", "n", "k", "block"))
     a = _dequantized(builder, "a", (m, k), "col", (block,))
     b = _dequantized(builder, "b", (k, n), "row", (block, 1))
