@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from bench_schema.errors import UnwritableError
-from bench_schema.places import content_kind
+from bench_schema.places import Place, content_kind, refuse_flag
 
 from bench_run.errors import OutputError
 
@@ -168,6 +168,7 @@ def refuse_foreign(flag: str, path: str) -> NoReturn:
 def write_new(folder: Path, texts: Mapping[str, str], *, force: bool) -> None:
     """Write files of these names to a folder. Raises `OutputError` if one is there and is not to be
     replaced, before anything is written."""
+    refuse_flag(Place("-o", str(folder)))
     for name in texts:
         if (folder / name).exists() and not force:
             raise OutputError(f"{folder / name}: is there already; --force replaces it")

@@ -58,7 +58,12 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 
         raise UsageError(f"export: --to which format? Choose from {', '.join(KINDS)}")
     targets = [_target(text) for text in arguments["--to"]]
-    files = {f"to {kind}:{number}": file for number, (kind, file) in enumerate(targets) if file}
+    kinds = [kind for kind, _ in targets]
+    files = {
+        f"to {kind}" + f" ({number + 1})" * (kinds.count(kind) > 1): file
+        for number, (kind, file) in enumerate(targets)
+        if file
+    }
     check_reports(files, [("DOC", pattern) for pattern in arguments["DOC"]])
     if sum(file is None for _, file in targets) > 1:
         raise UsageError(

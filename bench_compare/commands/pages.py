@@ -83,6 +83,8 @@ class Built:
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """Write the site. Raises `BenchCompareError` if there is nothing to show."""
+    from bench_schema.places import Place, refuse_flag
+
     from bench_compare.commands.history import parse, read_history
     from bench_compare.model import View
     from bench_compare.report import render
@@ -92,6 +94,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 
     if arguments["--output"] is None:
         raise UsageError("pages: where to? Name a folder for the site: -o site/")
+    refuse_flag(Place("-o", arguments["--output"]))
     site = Path(arguments["--output"])
     words: dict[str, Any] = {"--metric": None, "--filter": None, "--since": None, "--fail-on": None}
     words |= {"--next": None, "--quiet": False, "--allow-no-answer": True}

@@ -69,6 +69,8 @@ def mistaken_words(arguments: Mapping[str, Any]) -> str | None:
     """Return a sentence about the first argument of a wrong kind; None if there is none.
     `arguments`: docopt's."""
     output = arguments.get("--output")
+    if output is not None and output.startswith("="):
+        return f"-o{output}: a short flag and its value are two words: -o {output[1:] or 'FILE'}"
     suffix = os.path.splitext(output or "")[1]
     if suffix in TABLES:
         instead = TABLES[suffix].format(output) if "--csv" in arguments else ""

@@ -116,6 +116,8 @@ def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:
     Raises `UnwritableError`, which names both places.
     """
     written = [each for each in outputs if not each.is_stream]
+    for output in written:
+        refuse_flag(output)
     read = [each for each in inputs if not each.is_stream] if written else []
     for output in written:
         met = next((source for source in read if _meet(output, source)), None)
@@ -129,6 +131,14 @@ def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:
         if kind is not None:
             what = f"holds {kind}: choose another file for the report"
             raise UnwritableError(str(report), what)
+
+
+def refuse_flag(output: Place) -> None:
+    """Raise `UnwritableError` if a path begins as a flag does: ``ls *`` and the like would take its
+    name for one."""
+    if output.path.startswith("-"):
+        what = f"it begins with '-', as a flag does: write ./{output.path} if it is a name"
+        raise UnwritableError(str(output), what)
 
 
 def _written_twice(output: Place, other: Place) -> str:
