@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 import re
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,21 +44,36 @@ PRINTED = 6e-4
 
 
 @st.composite
-def rounds(draw):
-    """Some of five rounds, of any lengths and warm-ups, on a random scale."""
+def rounds(draw, indices=None, blocks=()):
+    """Some of five rounds, of any lengths and warm-ups, on a random scale; buffers moved or not.
+    `blocks`: the number of blocks of each round, and the place of the side in its turn."""
     seed = draw(st.integers(0, 2**32 - 1))
     level = 10 ** draw(st.floats(2, 8))
-    indices = draw(st.sets(st.integers(0, 4), min_size=1))
+    indices = draw(st.sets(st.integers(0, 4), min_size=1)) if indices is None else indices
     random = np.random.default_rng(seed)
     made = []
     for index in sorted(indices):
-        count = draw(st.integers(1, 40))
+        count = draw(st.integers(blocks[0] if blocks else 1, 40))
         scatter, transient = draw(st.sampled_from([(0.0, 0.0), (0.02, 0.0), (0.3, 0.0), (0.01, 2)]))
         decay = 1 + transient * np.exp(-np.arange(count) / 4)
         samples = level * decay * np.exp(random.normal(0, 0.05) + random.normal(0, scatter, count))
-        cut = draw(st.sampled_from([None, 0, count // 3]))
-        made.append(build.round_(index, {"e2e_ns": np.rint(samples).astype(int)}, cut=cut))
+        cut = 0 if blocks else draw(st.sampled_from([None, 0, count // 3]))
+        one = build.round_(index, {"e2e_ns": np.rint(samples).astype(int)}, cut=cut)
+        moves = draw(st.sets(st.integers(1, count), max_size=3))
+        if moves:
+            one = replace(one, placements={"e2e_ns": np.array(sorted(moves))})
+        if blocks:
+            begins = np.linspace(0, count, blocks[0], endpoint=False).astype(int)
+            one = replace(one, blocks={"e2e_ns": begins}, block_places=(blocks[1],) * blocks[0])
+        made.append(one)
     return made
+
+
+@st.composite
+def pairs(draw):
+    """Rounds of two engines that took turns in blocks."""
+    indices, blocks = draw(st.sets(st.integers(0, 4), min_size=2)), draw(st.integers(1, 6))
+    return [draw(rounds(indices, (blocks, place))) for place in (0, 1)]
 
 
 def document(run_id, **by_engine):
@@ -75,24 +92,48 @@ def document(run_id, **by_engine):
 
 
 def location(one):
-    """From the definition: the median of the logarithms, after the warm-up cut."""
-    samples = one.series["e2e_ns"]
-    assert one.cut["e2e_ns"] in (warmup_cut(samples).cut, 0, len(samples) // 3)
-    return statistics.median(math.log(x) for x in samples[one.cut["e2e_ns"] :].tolist())
+    """From the definition: the mean over the places of the buffers of the median at each, after the
+    warm-up cut."""
+    samples, moves = one.series["e2e_ns"], one.placements.get("e2e_ns", np.array([], int))
+    cut = one.cut["e2e_ns"]
+    assert cut in (warmup_cut(samples).cut, 0, len(samples) // 3)
+    ends = [cut, *(end for end in moves.tolist() if cut < end < len(samples)), len(samples)]
+    medians = [
+        statistics.median(math.log(x) for x in samples[begin:end].tolist())
+        for begin, end in itertools.pairwise(ends)
+    ]
+    return math.log(statistics.fmean(map(math.exp, medians)))
 
 
 def time_of(*documents):
     return math.exp(statistics.fmean(statistics.fmean(map(location, found)) for found in documents))
 
 
-def ratio_of(base, other):
-    """Of two cases of one document: in pairs where two visits have both."""
-    before = {one.index: location(one) for one in base}
-    after = {one.index: location(one) for one in other}
-    pairs = before.keys() & after.keys()
-    if len(pairs) < LEAST_PAIRS:
-        return time_of(other) / time_of(base)
-    return math.exp(statistics.fmean(after[index] - before[index] for index in pairs))
+def times_of_pair(base, other):
+    """Of two cases of one document: in pairs where two visits have both. In visits whose sides took
+    turns in blocks, they differ by the median over the blocks, around the middle of both."""
+    before = {one.index: one for one in base}
+    after = {one.index: one for one in other}
+    both = before.keys() & after.keys()
+    if len(both) < LEAST_PAIRS:
+        return time_of(base), time_of(other)
+    levels = [pair_of(before[index], after[index]) for index in both]
+    return tuple(math.exp(statistics.fmean(side)) for side in zip(*levels, strict=True))
+
+
+def pair_of(base, other):
+    one, two = location(base), location(other)
+    if not base.blocks:
+        return one, two
+    levels = [
+        [
+            statistics.median(map(math.log, part.tolist()))
+            for part in np.split(each.series["e2e_ns"], each.blocks["e2e_ns"][1:])
+        ]
+        for each in (base, other)
+    ]
+    step = statistics.median(b - a for a, b in zip(*levels, strict=True))
+    return (one + two - step) / 2, (one + two + step) / 2
 
 
 def times_in(text):
@@ -208,21 +249,23 @@ def test_a_comparison_tells_the_times_of_its_documents(first, second, third):
 
 
 @settings(max_examples=examples(15), deadline=None)
-@given(rounds(), rounds())
-def test_two_engines_of_a_document_have_one_ratio(a, b):
+@given(st.one_of(st.tuples(rounds(), rounds()), pairs()))
+def test_two_engines_of_a_document_have_one_ratio_and_the_times_that_it_is_made_of(sides):
+    a, b = sides
     found = document("a", numpy=a, torch=b)
     sources = [Source("a.json", found, "bench")]
     base, others = group(sources, Grouping(by="engine"))
-    ratio = ratio_of(a, b)
+    times = times_of_pair(a, b)
+    ratio = times[1] / times[0]
     for name, told in told_together(compare(base, others, Policy())):
-        assert (name, same(told[:2], (time_of(a), time_of(b)))) == (name, True), told
+        assert (name, same(told[:2], times)) == (name, True), told
         assert (name, same_ratio(told[2], ratio)) == (name, True), (told, ratio)
     line = next(line for line in console.side_by_side(found).splitlines() if times_in(line))
-    assert same(times_in(line), [time_of(a), time_of(b)])
+    assert same(times_in(line), [*times])
     assert same_ratio(None if NOTHING in line else changes_in(line)[0], ratio)
     table = oracle.oracle_table(found, [("numpy", "torch")])
     line = next(line for line in table.splitlines() if times_in(line))
-    assert same(times_in(line), [time_of(a), time_of(b)])
+    assert same(times_in(line), [*times])
     if NOTHING not in line:
         saved = float(re.search(r"(-?[\d.]+) %", line)[1])
         assert saved == pytest.approx(100 * (1 - ratio), abs=0.06, rel=1e-6)

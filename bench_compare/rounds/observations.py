@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from bench_schema.estimate import BlockLevels, block_levels, cut_of, moves_of, paired_log
+from bench_schema.estimate import BlockLevels, block_levels, cut_of, moves_of, paired_logs
 
 from bench_compare.metrics import METRICS, PerRound
 from bench_compare.rounds.facts import facts
@@ -230,11 +230,11 @@ def in_blocks(
     name: str,
     levels: tuple[ObservationMatrix, ObservationMatrix],
     documents: tuple[Ints, Ints],
-) -> ObservationMatrix:
-    """Return the second side's levels (log times). In rounds whose sides took turns in blocks they
-    are the first side's plus the difference measured within the blocks. `name`: the series;
-    `documents`: number of the run of each document, equal numbers are one run."""
-    values = levels[1].values.copy()
+) -> tuple[ObservationMatrix, ObservationMatrix]:
+    """Return the levels (log times) of both sides; in rounds whose sides took turns in blocks those
+    of `bench_schema.estimate.paired_logs`. `name`: the series; `documents`: number of the run of
+    each document, equal numbers are one run."""
+    values = levels[0].values.copy(), levels[1].values.copy()
     mine, theirs = (
         {(row, int(documents[n][source]), index): (logs, source) for (row, source, index), logs in
          sides[n].blocks.get(name, {}).items()}
@@ -253,10 +253,13 @@ def in_blocks(
         places = columns[0].get((first, index)), columns[1].get((second, index))
         if places[0] is None or places[1] is None:
             continue
-        step = paired_log(base, other)
-        if math.isfinite(step):
-            values[row, places[1]] = levels[0].values[row, places[0]] + step
-    return ObservationMatrix(values, levels[1].sources, levels[1].rounds)
+        ends = (row, places[0]), (row, places[1])
+        found = paired_logs((float(values[0][ends[0]]), float(values[1][ends[1]])), (base, other))
+        values[0][ends[0]], values[1][ends[1]] = found
+    one, two = (
+        ObservationMatrix(v, m.sources, m.rounds) for v, m in zip(values, levels, strict=True)
+    )
+    return one, two
 
 
 def per_round(side: SideRounds, metric: Metric) -> ObservationMatrix:

@@ -148,7 +148,8 @@ def _by_place(samples: SampleTable, moved: Mapping[int, Ints]) -> tuple[Ints, Ar
         medians[index] = middle_log(np.sort(rows, axis=1))
     known = np.isfinite(medians)
     count = np.bincount(owner[known], minlength=len(places))
-    return places, np.bincount(owner[known], medians[known], len(places)) / count
+    total = np.bincount(owner[known], np.exp(medians[known]), len(places))
+    return places, np.log(total / count)
 
 
 WITHIN_NORMAL = 1.6832

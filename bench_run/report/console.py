@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench_schema.document import Case, Document, Memory, Validation
-    from bench_schema.estimate import LogRatio
+    from bench_schema.estimate import Change
 
 WIDTH = 80
 LEAST_NAME = 16
@@ -286,12 +286,16 @@ def side_by_side(document: Document) -> str:
     for a, b in pairs:
         series = main_series(a.summary)
         value = interval = "–"
+        found = None
         if are_unlike(a, b):
             value = UNLIKE
         elif series is not None and series in b.summary:
-            value, interval = change_cells(change(a, b, series))
+            found = change(a, b, series)
+            value, interval = change_cells(found)
+        times = (None, None) if found is None else (found.base_ns, found.other_ns)
+        states = [_state(case, ns) for case, ns in zip((a, b), times, strict=True)]
         validation = validation_text(b.validation, b.implausible)
-        rows.append([one_line(a.graph.name), _state(a), _state(b), value, interval, validation])
+        rows.append([one_line(a.graph.name), *states, value, interval, validation])
     by_a = all(compares_with_a(a) for a, _ in pairs)
     last = "B against A" if by_a else "validation of B"
     headers = ("graph", "A", "B", "change", "95 % CI", last)
@@ -302,7 +306,7 @@ def side_by_side(document: Document) -> str:
     return "\n".join([legend, "", text, "", *unlike, *_endings(document.cases), totals(document)])
 
 
-def change_cells(found: LogRatio | None) -> tuple[str, str]:
+def change_cells(found: Change | None) -> tuple[str, str]:
     """Return a change and its interval, as the tables of `bench-compare` have them."""
     if found is None:
         return "–", "–"
@@ -311,6 +315,9 @@ def change_cells(found: LogRatio | None) -> tuple[str, str]:
     return "" if is_too_noisy(low, high) else change_text(ratio), margin_text(ratio, low, high)
 
 
-def _state(case: Case) -> str:
+def _state(case: Case, pair_ns: float | None) -> str:
+    """Return the time of a side in its pair, otherwise its own; without a time its outcome."""
     time = case_time(case)
-    return case.outcome.status if time is None else marked(time_text(time.ns), case)
+    if time is None:
+        return case.outcome.status
+    return marked(time_text(time.ns if pair_ns is None else pair_ns), case)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench_schema.document import Case, Document
-    from bench_schema.estimate import LogRatio
+    from bench_schema.estimate import Change
 
 WIDTH = 80
 RULE = "-" * WIDTH
@@ -76,7 +76,11 @@ def one_pair(document: Document) -> str:
         lines.append(_row(title, [init_total_ns(case, without) for case in (a, b)]))
     for title, field in ROWS:
         lines.append(_row(title, [getattr(case.summary[name], field) for case in (a, b)]))
-    lines += [RULE, f"Speedup:     {_speedup(a, b, name)}"]
+    found = None if are_unlike(a, b) else change(a, b, name)
+    lines += [RULE]
+    if found is not None:
+        lines.append(_row("Time", [found.base_ns, found.other_ns]))
+    lines.append(f"Speedup:     {_speedup(a, b, found)}")
     if compares_with_a(a):
         lines += _validation("Accuracy comparison", b)
     else:
@@ -157,17 +161,16 @@ def _validation(title: str, case: Case) -> Iterator[str]:
         yield f"{case.id}: wrong: {check.reason}"
 
 
-def _speedup(a: Case, b: Case, series: str) -> str:
+def _speedup(a: Case, b: Case, found: Change | None) -> str:
     """Return a sentence on the time of B against that of A."""
     if are_unlike(a, b):
         return f"none: {UNLIKE_MEANS}"
-    found = change(a, b, series)
     if found is None:
         return "none: too few samples"
     return speedup_text(found)
 
 
-def speedup_text(found: LogRatio) -> str:
+def speedup_text(found: Change) -> str:
     """Return the speed-up as text, as in ``B is 6.3 % faster (95 % CI 5.1 % to 7.5 %)``: by that
     share of A's time; from a factor of two on ``×2.40``."""
     ratio = math.exp(found.log)

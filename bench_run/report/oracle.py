@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench_schema.estimate import case_time, change, main_series
+from bench_schema.estimate import change, main_series
 from bench_schema.units import NOTHING, is_too_noisy
 from tabulate import tabulate
 
@@ -58,10 +58,12 @@ def oracle_table(document: Document, pairs: Sequence[tuple[str, str]]) -> str:
             if key != first or searched is None or series is None or series not in searched.summary:
                 continue
             unlike = are_unlike(default, searched)
-            times = []
-            for case in (default, searched):
-                time = case_time(case, series)
-                times.append(marked("–" if time is None else time_text(time.ns), case))
+            found = change(default, searched, series)
+            ends = (None, None) if found is None else (found.base_ns, found.other_ns)
+            times = [
+                marked("–" if ns is None else time_text(ns), case)
+                for case, ns in zip((default, searched), ends, strict=True)
+            ]
             rows.append(
                 (
                     shorten(one_line(default.graph.name), NAME_WIDTH),

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from bench_schema import files
-from bench_schema.estimate import MIN_ROUNDS_FOR_T, looks, main_series, time_of
+from bench_schema.estimate import MIN_ROUNDS_FOR_T, Counted, counted, looks, main_series, time_of
 
 from bench_run.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from bench_schema.document import Case, Samples
+    from bench_schema.document import Case
 
     from bench_run.plan.cases import PlannedCase
     from bench_run.progress import Progress
@@ -249,15 +249,9 @@ UNGATED_ELSEWHERE = "another round of this case had to do without the gate"
 class RoundSamples(NamedTuple):
     """Times of a case in a round."""
 
-    samples: Samples
-    cut: int
+    counted: Counted
     energy_j: float | None = None
     """Energy of an iteration."""
-
-    @property
-    def counting(self) -> Samples:
-        """Without its warm-up."""
-        return self.samples[self.cut :]
 
 
 @dataclass
@@ -297,9 +291,9 @@ class CaseState:
             self.timing = each.device_timing
             name = main_series(each.series)
             assert name is not None, "a round has samples"
-            self.measured[each.index] = RoundSamples(
-                each.series[name], each.cut.get(name, 0), each.energy_j_per_iteration
-            )
+            found = counted(each, name)
+            assert found is not None, "some of them count"
+            self.measured[each.index] = RoundSamples(found, each.energy_j_per_iteration)
         if result.validation is not None and result.validation.status == "failed":
             self.is_wrong = True
 
@@ -327,4 +321,4 @@ class CaseState:
         """Return the half width of the time's interval; None below three rounds."""
         if self.rounds < MIN_ROUNDS_FOR_T:
             return None
-        return time_of([each.counting for each in self.in_order()]).half_width_ratio
+        return time_of([each.counted for each in self.in_order()]).half_width_ratio

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.estimate import looks, round_log
+from bench_schema.estimate import looks
 from bench_schema.places import Place, check_places, journaled, refuse_replacing
 
 from bench_run.errors import OutputError, UsageError
@@ -264,7 +264,7 @@ class Confirmation:
                 if state is None or state.is_wrong or state.ended:
                     continue
                 rounds = state.in_order()
-                times = np.array([round_log(r.counting) for r in rounds])
+                times = np.array([r.counted.log for r in rounds])
                 joules = [r.energy_j for r in rounds]
                 logs = objective_logs(times, joules, self._tuning.objective)
                 if logs is not None:

@@ -4,14 +4,17 @@ export uses it, so that the same samples have one time and one ratio everywhere.
 All values are natural logarithms of nanoseconds, and samples below one nanosecond (a clock too
 coarse) count as one.
 
-round the median of the logarithms of its samples after the warm-up cut; of an even count the mean
-of the middle two: `round_log`, of many rounds at a time `middle_log`. If the buffers were moved
-inside of the round, the mean over the places of the median at each of them case the mean over its
-rounds, of several documents the mean over these: `case_log`. Its 95 % interval is Student's over
-the rounds, R - 1 degrees of freedom: `case_time` change the mean over visits of other's level in
-the visit minus base's: `change`. A visit is a round that has both sides, otherwise a unit of
-hardware pair if both sides of a round took turns in blocks: the median over the blocks of other's
-median in the block minus base's: `paired_log`. It takes the place of the difference of levels
+- A *place* is where the buffers lay: a round that moved them has several, any other round has one.
+- A *round*: the mean over its places of the median of the samples at each, warm-up cut off. The
+  median is that of the logarithms, of an even count the mean of the middle two. `Counted.log`
+- A *case*: the mean over its rounds; of several documents the mean over these. `case_log`. Its
+  95 % interval is Student's over the rounds, R - 1 degrees of freedom: `case_time`
+- A *change*: the mean over visits of other's level in the visit minus base's: `change`. A visit is
+  a round that has both sides, otherwise a unit of hardware.
+- A *pair*: in a round whose sides took turns in blocks, other and base differ by the median over
+  the blocks of other's median in the block minus base's. Their levels there are the middle of both
+  rounds, minus and plus half of that: `paired_logs`. So the two times next to a change are those
+  that it is made of.
 
 Why. Samples of a round are not independent, rounds are (Kalibera and Jones 2013, "Rigorous
 benchmarking in reasonable time"), so no sample outweighs its round. The median does not mind spikes
@@ -200,14 +203,6 @@ def cut_of(measured: Round, series: str) -> WarmupCut:
     return WarmupCut(cut, series in measured.not_warm)
 
 
-def counting(measured: Round, series: str) -> Samples:
-    """Return the samples of a series after its warm-up cut; empty if the round lacks the series."""
-    samples = measured.series.get(series)
-    if samples is None or not samples.size:
-        return np.empty(0, np.int64)
-    return samples[cut_of(measured, series).cut :]
-
-
 # A round.
 
 
@@ -218,11 +213,37 @@ def middle_log(ordered: Floats | Integers) -> Floats:
     return np.asarray(np.log(np.maximum(middle, 1)).mean(axis=1))
 
 
-def round_log(samples: Samples, moves: Sequence[int] | Integers = ()) -> float:
-    """Return the location of one round, warm-up cut off; one sample at least. `moves`: numbers of
-    the first samples after each move of the buffers."""
-    parts = [part for part in np.split(samples, moves) if part.size]
-    return float(np.mean([middle_log(np.sort(part)[None])[0] for part in parts]))
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """The samples of a round that count: without the warm-up, one at least."""
+
+    samples: Samples
+    moves: Sequence[int] | Integers = ()
+    """Numbers of the first samples after each move of the buffers."""
+
+    @property
+    def log(self) -> float:
+        """The time of the round."""
+        if not len(self.moves):
+            return float(middle_log(np.sort(self.samples)[None])[0])
+        parts = np.split(self.samples, np.maximum(self.moves, 0))
+        return mean_of_places(
+            np.array([middle_log(np.sort(part)[None])[0] for part in parts if part.size])
+        )
+
+
+def mean_of_places(logs: Floats) -> float:
+    """Return the logarithm of the mean of the times at the places of a round."""
+    return float(np.log(np.exp(logs).mean()))
+
+
+def counted(measured: Round, series: str) -> Counted | None:
+    """Return the samples of a series that count; None if the round does not have any."""
+    samples = measured.series.get(series)
+    if samples is None or not samples.size:
+        return None
+    cut = cut_of(measured, series).cut
+    return Counted(samples[cut:], moves_of(measured, series)) if cut < samples.size else None
 
 
 def moves_of(measured: Round, series: str) -> Integers:
@@ -267,15 +288,23 @@ def paired_log(base: BlockLevels, other: BlockLevels) -> float:
     return float(np.median(known)) if known.size else math.nan
 
 
+def paired_logs(
+    levels: tuple[float, float], blocks: tuple[BlockLevels, BlockLevels]
+) -> tuple[float, float]:
+    """Return the levels of base and other in a round whose sides took turns in blocks: the middle
+    of the levels of both rounds, minus and plus half of the difference by blocks. Unchanged if they
+    took no turns."""
+    step = paired_log(*blocks)
+    if not math.isfinite(step):
+        return levels
+    middle = (levels[0] + levels[1]) / 2
+    return middle - step / 2, middle + step / 2
+
+
 def round_logs(case: Case, series: str) -> Mapping[int, float]:
-    """Return the location of each round of a case that has samples which count, by its number."""
+    """Return the time of each round of a case that has samples which count, by its number."""
     rounds = sorted(case.rounds, key=lambda one: one.index)
-    found = [(one, counting(one, series)) for one in rounds]
-    return {
-        one.index: round_log(samples, moves_of(one, series))
-        for one, samples in found
-        if samples.size
-    }
+    return {one.index: found.log for one in rounds if (found := counted(one, series)) is not None}
 
 
 # A case.
@@ -327,7 +356,7 @@ def case_time(case: Case, series: str | None = None) -> Time | None:
     series = time_series(case) if series is None else series
     if series is None:
         return None
-    rounds = [samples for one in case.rounds if (samples := counting(one, series)).size]
+    rounds = [found for one in case.rounds if (found := counted(one, series)) is not None]
     if rounds:
         return time_of(rounds)
     summary = case.summary.get(series)
@@ -336,14 +365,13 @@ def case_time(case: Case, series: str | None = None) -> Time | None:
     return Time(summary.median, summary.median_ci_low, summary.median_ci_high)
 
 
-def time_of(rounds: Sequence[Samples]) -> Time:
-    """Return the time of rounds of a document, from which the caller has cut the warm-up; at least
-    one round, each with a sample."""
-    logs = [round_log(samples) for samples in rounds]
+def time_of(rounds: Sequence[Counted]) -> Time:
+    """Return the time of the rounds of a case in one document, one round at least."""
+    logs = [each.log for each in rounds]
     value = math.exp(math.fsum(logs) / len(logs))
     if len(logs) >= MIN_ROUNDS_FOR_T:
         return Time(value, *(math.exp(end) for end in t_interval(logs)))
-    pooled = np.sort(np.concatenate(rounds))
+    pooled = np.sort(np.concatenate([each.samples for each in rounds]))
     rank = binomial_rank(len(pooled))
     if rank is None:
         return Time(value, None, None)
@@ -381,23 +409,44 @@ def binomial_rank(count: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class LogRatio:
-    """Logarithm of the time of other in that of base; the 95 % interval if it is known."""
+class Change:
+    """Logarithms of the times of base and other that a change is made of, and of their ratio; its
+    95 % interval if it is known."""
 
-    log: float
+    base: float
+    other: float
     low: float | None = None
     high: float | None = None
 
+    @property
+    def log(self) -> float:
+        return self.other - self.base
 
-def change(base: Case, other: Case, series: str) -> LogRatio | None:
-    """Return the change of two cases of one document; None if either has no round."""
+    @property
+    def base_ns(self) -> float:
+        return math.exp(self.base)
+
+    @property
+    def other_ns(self) -> float:
+        return math.exp(self.other)
+
+
+def change(base: Case, other: Case, series: str) -> Change | None:
+    """Return the change of two cases of one document; None if either does not have a round."""
     before, after = _located_rounds(base, series), _located_rounds(other, series)
     pairs = [key for key in before if key in after]
     if len(pairs) >= LEAST_PAIRS:
-        in_blocks = _paired_rounds(base, other, series)
-        steps = [in_blocks.get(key, after[key] - before[key]) for key in pairs]
-        mean = math.fsum(steps) / len(steps)
-        return LogRatio(mean, *(t_interval(steps) if len(steps) >= MIN_ROUNDS_FOR_T else ()))
+        blocks = [_blocks_of(case, series) for case in (base, other)]
+        levels = [
+            paired_logs((before[key], after[key]), (blocks[0][key], blocks[1][key]))
+            if key in blocks[0] and key in blocks[1]
+            else (before[key], after[key])
+            for key in pairs
+        ]
+        steps = [two - one for one, two in levels]
+        ends = t_interval(steps) if len(steps) >= MIN_ROUNDS_FOR_T else ()
+        means = (math.fsum(side) / len(steps) for side in zip(*levels, strict=True))
+        return Change(*means, *ends)
     if not (before and after):
         return None
     numbers: dict[_Unit, int] = {}
@@ -405,8 +454,8 @@ def change(base: Case, other: Case, series: str) -> LogRatio | None:
     values = np.array([*before.values(), *after.values()])
     side = np.repeat([0, 1], [len(before), len(after)])
     kept, block = comparable(np.arange(len(values)), side, np.array(units))
-    levels = [values[kept] @ weights(side[kept] == number, block) for number in (0, 1)]
-    return LogRatio(float(levels[1] - levels[0]))
+    one, two = (values[kept] @ weights(side[kept] == number, block) for number in (0, 1))
+    return Change(float(one), float(two))
 
 
 _Unit: TypeAlias = "tuple[str | None, str | None]"
@@ -420,18 +469,14 @@ def _located_rounds(case: Case, series: str) -> dict[tuple[int, _Unit], float]:
     return {(index, where[index]): log for index, log in logs.items()}
 
 
-def _paired_rounds(base: Case, other: Case, series: str) -> dict[tuple[int, _Unit], float]:
-    """Return the log ratio of other to base in each round whose sides took turns in blocks, by
-    number and unit of hardware."""
-    place = {(one.index, (one.host, one.device_uuid)): one for one in base.rounds if one.blocks}
-    found = {}
-    for one in other.rounds:
-        key = one.index, (one.host, one.device_uuid)
-        if one.blocks and key in place:
-            step = paired_log(block_levels(place[key], series), block_levels(one, series))
-            if math.isfinite(step):
-                found[key] = step
-    return found
+def _blocks_of(case: Case, series: str) -> dict[tuple[int, _Unit], BlockLevels]:
+    """Return the blocks of each round that was measured in blocks, by number and unit of
+    hardware."""
+    return {
+        (one.index, (one.host, one.device_uuid)): block_levels(one, series)
+        for one in case.rounds
+        if one.blocks
+    }
 
 
 def comparable(columns: Integers, side: Integers, block: Integers) -> tuple[Integers, Integers]:

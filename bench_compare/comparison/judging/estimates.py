@@ -107,9 +107,8 @@ class MeasuredMetric:
     other: Array
     columns: tuple[Columns, Columns]
     base_level: Array
-    """Location of the case on the side (`bench_schema.estimate`), from a summary if samples are
-    missing. If blocks give the ratio (`estimates.shift`), it is not the quotient of the two
-    levels."""
+    """Location of the case on the side that the change is made of, from a summary if samples are
+    missing."""
     other_level: Array
     estimates: Estimates
     movement: Shift | None
@@ -251,11 +250,7 @@ def _sampled(metric: Metric, reading: Sampled, inputs: ComparisonInputs) -> Meas
         count = np.bincount(case, minlength=len(inside))
         inside = np.maximum(inside, squares / np.maximum(count, 1))
     paired = observations.in_blocks(inputs.rounds, reading.series, (base, other), inputs.documents)
-    measured = _build(metric, inputs, (base, paired), within, inside)
-    if not np.array_equal(paired.values, other.values, equal_nan=True):
-        apart = _placed(inputs, (base, other))[0][1]
-        level = case_log(apart, measured.columns[1].document)
-        measured = replace(measured, other=apart, other_level=level)
+    measured = _build(metric, inputs, paired, within, inside)
     middle = (measured.base_level + measured.other_level) / 2
     coarse = resolution([(s.case, s.series) for s in samples], middle)
     if reading.series == SERIES:
@@ -314,8 +309,8 @@ def _build(
         base=base,
         other=other,
         columns=columns,
-        base_level=case_log(base, columns[0].document),
-        other_level=case_log(other, columns[1].document),
+        base_level=_or(found.base_level, case_log(base, columns[0].document)),
+        other_level=_or(found.other_level, case_log(other, columns[1].document)),
         estimates=found,
         between=between,
         movement=common_movement(found) if metric.gates else None,

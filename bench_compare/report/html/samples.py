@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from bench_schema.document import SERIES
-from bench_schema.estimate import cut_of, round_log
+from bench_schema.estimate import counted
 from bench_schema.units import significant, value_text
 
 from bench_compare.rounds.observations import clock_mhz
@@ -63,6 +63,8 @@ class HeldRound(NamedTuple):
     samples: Ints
     cut: int
     """Leading samples that do not count."""
+    log: float
+    """The time of the round."""
     document: int
     clocks: tuple[float | None, float | None]
     """MHz before and after it."""
@@ -83,14 +85,15 @@ def held_series(side: CaseSide, name: str) -> HeldSeries | None:
     """Return the rounds that have samples of a series; None if there are none."""
     rounds = [
         HeldRound(
-            samples,
-            min(cut_of(one, name).cut, samples.size - 1),
+            one.series[name],
+            one.series[name].size - found.samples.size,
+            found.log,
             document,
             (clock_mhz(one.telemetry_before), clock_mhz(one.telemetry_after)),
         )
         for document, case in enumerate(side.cases)
         for one in case.rounds
-        if (samples := one.series.get(name)) is not None and samples.size
+        if (found := counted(one, name)) is not None
     ]
     if not rounds:
         return None
@@ -233,7 +236,7 @@ def _dots(one: HeldSeries, frame: Frame, place: int, name: str) -> Iterator[dict
     """Yield the dots of one series: small ones for rounds; larger ones for documents, if there are
     several."""
     many = len(one.documents) > 1
-    logs = [round_log(each.samples[each.cut :]) for each in one.rounds]
+    logs = [each.log for each in one.rounds]
     numbers = {document: place for place, document in enumerate(one.documents)}
     texts = [
         (f"document {numbers[each.document] + 1}, " if many else "") + f"round {number + 1}"
