@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench_run.commands import CommandOutput, command_line
 from bench_run.commands.usage import FLAGS, all_topics, repeatable
 from bench_run.settings import STDOUT
+from bench_run.text import one_line
 
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     remarks = [] if missed is None else [missed]
     if options.energy:
         remarks += unmet(document, "--energy")
-    code = exit_code(document) or (1 if missing else 0)
+    silent = without_times(document, sides=options.a is not None)
+    remarks += silent
+    code = exit_code(document) or (1 if missing or silent else 0)
     return CommandOutput("".join(lines), code, (*remarks, *missing))
 
 
@@ -142,8 +145,8 @@ def _shown(options: Options, document: Document) -> Iterator[str]:
 
 def exit_code(document: Document) -> int:
     """Return 0 if all is well; 2 if some output is wrong, some time implausible or some engine
-    breaks a claim; 1 if some case gave no answer, or none completed, or the named reference could
-    not check some case."""
+    breaks a claim; 1 if some case gave no answer, or none of an engine completed, or the named
+    reference could not check some case."""
     validations = [case.validation for case in document.cases if case.validation is not None]
     if any(validation.status == "failed" for validation in validations):
         return 2
@@ -153,7 +156,26 @@ def exit_code(document: Document) -> int:
     fine = all(status in ("completed", "unsupported") for status in statuses)
     some = "completed" in statuses or document.run.shard is not None  # a shard may be empty
     answered = fine and some and document.run.complete
-    return 0 if answered and not_validated(document) is None else 1
+    if not answered or without_times(document):
+        return 1
+    return 0 if not_validated(document) is None else 1
+
+
+def without_times(document: Document, *, sides: bool = False) -> list[str]:
+    """Return a line for each engine that supports no graph of the run, with the reason. `sides`:
+    each engine is one side; otherwise those of one name count together, as ``cudnn:all`` stands for
+    many. Empty for a shard, which may hold few graphs."""
+    if document.run.shard is not None:
+        return []
+    names = {engine.key: engine.key if sides else engine.name for engine in document.engines}
+    found: dict[str, list[Case]] = {}
+    for case in document.cases:
+        found.setdefault(names[case.engine], []).append(case)
+    return [
+        f"{one_line(name)} measured nothing: {one_line(cases[0].outcome.reason or '')}"
+        for name, cases in found.items()
+        if all(case.outcome.status == "unsupported" for case in cases)
+    ]
 
 
 def breaks_claim(case: Case) -> bool:

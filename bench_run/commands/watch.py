@@ -25,6 +25,7 @@ from bench_run.engines.base import FORKED
 from bench_run.errors import BenchRunError, UsageError
 from bench_run.options import Validation, grouped
 from bench_run.report.console import change_cells
+from bench_run.report.labels import is_wrong
 from bench_run.runner.benchmark import run_planned
 from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.references import ReferenceStore
@@ -107,7 +108,7 @@ class Watch:
         width = "" if half is None else f" ± {percent_text(half)}"
         check = case.validation
         parts = [f"{time_text(found.ns)}{width}", "not checked" if check is None else check.status]
-        sides = [("the last save", self.last), ("the best", self.best)]
+        sides = [] if is_wrong(case) else [("the last save", self.last), ("the best", self.best)]
         if self.best.get(case.id) is self.last.get(case.id):
             sides = sides[:1]
         parts += [
@@ -116,18 +117,17 @@ class Watch:
             if case.id in known
         ]
         other = self.others.get(case.graph.fingerprint)
-        if other is not None:
+        if other is not None and not is_wrong(case):
             parts.append(f"{_change(other, case)} against {other.engine}")
         yield f"{name}  {', '.join(parts)}"
-        if check is not None and check.status == "failed":
+        if check is not None and is_wrong(case):
             yield f"{name}  wrong: {one_line(check.reason or '')}"
         if case.implausible is not None:
             yield f"{name}  implausible: {one_line(case.implausible)}"
 
 
 def _is_right(case: Case) -> bool:
-    wrong = case.validation is not None and case.validation.status == "failed"
-    return not wrong and case.implausible is None
+    return not is_wrong(case) and case.implausible is None
 
 
 def _nanoseconds(case: Case) -> float:

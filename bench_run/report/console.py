@@ -23,6 +23,7 @@ from bench_run.report.labels import (
     footnotes,
     implausible_first,
     implausible_lines,
+    is_wrong,
     marked,
     plan_labels,
 )
@@ -158,7 +159,7 @@ def _endings(cases: Sequence[Case]) -> list[str]:
     for case in cases:
         if case.outcome.status != "completed":
             lines.append(f"{case.id}: {case.outcome.status}: {case.outcome.reason}")
-        if case.validation is not None and case.validation.status == "failed":
+        if case.validation is not None and is_wrong(case):
             lines.append(f"{case.id}: wrong: {case.validation.reason}")
         elif case.validation is not None and (
             case.validation.status == "not checked" and case.validation.reference != "none"
@@ -287,7 +288,9 @@ def side_by_side(document: Document) -> str:
         series = main_series(a.summary)
         value = interval = "–"
         found = None
-        if are_unlike(a, b):
+        if is_wrong(a) or is_wrong(b):
+            value = "wrong"
+        elif are_unlike(a, b):
             value = UNLIKE
         elif series is not None and series in b.summary:
             found = change(a, b, series)

@@ -38,6 +38,11 @@ def implausible_lines(cases: Iterable[Case]) -> list[str]:
     ]
 
 
+def is_wrong(case: Case) -> bool:
+    """Return True if outputs of the case are wrong: then its speed is not one."""
+    return case.validation is not None and case.validation.status == "failed"
+
+
 def plan_labels(document: Document) -> tuple[str, ...]:
     """Return one label for each case, in full; empty if graph and engine say everything. A plan's
     place in its engine's list stands before its name: it is short, and can be asked for again."""

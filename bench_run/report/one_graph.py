@@ -10,7 +10,7 @@ from bench_schema.names import cut
 from bench_schema.summary import init_total_ns, rates
 from bench_schema.units import is_too_noisy
 
-from bench_run.report.labels import UNLIKE_MEANS, are_unlike, footnotes, marked
+from bench_run.report.labels import UNLIKE_MEANS, are_unlike, footnotes, is_wrong, marked
 from bench_run.text import NOISY_MEANS, number, one_line, percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
@@ -80,7 +80,11 @@ def one_pair(document: Document) -> str:
     lines += [RULE]
     if found is not None:
         lines.append(_row("Time", [found.base_ns, found.other_ns]))
-    lines.append(f"Speedup:     {_speedup(a, b, found)}")
+    wrong = [side for side, case in (("A", a), ("B", b)) if is_wrong(case)]
+    if wrong:
+        lines.append(f"Speedup:     none: outputs of {' and '.join(wrong)} are wrong")
+    else:
+        lines.append(f"Speedup:     {_speedup(a, b, found)}")
     if compares_with_a(a):
         lines += _validation("Accuracy comparison", b)
     else:

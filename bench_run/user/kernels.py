@@ -278,14 +278,19 @@ def attributes_of(graph: Graph) -> dict[str, Any]:
     for node in graph.nodes:
         for name, value in node.attributes.items():
             found.setdefault(name, value)
-    if "attn_scale_value" in found:
-        found.setdefault("attn_scale", found["attn_scale_value"])
     for node in graph.nodes:
         if node.custom is not None:
             found |= shape_of(node)
         if node.type.startswith("Sdpa"):
+            found |= {"attn_scale": _scale(graph, node)} if "scale" not in node.inputs else {}
             found |= _causal(graph, node)
     return found
+
+
+def _scale(graph: Graph, node: Node) -> float:
+    """Return the factor of the scores; 1/√(head size) where the graph stores none."""
+    stored = node.attributes.get("attn_scale_value")
+    return float(graph.by_uid[node.inputs["q"]].dims[-1] ** -0.5 if stored is None else stored)
 
 
 def _causal(graph: Graph, node: Node) -> dict[str, bool]:
@@ -519,8 +524,11 @@ class KernelFile:
         if not found:
             names = ", ".join(others or (each.name for each in self.kernels))
             why = "; ".join(reasons) or f"no function for it, only {names}"
+            tensors = ", ".join(t.name or f"in_{n}" for n, t in enumerate(graph.inputs))
+            written = ", ".join(t.name or f"out_{n}" for n, t in enumerate(graph.outputs))
             raise UnsupportedGraphError(
-                f"{self.source.path.name}: {why}; the graph is {signature_of(graph)}"
+                f"{self.source.path.name}: {why}; the graph is {signature_of(graph)}: name the "
+                f"parameters {tensors}, and {written} to write to its memory"
             )
         return found
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import shlex
+import shutil
 import signal
 import statistics
 import subprocess
@@ -292,3 +294,30 @@ def test_occupancy_is_what_the_driver_answers():
 def test_a_first_kernel_in_cuda_is_right():
     engine = f"kernel@{EXAMPLES / 'in_cuda.cu'}"
     assert RIGHT == state(run(op=["relu: dims=4096x4096"], engine=[engine]).cases[0])
+
+
+@pytest.mark.parametrize(
+    ("framework", "module"),
+    [("cuda", None), ("triton", "triton"), ("cupy", "cupy"), ("jax", "jax")],
+)
+def test_an_untouched_template_is_right_under_each_line_that_it_prints(
+    tmp_path, framework, module, monkeypatch
+):
+    if module is not None:
+        needs(module)
+    elif shutil.which("nvcc") is None:
+        pytest.skip("there is no nvcc")
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    tool = [sys.executable, "-m", "bench_run"]
+
+    def told(*words):
+        return subprocess.run(
+            [*tool, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+
+    lines = told("init", "kernel", framework).stdout.splitlines()
+    typed = [shlex.split(line)[1:] for line in lines if line.startswith("  bench-run ")]
+    for words in typed:
+        if "--watch" not in words:  # its first measurement is that of the line before
+            done = told(*words, "--rounds", "2", "--iters", "20")
+            assert done.returncode == 0, done.stdout + done.stderr

@@ -6,8 +6,8 @@ bench-run --op 'sdpa: b=2 h=8 s=512 d=64 dtype=half' --a torch --b kernel@in_tor
 import torch
 
 
-def sdpa(q, k, v, *, attn_scale=None, causal):
-    scores = q @ k.transpose(-2, -1) * (1.0 if attn_scale is None else attn_scale)
+def sdpa(q, k, v, *, attn_scale, causal):
+    scores = q @ k.transpose(-2, -1) * attn_scale
     if causal:
         hidden = torch.ones_like(scores, dtype=torch.bool).triu(1)
         scores = scores.masked_fill(hidden, float("-inf"))

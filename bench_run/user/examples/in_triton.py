@@ -166,8 +166,7 @@ def sdpa(p):
             1,
         ):
             raise NotImplementedError(f"{name} is not packed")
-    scale = p.attributes.get("attn_scale")
-    causal, knobs = p.attributes["causal"], p.knobs
+    scale, causal, knobs = p.attributes["attn_scale"], p.attributes["causal"], p.knobs
     grid = (triton.cdiv(S, knobs["BM"]), B * H)
 
     def run(q, k, v, o):
@@ -176,7 +175,7 @@ def sdpa(p):
             k,
             v,
             o,
-            1.0 if scale is None else scale,
+            scale,
             S,
             T,
             D,
