@@ -26,6 +26,7 @@ from bench_run.measure.loop import (
     quiet,
     sampler,
     warm_up,
+    why_over,
 )
 from bench_run.measure.placements import OnePlace
 
@@ -121,7 +122,8 @@ class BlockLoop:
                     enough = self._is_enough(clock() - began)
             if self._check is not None and series["e2e_ns"]:
                 self._check.after_last(len(series["e2e_ns"]) - 1, self._sample)
-        return Measured({"e2e_ns": warmup}, series, "blocks", self._moves), self._taken
+        ended = why_over(self._budget, series) if self._budget.hold_iterations else "blocks"
+        return Measured({"e2e_ns": warmup}, series, ended, self._moves), self._taken
 
     def _block(self, place: int, each_ns: int) -> None:
         plan, stream, series, taken = self._plan, self._stream, self._series, self._taken
@@ -130,6 +132,8 @@ class BlockLoop:
                 self._moves[name].append(len(series[name]))
         taken.places.append(place)
         lead, count = block_shape(each_ns * self._budget.executions)
+        if self._budget.hold_iterations:
+            count = held_block(self._budget.iterations, len(series["e2e_ns"]))
         for _ in range(lead):
             self._sample(self._canaries.before, self._canaries.touch)
             self._canaries.after()
@@ -144,7 +148,7 @@ class BlockLoop:
         if "device_ns" in series:
             series["device_ns"] += self._on_device(block, each_ns)
         check = None if self._check is None else PartCheck(self._check, len(series["e2e_ns"]))
-        series["e2e_ns"] += end_to_end(plan, stream, block, check, self._clock, self._canaries)[0]
+        series["e2e_ns"] += end_to_end(plan, stream, block, check, self._clock, self._canaries)
 
     def _on_device(self, block: SamplingBudget, each_ns: int) -> list[int]:
         is_first = not self._series["device_ns"]
@@ -166,6 +170,8 @@ class BlockLoop:
             return True
         samples, blocks = len(self._series["e2e_ns"]), len(self._taken.places)
         wanted = samples >= budget.iterations and passed_ns >= budget.min_time_ns
+        if budget.hold_iterations:
+            return wanted
         return samples >= MOST_SAMPLES or (
             wanted and (passed_ns >= self._least_ns or blocks >= ENOUGH_BLOCKS)
         )
@@ -179,6 +185,18 @@ def block_shape(execution_ns: int) -> tuple[int, int]:
         return 1, 1
     lead = max(LEAST_LEAD, min(MOST_LEAD, LEAD_NS // each_ns))
     return lead, max(1, min(MOST, BLOCK_NS // each_ns - lead))
+
+
+HELD = 3
+"""Samples of a block where the number of all is held."""
+
+
+def held_block(iterations: int, taken: int) -> int:
+    """Return the number of samples of the next block of a round that holds so many iterations. It
+    does not depend on how long they take, so that all sides have as many blocks."""
+    size = max(HELD, -(-iterations // ENOUGH_BLOCKS))
+    left = iterations - taken
+    return size if left <= 0 or left >= 2 * size else left
 
 
 @contextmanager

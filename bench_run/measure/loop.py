@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
@@ -82,11 +82,13 @@ class SamplingBudget:
     """No sample may take longer: the worker would be ended before it could tell."""
     first_run_ns: int = 0
     """Duration of an iteration, used without a warm-up."""
+    hold_iterations: bool = False
+    """True if blocks take exactly `iterations`, and not as many as the time allows."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Series in time order, nanoseconds; `stopped_by` names the rule that ended the last pass."""
+    """Series in time order, nanoseconds; `stopped_by` names the rule that ended the round."""
 
     warmup: dict[str, list[int]]
     series: dict[str, list[int]]
@@ -136,14 +138,19 @@ def measure(
                     plan, stream, part, estimate_ns, canaries, clock, check if not number else None
                 )
             watched = None if check is None else PartCheck(check, len(series["e2e_ns"]))
-            added, stopped_by = end_to_end(plan, stream, part, watched, clock, canaries)
-            series["e2e_ns"] += added
+            series["e2e_ns"] += end_to_end(plan, stream, part, watched, clock, canaries)
         if check is not None and series["e2e_ns"]:
             last = sampler(plan, stream, budget.executions, clock)
             check.after_last(len(series["e2e_ns"]) - 1, last)
-        if len(series["e2e_ns"]) > budget.iterations and stopped_by == "iterations":
-            stopped_by = "min time"
-    return Measured({"e2e_ns": warmup}, series, stopped_by, begins)
+    return Measured({"e2e_ns": warmup}, series, why_over(budget, series), begins)
+
+
+def why_over(budget: SamplingBudget, series: Mapping[str, Sequence[int]]) -> str:
+    """Return the rule that ended a round with these samples, of the series that has fewest."""
+    fewest = min(map(len, series.values()))
+    if fewest < budget.iterations:
+        return "most samples" if fewest >= MOST_SAMPLES else "max time"
+    return "iterations" if fewest == budget.iterations else "min time"
 
 
 FEWEST_EACH = 3
@@ -192,7 +199,7 @@ def warm_up(
     """Take samples that do not count, for at most half the time limit of a pass."""
     limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
     few = SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions)
-    warmup = end_to_end(plan, stream, few, None, clock, canaries)[0]
+    warmup = end_to_end(plan, stream, few, None, clock, canaries)
     canaries.choose(min(warmup) if warmup else budget.first_run_ns)
     return warmup
 
@@ -204,12 +211,11 @@ def end_to_end(
     check: Check | None,
     clock: Clock,
     canaries: Canaries = NONE,
-) -> tuple[list[int], str]:
-    """Take samples of call, execution and wait, one after another; return them and the rule that
-    ended them."""
+) -> list[int]:
+    """Take samples of call, execution and wait, one after another."""
     samples: list[int] = []
     if budget.iterations == 0:
-        return samples, "iterations"
+        return samples
     synchronize, keep = stream.synchronize, samples.append
     count, began = 0, clock()
     sample = sampler(plan, stream, budget.executions, clock)
@@ -217,25 +223,23 @@ def end_to_end(
         keep(sample(canaries.before, canaries.touch))
         canaries.after()
         count += 1
-        stopped_by = _why_over(budget, count, clock() - began)
-        if stopped_by is None and check is not None and check.after_sample(count - 1, sample):
+        is_over = _is_over(budget, count, clock() - began)
+        if not is_over and check is not None and check.after_sample(count - 1, sample):
             plan.run()  # brings the caches back to what the next sample expects
             synchronize()
-            stopped_by = _why_over(budget, count, clock() - began)
-        if stopped_by is not None:
+            is_over = _is_over(budget, count, clock() - began)
+        if is_over:
             canaries.drain()
             if check is not None:
                 check.after_last(count - 1, sample)
-            return samples, stopped_by
+            return samples
 
 
-def _why_over(budget: SamplingBudget, count: int, lasted_ns: int) -> str | None:
-    """Return the rule that ends a pass after this many samples; None if another one follows."""
+def _is_over(budget: SamplingBudget, count: int, lasted_ns: int) -> bool:
+    """Return True if no further sample follows this many."""
     if count >= budget.iterations and lasted_ns >= budget.min_time_ns:
-        return "iterations" if count == budget.iterations else "min time"
-    if lasted_ns >= _limit_ns(budget):
-        return "max time"
-    return "most samples" if count >= MOST_SAMPLES else None
+        return True
+    return lasted_ns >= _limit_ns(budget) or count >= MOST_SAMPLES
 
 
 def sampler(plan: Plan, stream: Stream, executions: int, clock: Clock) -> RunLikeSample:

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bench_schema.estimate import case_time, main_series
-from bench_schema.summary import rates
+from bench_schema.summary import iterations_of, rates
 
 from bench_run.errors import UsageError
 from bench_run.graph.dtypes import DTYPES
@@ -325,6 +325,8 @@ def _times(case: Case) -> dict[str, Any]:
         "time_ns": time.ns,
         "time_low_ns": time.low_ns,
         "time_high_ns": time.high_ns,
+        "iterations": iterations_of(case),
+        "stopped_by": case.stopped_by,
         "count": summary.count,
         **{f"pooled_{name}_ns": getattr(summary, name) for name in shown},
         "tflops": tflops,

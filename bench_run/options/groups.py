@@ -26,6 +26,7 @@ class Sampling:
     rounds: int
     max_rounds: int
     iterations: int
+    hold_iterations: bool
     warmup: int
     executions: int
     min_time_s: float | None

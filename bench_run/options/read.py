@@ -12,6 +12,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.estimate import LEAST_ROUNDS
 from bench_schema.packing import read_regular
 from bench_schema.settings import Setting, rows_of
 from bench_schema.usage import nearest
@@ -275,8 +276,20 @@ def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     given = flag_values(arguments, Options) | flag_values(arguments, Spellings)
     if arguments.get("GRAPH"):
         given["graphs"] = (*given.get("graphs", ()), *arguments["GRAPH"])
-    values = in_our_words(values | given)
-    return values | {"hold_threads": values.get("threads") is not None}
+    return with_derived(in_our_words(values | given))
+
+
+def with_derived(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with those that follow from which ones are given: that threads and
+    iterations are held, and no more rounds than iterations or ``--max-rounds`` allow."""
+    derived: dict[str, Any] = {
+        "hold_threads": values.get("threads") is not None,
+        "hold_iterations": values.get("hold_iterations", "iterations" in values),
+    }
+    limits = [values[name] for name in ("iterations", "max_rounds") if name in values]
+    if "rounds" not in values and limits:
+        derived["rounds"] = max(1, min(Options.rounds, *limits))
+    return values | derived
 
 
 def in_our_words(values: dict[str, Any]) -> dict[str, Any]:
@@ -302,7 +315,7 @@ def in_our_words(values: dict[str, Any]) -> dict[str, Any]:
         text = _with_id(named[0], flag, spelled[f"{side}_id"])
         path = spelled.get(f"{side}_path")
         values[side] = text if path is None else f"{text.partition('@')[0]}@{path}"
-    return values
+    return values | {"hold_iterations": True}  # exactly 100 without --iters, as these words say
 
 
 def _with_id(engine: str, flag: str, identifier: str) -> str:
@@ -384,6 +397,10 @@ RULES: tuple[tuple[Callable[[Options], bool], str], ...] = (
     (
         lambda o: not o.adds_rounds and o.max_rounds != Options.max_rounds,
         "--max-rounds goes with --precision or --until, which add rounds",
+    ),
+    (
+        lambda o: o.adds_rounds and o.max_rounds < LEAST_ROUNDS,
+        f"--max-rounds {{o.max_rounds}}: an interval takes at least {LEAST_ROUNDS} rounds",
     ),
     (
         lambda o: o.adds_rounds and o.max_rounds < o.rounds,

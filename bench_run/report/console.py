@@ -10,6 +10,7 @@ import tabulate as tables
 from bench_schema.document import PAID_ONCE
 from bench_schema.estimate import case_time, change, main_series
 from bench_schema.launches import launch_text, library_shares
+from bench_schema.merge import SHORT
 from bench_schema.names import cut, shortened
 from bench_schema.summary import init_total_ns, rates
 from bench_schema.units import change_text, is_too_noisy, margin_text
@@ -165,8 +166,27 @@ def _endings(cases: Sequence[Case]) -> list[str]:
             case.validation.status == "not checked" and case.validation.reference != "none"
         ):
             lines.append(f"{case.id}: not checked: {case.validation.reason}")
-    lines += footnotes(cases)
+    lines += short_lines(cases) + footnotes(cases)
     return [*lines, ""] if lines else []
+
+
+MOST_SHORT = 5
+"""Cases with fewer iterations than were asked for that have a line of their own."""
+
+
+def short_lines(cases: Sequence[Case]) -> list[str]:
+    """Return a line for each case that has fewer iterations than were asked for, up to
+    `MOST_SHORT`."""
+    short = [
+        f"{case.id}: {note}" for case in cases for note in case.notes if note.startswith(SHORT)
+    ]
+    more = len(short) - MOST_SHORT
+    if more > 0:
+        return [
+            *short[:MOST_SHORT],
+            f"and {number(more, 'case')} more with fewer iterations: -v lists each",
+        ]
+    return short
 
 
 def totals(document: Document) -> str:

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from bench_schema.estimate import case_time, change, main_series
+from bench_schema.merge import shortfall
 from bench_schema.names import cut
-from bench_schema.summary import init_total_ns, rates
+from bench_schema.summary import init_total_ns, iterations_of, rates
 from bench_schema.units import is_too_noisy
 
 from bench_run.report.labels import UNLIKE_MEANS, are_unlike, footnotes, is_wrong, marked
@@ -115,11 +116,15 @@ def _head(document: Document, cases: Sequence[Case]) -> Iterator[str]:
 def _effort(document: Document) -> Iterator[str]:
     """Yield warm-up and iterations, of the case that has most."""
     case = max(document.cases, key=lambda case: len(case.rounds))
-    count = max((summary.count for summary in case.summary.values()), default=0)
-    rounds = number(len(case.rounds), "round")
-    warmup = number(document.run.settings.warmup, "iteration")
-    yield f"Warmup:      {warmup} in each round"
-    yield f"Benchmark:   {number(count, 'iteration')} in {rounds}"
+    settings, count = document.run.settings, iterations_of(case)
+    short = shortfall(case, settings)
+    taken = number(count, "iteration") if short is None else f"{short},"
+    why = "; --iters N takes exactly N" if case.stopped_by == "blocks" else ""
+    counted = max((summary.count for summary in case.summary.values()), default=count)
+    if counted < count:
+        why = f"; {count - counted} left out as warm-up"
+    yield f"Warmup:      {number(settings.warmup, 'iteration')} in each round"
+    yield f"Benchmark:   {taken} in {number(len(case.rounds), 'round')}{why}"
 
 
 def _time(case: Case) -> Iterator[str]:

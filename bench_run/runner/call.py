@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
 from bench_run.options import Options, checked
+from bench_run.options.read import with_derived
 from bench_run.runner.benchmark import run_benchmark
 from bench_run.user.source import LOADING
 
@@ -39,5 +40,5 @@ def run(graphs: Iterable[str], *, quiet: bool = True, **options: Any) -> Documen
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
     }
-    values["hold_threads"] = values.get("threads") is not None
+    values = with_derived(values)
     return run_benchmark(checked(Options(graphs=tuple(graphs), quiet=quiet, **values)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.document import Settings
 from bench_schema.files import read, save
 from bench_schema.journal import Journal, journal_path, ordered, read_journal, seal
-from bench_schema.merge import find_device, merge_cases, with_rates
+from bench_schema.merge import find_device, merge_cases, with_rates, with_shortfall
 from bench_schema.packing import remove_unfinished
 from bench_schema.places import refuse_replacing
 from bench_schema.settings import rows_of
@@ -327,7 +327,7 @@ def assemble(header: Document, parts: Sequence[Case], *, complete: bool) -> Docu
         by_id.setdefault(part.id, []).append(part)
     devices = {e.key: find_device(header.machine, e.device) for e in header.engines}
     processors = {e.key: header.machine.cpu for e in header.engines if e.device == "cpu"}
-    cases = (merge_cases(group) for group in by_id.values())
+    cases = (with_shortfall(merge_cases(g), header.run.settings) for g in by_id.values())
     return replace(
         header,
         run=replace(header.run, finished=now(), complete=complete),

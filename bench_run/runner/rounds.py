@@ -312,6 +312,7 @@ def budget(sampling: Sampling, index: int) -> SamplingBudget:
         longest_ns=round(longest_s * 1e9),
         executions=sampling.executions,
         rest_s=REST_S if sampling.duty == "cool" else 0.0,
+        hold_iterations=sampling.hold_iterations,
     )
 
 

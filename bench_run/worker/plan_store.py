@@ -173,7 +173,7 @@ class PlanStore:
         announce("measure", 0)
         warm = SamplingBudget(budget.warmup, budget.warmup, 0, budget.max_time_ns)
         with quiet():
-            first = end_to_end(kept.plan, stream, warm, None, time.perf_counter_ns)[0]
+            first = end_to_end(kept.plan, stream, warm, None, time.perf_counter_ns)
             ready = time.perf_counter_ns()
             samples = self._samples(kept, budget, min(first, default=0))
         before_ns = ready - began
@@ -193,7 +193,7 @@ class PlanStore:
         """Return samples by the clock of an ordinary round."""
         plan, stream = kept.plan, self._engine.stream
         if stream.clock == "host":
-            return end_to_end(plan, stream, budget, None, time.perf_counter_ns)[0]
+            return end_to_end(plan, stream, budget, None, time.perf_counter_ns)
         recorded = kept.kernels.sample(budget, estimate_ns)
         return on_device(plan, stream, budget, estimate_ns) if recorded is None else recorded
 

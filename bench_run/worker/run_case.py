@@ -360,7 +360,7 @@ def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> st
     few = SamplingBudget(0, SAMPLES_AGAIN)
 
     def again() -> Sequence[int]:
-        return end_to_end(keeper.plan, stream, few, None, read_clock)[0]
+        return end_to_end(keeper.plan, stream, few, None, read_clock)
 
     found = find_hidden(run, stream.synchronize, keeper.arrive, samples, each_ns, again)
     is_ours = type(stream).__module__.startswith("bench_run.")

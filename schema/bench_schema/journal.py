@@ -45,6 +45,7 @@ from bench_schema.merge import (
     find_device,
     merge_cases,
     with_rates,
+    with_shortfall,
     without_rounds,
     without_voided,
 )
@@ -330,7 +331,10 @@ def document_of(data: bytes, where: str) -> Document:
     processors = {e.key: header.machine.cpu for e in header.engines if e.device == "cpu"}
     cases = tuple(
         with_rates(
-            merge_cases(_with_first_rounds(without_voided(visits), damage)),
+            with_shortfall(
+                merge_cases(_with_first_rounds(without_voided(visits), damage)),
+                header.run.settings,
+            ),
             devices.get(visits[0].engine),
             processors.get(visits[0].engine),
         )

@@ -28,10 +28,12 @@ from bench_schema.document import (
     Validation,
     unspell,
 )
-from bench_schema.summary import achieved, implausible, summarize
+from bench_schema.summary import achieved, implausible, iterations_of, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from bench_schema.document import Settings
 
 T = TypeVar("T")
 
@@ -72,10 +74,44 @@ def merge_cases(parts: Sequence[Case]) -> Case:
         work=next((part.work for part in parts if part.work != UNKNOWN_WORK), UNKNOWN_WORK),
         plan=plan,
         kernels=merge_kernels([part.kernels for part in parts]),
-        stopped_by=_last([part.stopped_by for part in parts]),
+        stopped_by=_stopped_by(parts),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         implausible=_last([part.implausible for part in parts]),
     )
+
+
+LIMITS = ("max time", "most samples")
+"""Reasons why a round ended early, the first one outweighs the second."""
+
+
+def _stopped_by(parts: Sequence[Case]) -> str | None:
+    """Return the rule that ended a case: that of all rounds together, otherwise the limit that
+    ended any of them early, otherwise that of the last one."""
+    whole = _last([part.stopped_by for part in parts if not part.rounds])
+    found = [part.stopped_by for part in parts]
+    return whole or next((each for each in LIMITS if each in found), _last(found))
+
+
+SHORT = "iterations: "
+"""Beginning of the note on a case that has fewer iterations than were asked for."""
+
+
+def with_shortfall(case: Case, settings: Settings) -> Case:
+    """Return the case with a note if a limit left it fewer iterations than were asked for."""
+    notes = tuple(note for note in case.notes if not note.startswith(SHORT))
+    short = shortfall(case, settings)
+    return replace(case, notes=notes if short is None else (*notes, f"{SHORT}{short}"))
+
+
+def shortfall(case: Case, settings: Settings) -> str | None:
+    """Return the iterations of a case of those that its rounds were asked for, with the limit that
+    ended it, as in ``74 of 100 (max time)``; None if none are missing."""
+    if case.stopped_by not in LIMITS or not case.rounds:
+        return None
+    share, rest = divmod(settings.iterations, settings.rounds)
+    wanted = sum(share + (one.index < rest) for one in case.rounds)
+    taken = iterations_of(case)
+    return f"{taken} of {wanted} ({case.stopped_by})" if taken < wanted else None
 
 
 def merge_kernels(parts: Sequence[tuple[Kernel, ...]]) -> tuple[Kernel, ...]:

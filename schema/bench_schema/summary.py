@@ -75,6 +75,14 @@ def median_interval(
     return float(pooled[rank]), float(pooled[-1 - rank])
 
 
+def iterations_of(case: Case) -> int:
+    """Return the number of timed iterations of a case, those of a warm-up that was found later
+    included; of the series that has fewest."""
+    names = {name for one in case.rounds for name in one.series}
+    counts = [sum(one.series[n].size for one in case.rounds if n in one.series) for n in names]
+    return min(counts, default=0)
+
+
 def achieved(
     work: Work, summary: Mapping[str, Summary], device: Device | None, data_type: str
 ) -> Achieved | None:

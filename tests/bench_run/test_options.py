@@ -49,13 +49,23 @@ BAD = [
     ({"precision": "200%"}, "--precision: expected a share such as 1% or 0.01, got 200%"),
     ({"a": "numpy"}, "--a and --b go together"),
     ({"a": "numpy", "b": "torch", "engine": ["numpy"]}, "give one or the other"),
-    ({"iters": "3"}, "--iters 3 is less than --rounds 5"),
+    ({"iters": "3", "rounds": "5"}, "--iters 3 is less than --rounds 5"),
     ({"min_time": "3", "max_time": "2"}, "--min-time 3 is more than --max-time 2"),
-    ({"precision": "1%", "max_rounds": "4"}, "--max-rounds 4 is less than --rounds 5"),
+    (
+        {"precision": "1%", "max_rounds": "4", "rounds": "5"},
+        "--max-rounds 4 is less than --rounds 5",
+    ),
+    ({"precision": "1%", "max_rounds": "2"}, "--max-rounds 2: an interval takes at least 3"),
     ({"max_rounds": "9"}, "--max-rounds goes with --precision"),
     ({"resume": True}, "--resume needs -o FILE"),
     ({"config": "/no/such/file.toml"}, "--config: /no/such/file.toml: No such file"),
 ]
+
+
+def test_few_iterations_or_a_limit_of_rounds_lower_the_rounds_that_nobody_asked_for():
+    assert (options(iters="3").iterations, options(iters="3").rounds) == (3, 3)
+    assert options(precision="1%", max_rounds="3").rounds == 3
+    assert options(iters="30").rounds == 5
 
 
 @pytest.mark.parametrize(("flags", "message"), BAD, ids=[message[:40] for _, message in BAD])

@@ -15,7 +15,13 @@ from bench_schema.document import (
     Validation,
     Work,
 )
-from bench_schema.merge import find_device, merge_cases, merge_validations, summaries
+from bench_schema.merge import (
+    find_device,
+    merge_cases,
+    merge_validations,
+    summaries,
+    with_shortfall,
+)
 
 
 def ints(*values):
@@ -169,6 +175,32 @@ def test_what_is_known_last_stays_and_memory_is_the_most(part):
     assert merged.memory == Memory(10, 3, 5)
     assert merged.stopped_by == "precision"
     assert merged.notes == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (["iterations", "max time", "iterations"], "max time"),
+        (["most samples", "max time"], "max time"),
+        (["iterations", "min time"], "min time"),
+        (["iterations", "iterations"], "iterations"),
+    ],
+)
+def test_a_round_that_a_limit_ended_early_outweighs_others(part, rules, expected):
+    visits = [part(index, stopped_by=rule) for index, rule in enumerate(rules)]
+    assert merge_cases(visits).stopped_by == expected
+    rule = replace(part(), rounds=(), stopped_by="precision")
+    assert merge_cases([*visits, rule]).stopped_by == "precision"
+
+
+def test_a_case_with_fewer_iterations_than_asked_for_says_so_once(part, stored):
+    settings = replace(stored.run.settings, iterations=10, rounds=3)
+    visits = [part(0, (1, 2, 3, 4)), part(1, (1, 2), stopped_by="max time"), part(2, (1, 2, 3))]
+    merged = with_shortfall(with_shortfall(merge_cases(visits), settings), settings)
+    assert merged.notes[-1] == "iterations: 9 of 10 (max time)"
+    assert sum(note.startswith("iterations: ") for note in merged.notes) == 1
+    whole = merge_cases([*visits[:1], part(1), visits[2]])
+    assert whole.notes == with_shortfall(whole, settings).notes
 
 
 def test_work_is_what_any_visit_knew(part):

@@ -14,7 +14,7 @@ from tests.bench_run.measure.test_loop import ScriptedPlan, ScriptedStream
 MS = 1_000_000
 
 
-def measure(duration_ns, turns, iterations=4, **stream):
+def measure(duration_ns, turns, iterations=4, held=False, **stream):
     """Blocks of a plan that always takes as long, in so many turns at most."""
     made = ScriptedStream(repeat(duration_ns, 100_000), **stream)
     plan, asked = ScriptedPlan(made), []
@@ -23,7 +23,8 @@ def measure(duration_ns, turns, iterations=4, **stream):
         asked.append(enough)
         return None if len(asked) > turns else (len(asked) - 1) % 2
 
-    loop = BlockLoop(plan, made, SamplingBudget(2, iterations), clock=made.time)
+    budget = SamplingBudget(2, iterations, hold_iterations=held)
+    loop = BlockLoop(plan, made, budget, clock=made.time)
     found, taken = loop.measure(next_block)
     return found, taken, asked
 
@@ -61,6 +62,28 @@ def test_a_side_has_enough_after_its_time_and_its_iterations():
     _, _, asked = measure(700_000, turns=1_000)
     blocks_needed = -(-blocks.LEAST_HOST_NS // (3 * 700_000))
     assert asked.index(True) == blocks_needed
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3, 4, 5, 6, 7, 20, 100, 1000, 1201])
+@pytest.mark.parametrize("stream", [{}, {"clock": "events", "gate_depth": 100}])
+def test_iterations_that_are_asked_for_are_taken_exactly_in_as_many_blocks_by_any_speed(
+    iterations, stream
+):
+    counts = set()
+    for duration_ns in (1_000, 700_000, 5 * MS):
+        asked = blocks.ENOUGH_BLOCKS + 1
+        found, taken, said = measure(duration_ns, asked, iterations, held=True, **stream)
+        needed = said.index(True)
+        begins = taken.begins["e2e_ns"]
+        ends = [*begins, len(found.series["e2e_ns"])]
+        assert ends[needed] == iterations
+        counts.add(needed)
+    assert len(counts) == 1
+
+
+def test_a_limit_that_ends_blocks_early_is_said():
+    found, _, _ = measure(700_000, 2, 20, held=True)
+    assert (len(found.series["e2e_ns"]), found.stopped_by) == (6, "max time")
 
 
 @pytest.mark.long

@@ -134,7 +134,7 @@ REFUSED = {
     ),
     "few rounds": (
         {"until": "decided", "max_rounds": 2},
-        "^--max-rounds 2 is less than --rounds 3",
+        "^--max-rounds 2: an interval takes at least 3 rounds",
     ),
 }
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from bench_schema.estimate import Counted
 
 import bench_run
 from bench_run.engines.spec import parse_spec
@@ -72,7 +73,7 @@ def test_the_time_limit_is_split_over_the_rounds():
 def state(medians):
     found = CaseState(case=None)
     for index, median in enumerate(medians):
-        found.measured[index] = RoundSamples(np.full(20, median, np.int64), 0)
+        found.measured[index] = RoundSamples(Counted(np.full(20, median, np.int64)))
     return found
 
 

@@ -4,6 +4,7 @@ or fits no graph says so in the same place."""
 from __future__ import annotations
 
 import importlib.util
+import re
 import shlex
 import shutil
 import signal
@@ -104,3 +105,18 @@ def test_a_template_of_attention_takes_the_scale_that_the_graph_leaves_out(
     for scale in ("", " scale=0.5"):
         done = bench_run_command("--op", f"sdpa: b=1 h=2 s=16 d=9{scale}", *PAIR)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_iterations_are_as_many_as_asked_for_or_the_limit_is_named(bench_run_command, tmp_path):
+    (tmp_path / "my.py").write_text("import numpy\ndef relu(x): return numpy.maximum(x, 0)\n")
+    pair = ("--a", "numpy", "--b", "kernel@my.py")
+    done = bench_run_command("--op", "relu: dims=8x8", *pair, "--iters", "7")
+    assert "Benchmark:   7 iterations in 5 rounds" in done.stdout
+    done = bench_run_command("--op", "relu: dims=8x8", *pair, "--iters", "3")
+    assert "Benchmark:   3 iterations in 3 rounds" in done.stdout
+    (tmp_path / "my.py").write_text("import time\ndef relu(x): time.sleep(0.05); return x\n")
+    slow = ("-e", "kernel@my.py", "--reference", "none", "--warmup", "0", "--max-time", "0.5")
+    one = bench_run_command("--op", "relu: dims=8x8", *slow)
+    assert re.search(r"Benchmark:   \d\d of 100 \(max time\), in 5 rounds", one.stdout)
+    table = bench_run_command("--op", "relu: dims=8x8", "--op", "relu: dims=8x9", *slow)
+    assert len(re.findall(r"iterations: \d\d of 100 \(max time\)", table.stdout)) == 2
