@@ -8,6 +8,7 @@ change that would have been seen.
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -23,12 +24,16 @@ from bench_compare.model import NEWS, Conclusion, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.model import BadNews, CaseComparison, Comparison
+    from bench_compare.model import BadNews, CaseComparison, Comparison, Side
 
 MOVED = frozenset({*WORSENED, Verdict.FASTER, Verdict.BETTER, Verdict.CLOCK, Verdict.UNCLEAR})
 """Verdicts of a metric, which has a ratio."""
+USUAL_RATIO = METRICS["e2e_ns"].threshold_ratio
+"""Threshold of times without ``--threshold``, in both commands."""
 MOST_MORE = 20
 """Largest number of further rounds or documents to suggest."""
+OLD = "OLD"
+"""Folder of a build that is kept, in a command that measures it."""
 GONE = frozenset({Verdict.REMOVED, Verdict.LOST})
 TROUBLE = NEWS[: NEWS.index(Verdict.FIXED)]
 """Verdicts of trouble, whether or not they are counted."""
@@ -195,14 +200,57 @@ def _hint(comparison: Comparison) -> str | None:
         return None
     base, other = comparison.base, comparison.others[-1]
     last = other.sources[-1]
-    command = last.document.run.command
-    paths = [{source.path for source in side.sources} for side in (base, other)]
+    command, settings = last.document.run.command, last.document.run.settings
+    if not command or command[1:2] == ("tune",):  # which `bench-run --rerun-from` does not repeat
+        return None
     hosts = {s.document.machine.host for side in (base, other) for s in side.sources}
-    alone = len(base.engines) == len(other.engines) == len(hosts) == 1
-    if command and alone and base.engines != other.engines and not paths[0] & paths[1]:
-        pair = ["--a", base.engines[0], "--b", other.engines[0], "--until", "decided"]
-        return shlex.join(["bench-run", "--rerun-from", last.path, *pair, "-o", "ab.json"])
-    return run_again(command, last.path, comparison.invocation.record)
+    if len(hosts) > 1:
+        return run_again(command, last.path, comparison.invocation.record)
+    words = ["bench-run", "--rerun-from", comparison.invocation.record or last.path]
+    if not {one.path for one in base.sources} & {one.path for one in other.sources}:
+        if len(base.engines) > 1 or len(other.engines) > 1:
+            return _more_of_both(base, other, comparison.threshold_ratio)
+        words += ["--a", _as_it_was(base, other), "--b", other.engines[0]]
+    threshold, pairs = _threshold(comparison.threshold_ratio), _next_name(last.path, "pairs")
+    words += ["--until", "decided", *threshold]
+    if settings.until is not None and settings.max_rounds:  # it ended without an answer
+        words += ["--max-rounds", str(2 * settings.max_rounds)]
+    compared = ["bench-compare", pairs, "--group-by", "engine", *threshold]
+    return f"{shlex.join([*words, '-o', pairs])} && {shlex.join(compared)}"
+
+
+def _threshold(ratio: float | None) -> list[str]:
+    """Return the words of a threshold that is not the usual one of both commands."""
+    return [] if ratio in (None, USUAL_RATIO) else ["--threshold", f"{100 * ratio:g}%"]
+
+
+def _as_it_was(base: Side, other: Side) -> str:
+    """Return the spec of the base's engine. If the other side has another build under this spec, it
+    names a place where the old build is kept."""
+    spec = base.engines[0]
+    one, two = (side.sources[-1].document.engines[0] for side in (base, other))
+    if spec != other.engines[0] or (one.libraries, one.plugin_sha256) == (
+        two.libraries,
+        two.plugin_sha256,
+    ):
+        return spec
+    if one.plugin_sha256 != two.plugin_sha256 and "@" in spec:
+        name, _, path = spec.partition("@")
+        return f"{name}@{OLD}/{Path(path).name}"
+    return f"{spec}+python={OLD}/bin/python"
+
+
+def _more_of_both(base: Side, other: Side, threshold_ratio: float | None) -> str:
+    """Return a line that runs both sides again, in turns, and compares all documents."""
+    runs, sides = [], []
+    for flag, side in (("--a", base), ("--b", other)):
+        stem = Path(side.sources[0].path).with_suffix("")
+        path = shlex.quote(side.sources[-1].path)
+        runs.append(f"bench-run --rerun-from {path} -o {shlex.quote(str(stem))}-more-$n.json")
+        sides += [word for one in side.sources for word in (flag, one.path)]
+        sides += [flag, f"{stem}-more-*.json"]
+    compared = shlex.join(["bench-compare", *sides, *_threshold(threshold_ratio)])
+    return f"for n in 1 2 3; do {'; '.join(runs)}; done; {compared}"
 
 
 def run_again(command: Sequence[str], path: str, record: str | None = None) -> str | None:
@@ -210,6 +258,15 @@ def run_again(command: Sequence[str], path: str, record: str | None = None) -> s
     cases that it holds open. None if the command of the document is unknown."""
     if not command or command[1:2] == ("tune",):  # which `bench-run --rerun-from` does not repeat
         return None
-    target = Path(path)
-    again = target.with_name(f"{target.name.split('.')[0]}-again.json")
-    return shlex.join(["bench-run", "--rerun-from", record or path, "-o", str(again)])
+    again = _next_name(path, "again")
+    return shlex.join(["bench-run", "--rerun-from", record or path, "-o", again])
+
+
+def _next_name(path: str, word: str) -> str:
+    """Return a name next to a document: ``run-again.json`` of ``run.json``, and of that
+    ``run-again-2.json``."""
+    file = Path(path)
+    stem = file.name.split(".")[0]
+    found = re.fullmatch(rf"(.*-{word})(?:-(\d+))?", stem)
+    name = f"{stem}-{word}" if found is None else f"{found[1]}-{int(found[2] or 1) + 1}"
+    return str(file.with_name(f"{name}.json"))

@@ -51,6 +51,8 @@ def repeated(given: Mapping[str, Any], usage: str) -> Mapping[str, Any]:
         for together in TOGETHER:
             if any(given[word] for word in together):
                 before |= dict.fromkeys(together)
+        if given["--until"]:  # takes as many iterations as decide
+            before["--iters"] = None
         source = before["--rerun-from"]
         first = source or given["--rerun-from"]  # which says what was measured
         given = {name: given[name] or value for name, value in before.items()}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.conclusion import conclude, run_again
 from bench_compare.model import Invocation, Verdict
 from bench_compare.policy import Allowance, Policy, UnclearLimit
 from tests.bench_compare.build import case, document, side, steady, validation
@@ -161,10 +161,61 @@ def test_a_crash_fails_whatever_is_asked(word):
 COMMAND = ("bench-run", "graphs/", "--label", "after", "-o", "after.json")
 
 
-def test_the_hint_measures_the_last_document_again():
+PAIRS = "--a numpy --b numpy --until decided"
+
+
+def test_the_hint_measures_both_sides_in_pairs_until_they_are_decided():
     assert conclude(held(noisy(1), noisy(2), command=COMMAND)).hint == (
-        "bench-run --rerun-from after0.json -o after0-again.json"
+        f"bench-run --rerun-from after0.json {PAIRS} -o after0-pairs.json "
+        "&& bench-compare after0-pairs.json --group-by engine"
     )
+
+
+def test_the_hint_has_the_threshold_of_the_comparison():
+    found = held(noisy(1), noisy(2), Policy(threshold_ratio=0.05), command=COMMAND)
+    assert f"{PAIRS} --threshold 5% -o" in conclude(found).hint
+
+
+def on_host(name, cases, run_id, libraries=None, **changes):
+    one = document(cases, run_id=run_id, command=COMMAND, **changes)
+    engines = tuple(replace(engine, **(libraries or {})) for engine in one.engines)
+    return replace(one, machine=replace(one.machine, host=name), engines=engines)
+
+
+def test_a_build_that_was_replaced_is_measured_from_a_place_of_its_own():
+    old, new = ({"libraries": {"numpy": version}} for version in ("1", "2"))
+    base = side("a", on_host("h", noisy(1), "a", old))
+    other = side("b", on_host("h", noisy(2), "b", new))
+    found = conclude(compare(base, [other], Policy()))
+    assert "--a numpy+python=OLD/bin/python --b numpy --until decided" in found.hint
+
+
+def test_documents_of_several_engines_are_repeated_on_both_sides():
+    both = [
+        [*noisy(seed), *(replace(one, engine="torch") for one in noisy(seed + 9))]
+        for seed in (1, 2)
+    ]
+    sides = [side(n, on_host("h", cases, n)) for n, cases in zip("ab", both, strict=True)]
+    assert conclude(compare(sides[0], [sides[1]], Policy())).hint == (
+        "for n in 1 2 3; do bench-run --rerun-from a0.json -o a0-more-$n.json; "
+        "bench-run --rerun-from b0.json -o b0-more-$n.json; done; "
+        "bench-compare --a a0.json --a 'a0-more-*.json' --b b0.json --b 'b0-more-*.json'"
+    )
+
+
+def test_documents_of_two_hosts_are_repeated_where_the_newer_one_was_made():
+    base, other = (side(n, on_host(n, noisy(s), n)) for n, s in (("a", 1), ("b", 2)))
+    found = conclude(compare(base, [other], Policy())).hint
+    assert found == "bench-run --rerun-from b0.json -o b0-again.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "next_one"),
+    [("b", "b-again"), ("b-again", "b-again-2"), ("b-again-2", "b-again-3"), ("b-3", "b-3-again")],
+)
+def test_a_repeat_of_a_repeat_has_a_number(name, next_one):
+    found = run_again(COMMAND, f"x/{name}.json.gz")
+    assert found == f"bench-run --rerun-from x/{name}.json.gz -o x/{next_one}.json"
 
 
 def test_a_document_of_a_tuning_has_no_command_that_measures_it_again():
@@ -174,7 +225,10 @@ def test_a_document_of_a_tuning_has_no_command_that_measures_it_again():
 
 def test_the_hint_uses_the_record_that_was_written():
     found = invoked(held(noisy(1), noisy(2), command=COMMAND), record="diff.json")
-    assert conclude(found).hint == "bench-run --rerun-from diff.json -o after0-again.json"
+    assert conclude(found).hint == (
+        f"bench-run --rerun-from diff.json {PAIRS} -o after0-pairs.json "
+        "&& bench-compare after0-pairs.json --group-by engine"
+    )
 
 
 def test_two_engines_are_measured_in_turn_until_decided():
@@ -182,7 +236,8 @@ def test_two_engines_are_measured_in_turn_until_decided():
     other = [replace(one, engine="torch") for one in noisy(2)]
     compared = compare(base, [side("b", document(other, run_id="b", command=COMMAND))], Policy())
     assert conclude(compared).hint == (
-        "bench-run --rerun-from b0.json --a numpy --b torch --until decided -o ab.json"
+        "bench-run --rerun-from b0.json --a numpy --b torch --until decided -o b0-pairs.json "
+        "&& bench-compare b0-pairs.json --group-by engine"
     )
 
 
