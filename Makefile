@@ -75,6 +75,7 @@ support: $(TEST_STAMP)
 
 tables: $(TEST_STAMP)
 	$(BIN)/python -m tests.doc_tables
+	$(BIN)/python -m tests.completions
 
 clean:
 	rm -rf $(VENV) run*.json run*.journal diff.html

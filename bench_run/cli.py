@@ -120,15 +120,16 @@ def _answer(command: str, words: Sequence[str]) -> int:
         output: CommandOutput = module.answer(arguments)
     except (BenchRunError, DocumentError) as error:
         return _complain(str(error))
-    said = _say(output.text) if output.text else 0
+    said = _say(output.text, output.is_styled) if output.text else 0
     for remark in output.remarks:
         _complain(remark)
     return output.exit_code or said
 
 
-def _say(text: str) -> int:
+def _say(text: str, is_styled: bool = False) -> int:
     """Put the answer on stdout; the exit code of that."""
-    problem = write_text(sys.stdout, visible(text if text.endswith("\n") else text + "\n"))
+    text = text if text.endswith("\n") else text + "\n"
+    problem = write_text(sys.stdout, text if is_styled else visible(text))
     if problem is None:
         return 0
     return _complain(f"cannot write to stdout: {problem}")

@@ -38,6 +38,17 @@ def test_graphs_run_by_name_in_an_empty_folder(site, tmp_path, name):
     assert (0, True) == (done.returncode, "validation passed" in done.stdout), done.stderr
 
 
+def test_shells_find_their_completions(site):
+    names = {
+        path.relative_to(site / "share").as_posix() for path in (site / "share").rglob("*bench*")
+    }
+    assert {
+        "bash-completion/completions/bench-run",
+        "zsh/site-functions/_bench-compare",
+        "fish/vendor_completions.d/bench-run.fish",
+    } <= names
+
+
 def test_the_version_of_the_wheel_answers(site, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", "import bench_run; print(bench_run.__file__)"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.usage import guide, nearest
+from bench_schema.usage import guide, has_colors, laid_out, nearest
 
 from bench_compare.commands.compare import USAGE as COMPARE
 from bench_compare.commands.outcome import CommandResult
@@ -41,7 +41,7 @@ COMMANDS = {
 }
 
 
-def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
+def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:
     """Run the command. Raises `UsageError` for a word that is neither a topic nor a command."""
     word = arguments["WORD"]
     parts = COMPARE.split("\n\n")
@@ -53,7 +53,10 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
         return CommandResult("\n\n".join([*parts[:first], topics]))
     if word in ("all", "compare"):
         return CommandResult(COMPARE)
-    texts = [guide("bench_compare", word)] if word in GUIDES else []
+    texts = []
+    if word in GUIDES:
+        text = guide("bench_compare", word)
+        texts.append(laid_out(text, width, colored=has_colors()) if terminal else text)
     texts += [import_module(COMMANDS[word]).USAGE] if word in COMMANDS else []
     texts += [part for part in parts if word in TOPICS and part.startswith(TOPICS[word])]
     if not texts:

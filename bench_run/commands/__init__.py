@@ -35,7 +35,16 @@ ALIASES = {
 class CommandOutput:
     """Answer of a command. Not a dataclass: help is an answer too, and would take twice as long."""
 
-    def __init__(self, text: str, exit_code: int = 0, remarks: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        text: str,
+        exit_code: int = 0,
+        remarks: tuple[str, ...] = (),
+        *,
+        is_styled: bool = False,
+    ) -> None:
+        self.is_styled = is_styled
+        """True if the text holds the codes of colours."""
         self.text = text
         """Text for stdout, or empty."""
         self.exit_code = exit_code

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
-from bench_schema.usage import bad_flag, guide, nearest, unknown_flag
+from bench_schema.usage import (
+    EXIT_CODES,
+    bad_flag,
+    columns,
+    guide,
+    has_colors,
+    laid_out,
+    nearest,
+    unknown_flag,
+)
 
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT, CommandOutput
 from bench_run.commands.usage import FLAGS, all_topics, entries, topic
@@ -50,8 +60,13 @@ Examples:
   bench-run g.json --engine numpy --engine torch two engines, in turn
   bench-run g.json --a hipdnn:1@/old --b hipdnn:1@/new
                                                  two builds of a plugin
-  bench-run --op relu --a torch --b kernel@my.py a function of yours
   bench-run --op 'conv_fwd: n=32 c=128 h=28 w=28 k=256 r=3 s=3 pad=1 dtype=half'
+  bench-run init kernel triton                   a kernel to start from
+  bench-run --op relu --a torch --b kernel@my.py a function of yours
+  bench-run judge my.py --op 'relu: dims=64x64'  is it right, and faster?
+  bench-run tune g.json --engine cudnn --space plan=all -o tuned.json
+                                                 the fastest plan
+  bench-run import model.onnx -o net             a model as graphs
   bench-compare before.json after.json           compare two runs
 
 The options used most:
@@ -72,8 +87,9 @@ Commands (a file or folder with such a name is given as ./engines):
                         options: input, measure, validate, output, all; or a
                         command
 
-Exit codes: 0 success; 1 usage error, unreadable input, no device, or a case,
-engine or reference failed; 2 outputs differ from the reference.
+{EXIT_CODES}
+
+Completions for bash, zsh and fish are installed below the prefix, in share/.
 """
 
 
@@ -95,7 +111,11 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
         return CommandOutput(PAGE)
     if word == "all":
         return CommandOutput(f"{all_topics(rare=False)}\n{MORE}")
-    texts = [guide("bench_run", word)] if word in GUIDES else []
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    texts = []
+    if word in GUIDES:
+        text = guide("bench_run", word)
+        texts.append(laid_out(text, columns(), colored=has_colors()) if is_terminal else text)
     texts += [f"{topic(word, rare=False)}\n{MORE}"] if word in TOPICS else []
     texts += [page(word)] if word in COMMANDS else []
     if not texts:
@@ -103,7 +123,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
         known = dict.fromkeys((*GUIDES, *TOPICS, *COMMANDS, "all"))
         raise UsageError(f"no help on {word!r}{nearest(word, known)}")
-    return CommandOutput("\n".join(texts))
+    return CommandOutput("\n".join(texts), is_styled=is_terminal)
 
 
 # --- what is wrong with a command line that cannot be parsed, and what was probably meant ---

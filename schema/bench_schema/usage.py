@@ -36,6 +36,74 @@ def guide(package: str, name: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("<!--"))
 
 
+EXIT_CODES = """Exit codes: 0 all is well; 1 bad input, no device, or a case, engine or
+reference failed; 2 an output is wrong, or a time is implausible."""
+"""Meanings of a run's exit codes, as help and README have them."""
+
+
+def columns() -> int:
+    """Return the width of the terminal: COLUMNS, else its own, else 80."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size((80, 24)).columns
+
+
+def has_colors() -> bool:
+    """Return True if a terminal shows colours and the environment does not forbid them
+    (NO_COLOR)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+FENCE, INDENT = "```", "  "
+WIDEST = 100
+"""Columns of a laid-out page on a wider terminal."""
+
+
+def laid_out(page: str, columns: int, *, colored: bool) -> str:
+    """Return a page of Markdown as a terminal of so many columns shows it. Commands are not
+    wrapped: they are copied as they stand."""
+    import io
+
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    width, parts = min(columns, WIDEST), []
+    for number, part in enumerate(page.split(FENCE)):
+        if number % 2:
+            parts.append(_program(part, width))
+            continue
+        written = io.StringIO()
+        console = Console(
+            file=written,
+            width=width,
+            force_terminal=colored,
+            color_system="standard" if colored else None,
+            theme=Theme({"markdown.code": "bold"}),
+        )
+        console.print(Markdown(part))
+        lines = (line.rstrip() for line in written.getvalue().splitlines())
+        parts.append("\n".join(lines).strip("\n"))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _program(block: str, width: int) -> str:
+    """Return a block of commands or of another language, with its name in the first line."""
+    import textwrap
+
+    language, _, text = block.partition("\n")
+    lines = []
+    for line in text.rstrip().splitlines():
+        if language in ("sh", "bash") or len(line) + len(INDENT) <= width:
+            lines.append(f"{INDENT}{line}".rstrip())
+            continue
+        indent = INDENT + line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(
+            line.strip(), width, initial_indent=indent, subsequent_indent=f"{indent}  "
+        )
+    return "\n".join(lines)
+
+
 def unknown_flag(name: str, known: Collection[str], see: str) -> str:
     """`see`: the command that lists the flags."""
     import difflib

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 import sys
 from importlib import import_module
 
 import pytest
-from bench_schema.usage import guide
+from bench_schema.usage import EXIT_CODES, guide, laid_out
 
 from bench_run.cli import main
 from bench_run.commands import COMMANDS
@@ -43,6 +45,57 @@ def test_the_caches_are_told_apart_by_the_first_words_of_their_help():
 def test_the_first_page_names_every_command_and_topic():
     words = set(PAGE.replace(",", " ").replace(";", " ").split())
     assert {*COMMANDS, *TOPIC_TEXTS, *GUIDES, "all"} - {"run"} <= words
+
+
+@pytest.mark.parametrize("command", ["init", "import", "judge", "tune"])
+def test_the_first_page_has_an_example_of_each_command_that_makes_something(command):
+    assert f"  bench-run {command} " in PAGE.partition("The options used most")[0]
+
+
+def test_exit_codes_mean_the_same_in_help_and_readme():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"(\d) ([^;.]+)", " ".join(EXIT_CODES.split())))
+    rows = re.findall(r"^\| (\d) \| ([^|]+) \|", readme, re.MULTILINE)
+    assert {code: text.strip() for code, text in rows} == told
+    assert EXIT_CODES in PAGE
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_is_laid_out_to_the_width_of_the_terminal(name, columns):
+    page = guide("bench_run", name)
+    lines = laid_out(page, columns, colored=False).splitlines()
+    programs = {line.strip() for line in page.splitlines()}
+    wide = [line for line in lines if len(line) > min(columns, 100)]
+    assert [] == [line for line in wide if line.strip() not in programs]
+    assert "|" not in "".join(lines[:3])
+    assert "\x1b" not in "".join(lines)
+
+
+@pytest.mark.parametrize("tool", ["bench_run", "bench_compare"])
+def test_a_guide_has_colours_on_a_terminal_only(tool):
+    pty = pytest.importorskip("pty")
+    word = {"bench_run": "judge", "bench_compare": "noise"}[tool]
+    command = [sys.executable, "-m", tool, "help", word]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "70"}
+    environment.pop("NO_COLOR", None)
+
+    def on_a_terminal(**more):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(command, stdout=theirs, env={**environment, **more})
+        os.close(theirs)
+        read = b""
+        with contextlib.suppress(OSError):  # the other end was closed
+            while chunk := os.read(ours, 65536):
+                read += chunk
+        os.close(ours)
+        assert process.wait() == 0
+        return read.decode()
+
+    assert "\x1b[" in on_a_terminal()
+    assert "\x1b[" not in on_a_terminal(NO_COLOR="1")
+    piped = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert piped.stdout.startswith(guide(tool, word))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
