@@ -100,8 +100,10 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
 
 def _parsed(command: str, words: Sequence[str], usage: str) -> dict[str, Any] | str:
     """Return docopt's arguments, or a sentence on the mistake in the words."""
-    from bench_schema.usage import bad_flag, mistaken_command, unknown_flag
+    from bench_schema.usage import bad_flag, mistaken_command
     from docopt import DocoptExit, docopt
+
+    from bench_compare.commands.mistakes import mistaken_word, unknown_flag
 
     try:
         arguments = docopt(usage, argv=list(words), default_help=False)
@@ -110,7 +112,8 @@ def _parsed(command: str, words: Sequence[str], usage: str) -> dict[str, Any] | 
         general = f"invalid arguments: {' '.join(words) or '(none)'}; see {see}"
         return bad_flag(words, usage, see, partial(unknown_flag, see=see)) or general
     documents = arguments["DOC"] if command == DEFAULT else ()
-    return mistaken_command(documents, COMMANDS, "bench-compare") or dict(arguments)
+    mistake = mistaken_word(documents) or mistaken_command(documents, COMMANDS, "bench-compare")
+    return mistake or dict(arguments)
 
 
 def _annotation(conclusion: Conclusion) -> str:

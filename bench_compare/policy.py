@@ -138,14 +138,14 @@ def fits(name: str, pattern: str) -> bool:
 
 
 def parse_ratio(text: str, where: str) -> float:
-    """``1%``, ``0.01``, or ``1``: a bare number of 1 and more is a percentage."""
+    """Parse ``1%`` or ``0.01``; refuse a bare number of 1 and more, which may mean either."""
     number = text.strip().removesuffix("%").strip()
     try:
         value = float(number) / (100 if number != text.strip() else 1)
     except ValueError:
         raise UsageError(f"{where}: expected a share such as 5% or 0.05, got {text!r}") from None
     if 1 <= value < 100 and number == text.strip():
-        value /= 100
+        raise UsageError(f"{where}: {number} of what? Write {number}% or {value / 100:g}")
     if not 0 < value < 1:
         raise UsageError(f"{where}: {text!r} is not between 0 and 100 %")
     return value

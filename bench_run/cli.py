@@ -108,9 +108,10 @@ def _answer(command: str, words: Sequence[str]) -> int:
         mistake = mistaken_command(arguments["GRAPH"], COMMANDS, "bench-run")
         if mistake is not None:
             return _complain(mistake)
-    from bench_run.commands.mistakes import mistaken_words
+    from bench_run.commands.mistakes import mistaken_model, mistaken_words
 
-    if command != "import" and (mistake := mistaken_words(arguments)) is not None:
+    mistake = mistaken_words(command, arguments) or mistaken_model(arguments.get("MODEL"))
+    if mistake is not None:
         return _complain(mistake)
     from bench_schema.errors import DocumentError
 

@@ -37,8 +37,11 @@ class Progress:
             self._bar.close()
 
     def round(self, index: int, rounds: int, cases: int) -> None:
+        """Report the begin of a round. `rounds`: as many as were asked for; further ones are those
+        that a rule adds."""
         if self._bar is None and not self._quiet:
-            write_text(sys.stderr, f"round {index + 1} of {rounds}: {number(cases, 'case')}\n")
+            place = f"{index + 1} of {rounds}" if index < rounds else f"{index + 1}, added"
+            write_text(sys.stderr, f"round {place}: {number(cases, 'case')}\n")
 
     def start_case(self, name: str, engine: str) -> None:
         if self._bar is not None:

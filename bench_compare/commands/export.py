@@ -87,9 +87,22 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
             written.append(file)
     untimed = sum(one.time is None for one in cases)
     if untimed and any(kind in TIMES_ONLY for kind, _ in targets):
-        remarks = [*remarks, f"{untimed} of {len(cases)} cases have no time and are left out"]
+        noun = "case" if len(cases) == 1 else "cases"
+        remarks = [*remarks, f"left out without a time: {untimed} of {len(cases)} {noun}"]
     text = shown or _written(written, len(cases))
     return CommandResult(text, remarks=tuple(remarks), is_document=bool(shown))
+
+
+INSTEAD = {
+    "prometheus": "Prometheus reads --to openmetrics",
+    "bencher": "Bencher reads --to bmf",
+    "pytorch": "PyTorch's HUD reads --to hud",
+    **{
+        name: f"bench-compare DOC --{name} FILE writes it"
+        for name in ("csv", "markdown", "json", "junit", "html")
+    },
+}
+"""Words for formats that have another name or another command."""
 
 
 def _target(text: str) -> tuple[str, str | None]:
@@ -97,6 +110,8 @@ def _target(text: str) -> tuple[str, str | None]:
     from bench_compare.report.exports import KINDS
 
     kind, _, file = text.partition(":")
+    if kind in INSTEAD:
+        raise UsageError(f"--to: no format {kind!r}; {INSTEAD[kind]}")
     if kind not in KINDS:
         raise UsageError(f"--to: no format {kind!r}; choose from {', '.join(KINDS)}")
     if kind == "parquet" and not file:

@@ -238,7 +238,8 @@ def _closing(comparison: Comparison, shown: Sequence[CaseComparison], view: View
     if len(shown) < total:
         more = "" if view.all else "; --all shows the rest"
         wanted = f" that match {safe(view.filter)!r}" if view.filter else ""
-        yield f"{len(shown)} of {total} cases shown{wanted}{more}"
+        noun = "case" if total == 1 else "cases"
+        yield f"{len(shown)} of {total} {noun} shown{wanted}{more}"
     if text := words.provisional_text(shown):
         yield text
     kinds: dict[str, int] = {}

@@ -58,7 +58,8 @@ def _blocks(
             f"{number} {state.word}" if state.news == "quiet" else _marked(state, number, bold=True)
             for state, number in body.counts
         )
-        answer.append(f"{body.counted} cases: {counts}")
+        noun = "case" if body.counted == 1 else "cases"
+        answer.append(f"{body.counted} {noun}: {counts}")
     yield "  \n".join([*answer, *(prose(text) for text in body.statements)])
     yield _sentences("Errors", body.problems)
     yield _sentences("Warnings", body.warnings)
@@ -221,6 +222,7 @@ def _folded(
         lines.append(line)
     missing = len(rows) - (len(lines) - 2)
     if missing == len(rows):
-        return f"\n\n{title}: {len(rows)} cases, no room for them here"
+        noun = "case" if len(rows) == 1 else "cases"
+        return f"\n\n{title}: {len(rows)} {noun}, no room for them here"
     body = "\n".join(lines) + (f"\n\nand {missing} more" if missing else "")
     return "\n\n" + _details(f"{title} ({len(rows)})", body)

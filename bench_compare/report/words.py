@@ -61,11 +61,11 @@ def _distinct(values: Iterable[str | None]) -> str:
 
 def _rounds(document: Document) -> str:
     """Return a text with the number of rounds that the cases of a document have, and the requested
-    number if it differs."""
+    number if some have fewer."""
     asked = document.run.settings.rounds
     ran = sorted({count for case in document.cases if (count := len(case.rounds))}) or [asked]
     some = f"{ran[0]}" if len(ran) == 1 else f"{ran[0]} to {ran[-1]}"
-    of = "" if ran == [asked] else f" of {asked}"
+    of = f" of {asked}" if ran[0] < asked else ""
     return f"{some}{of} round{'' if ran == [asked] == [1] else 's'}"
 
 

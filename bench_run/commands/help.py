@@ -136,9 +136,13 @@ def bad_words(command: str, words: Sequence[str], usage: str) -> str:
     if command == "import" and not any(word.startswith(("-o", "--out")) for word in words):
         general = "import: name the folder to write: -o DIR"
     if command == "init" and words[:1] not in (["kernel"], ["ci"]):
+        from bench_run.commands.init import FRAMEWORKS
+
         general = (
             "init: name what to write: bench-run init kernel, or bench-run init ci --engine SPEC"
         )
+        if words[:1] and words[0] in FRAMEWORKS:
+            general = f"init: a kernel to start from is bench-run init kernel {words[0]}"
     return bad_flag(words, usage, _help(command), unknown) or general
 
 

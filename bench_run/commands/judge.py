@@ -140,6 +140,7 @@ def judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
         b=kernel,
         until="decided",
         threshold_ratio=threshold,
+        rounds=Options.rounds if most is None else max(1, min(Options.rounds, int(most))),
         max_rounds=Options.max_rounds if most is None else int(most),
         reference="auto",
         adversarial=True,

@@ -67,7 +67,9 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     hosts = {part.machine.host for part in joined.header.parts}
     runs = len(joined.header.parts)
     where = f"{runs} run{'s' * (runs != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"
-    text = f"{output}: {len(joined.cases)} cases of {where}: {states}"
+    from bench_run.text import number
+
+    text = f"{output}: {number(len(joined.cases), 'case')} of {where}: {states}"
     return CommandOutput("" if arguments["--quiet"] else text, exit_code(joined), tuple(remarks))
 
 

@@ -48,9 +48,10 @@ WORDS = {
 }
 """Words of other tools in the place of a graph."""
 
+TORCH_FILES = (".pt", ".pth", ".pt2", ".safetensors", ".ckpt")
 MODELS = {
     (".onnx",): "is a model: bench-run import {0} -o net makes graphs of it",
-    (".pt", ".pth", ".pt2", ".safetensors", ".ckpt"): "is a file of PyTorch: bench-run import "
+    TORCH_FILES: "is a file of PyTorch: bench-run import "
     "--torch FILE.py:FUNCTION -o net makes graphs of a model",
 }
 """Suffixes of files that are not graphs, and what reads them."""
@@ -65,14 +66,23 @@ TABLES = {
 """Suffixes that a result document does not have, and what writes such files."""
 
 
-def mistaken_words(arguments: Mapping[str, Any]) -> str | None:
+OF_DOCUMENTS = ("run", "merge", "judge", "tune")
+"""Commands whose output is a result document or a record."""
+
+
+def mistaken_words(command: str, arguments: Mapping[str, Any]) -> str | None:
     """Return a sentence about the first argument of a wrong kind; None if there is none.
     `arguments`: docopt's."""
     output = arguments.get("--output")
     if output is not None and output.startswith("="):
         return f"-o{output}: a short flag and its value are two words: -o {output[1:] or 'FILE'}"
     suffix = os.path.splitext(output or "")[1]
-    if suffix in TABLES:
+    is_name = bool(output) and not output.startswith("-") and not _is_stream(output)
+    if is_name and not suffix and command in OF_DOCUMENTS:
+        return (
+            f"--output {output}: the result document is .json, .json.gz or .json.zst: {output}.json"
+        )
+    if suffix in TABLES and command != "import":
         instead = TABLES[suffix].format(output) if "--csv" in arguments else ""
         return f"--output {output}: the result document is .json, .json.gz or .json.zst{instead}"
     graphs: Sequence[str] = arguments.get("GRAPH") or ()
@@ -80,6 +90,26 @@ def mistaken_words(arguments: Mapping[str, Any]) -> str | None:
         if (sentence := _mistaken(word, arguments.get("--op") or ())) is not None:
             return f"{word}: {sentence}"
     return None
+
+
+def _is_stream(path: str) -> bool:
+    """Return True for stdout, devices, pipes and folders, which have no suffix."""
+    return (
+        path == "-"
+        or path.startswith("/dev/")
+        or (os.path.exists(path) and not os.path.isfile(path))
+    )
+
+
+def mistaken_model(path: str | None) -> str | None:
+    """Return a sentence about a file in the place of a model that is not ONNX; None if it may
+    be."""
+    if path is None or os.path.splitext(path)[1] not in TORCH_FILES:
+        return None
+    return (
+        f"import: {path}: is a file of PyTorch: name the function that makes the model, and its "
+        "inputs: --torch FILE.py:FUNCTION --input 1x3x224x224"
+    )
 
 
 def _mistaken(word: str, ops: Sequence[str]) -> str | None:
@@ -98,6 +128,9 @@ def _mistaken(word: str, ops: Sequence[str]) -> str | None:
     from bench_run.graph.make.spec import ALIASES, OPS
     from bench_run.graph.sources.suites import suite_names
 
+    if word in ("suite", "suites"):
+        known = " ".join(f"suite:{name}" for name in suite_names())
+        return f"no such file or folder; the suites are {known}"
     if word in suite_names():
         return f"no such file or folder; the suite is suite:{word}"
     if word.partition("+")[0] in {*OPS, *ALIASES}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench_run.commands import CommandOutput, command_line
 from bench_run.commands.usage import FLAGS, all_topics, repeatable
 from bench_run.settings import STDOUT
-from bench_run.text import one_line
+from bench_run.text import number, one_line
 
 TYPE_CHECKING = False  # importing typing would cost as much as parsing
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
         arguments = repeated(arguments, USAGE)
     options = read_options(arguments)
     if options.dry_run:
-        return CommandOutput(case_list(options))
+        return case_list(options)
     missing: list[str] = []
     try:
         document = _run(options, command_line())
@@ -44,7 +44,8 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     checks = [case.validation for case in document.cases if case.validation is not None]
     unchecked = [check.reason for check in checks if check.status == "not checked"]
     if options.write_golden is not None and unchecked:  # they are written with the reference
-        missing.append(f"--write-golden: {len(unchecked)} cases were not written: {unchecked[0]}")
+        some = number(len(unchecked), "case")
+        missing.append(f"--write-golden: not written for {some}: {unchecked[0]}")
     lines = [text if text.endswith("\n") else f"{text}\n" for text in texts]
     if options.watch:
         from bench_run.commands.watch import say, watch
@@ -61,22 +62,23 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     return CommandOutput("".join(lines), code, (*remarks, *missing))
 
 
-def case_list(options: Options) -> str:
-    """Return the cases of a run, one line each; for several devices engines are opened, since only
-    they know how many there are."""
+def case_list(options: Options) -> CommandOutput:
+    """Return the cases of a run, one line each. Engines are opened, so that a dry run refuses what
+    the run refuses; one that cannot be opened here is a remark and exit code 1."""
     from dataclasses import replace
 
     from bench_run.runner.places import check_run_places
-    from bench_run.runner.planning import plan_closed
-    from bench_run.text import number
+    from bench_run.runner.planning import plan_dry
 
     check_run_places(replace(options, output=None))
-    planned = plan_closed(options)
+    planned, problem = plan_dry(options)
     notes = [f"note: {note}" for note in planned.gathered.notes]
     lines = [f"{case.id}  ({case.graph.id.path})" for case in planned.cases]
     rounds = number(options.rounds, "round")
     effort = f"{number(options.iterations, 'iteration')} in {rounds} each"
-    return "\n".join([*notes, *lines, f"{number(len(lines), 'case')}, {effort}"])
+    text = "\n".join([*notes, *lines, f"{number(len(lines), 'case')}, {effort}"])
+    remarks = () if problem is None else (f"a run would end here: {problem}",)
+    return CommandOutput(text, len(remarks), remarks)
 
 
 def _run(options: Options, command: Sequence[str]) -> Document:
@@ -198,7 +200,7 @@ def not_validated(document: Document) -> str | None:
     if not missed:
         return None
     name, reason = missed[0]
-    count = f"{len(missed)} of {len(completed)} cases were not checked"
+    count = f"not checked: {len(missed)} of {number(len(completed), 'case')}"
     return f"--reference {named}: {count}: {reason} ({name})"
 
 

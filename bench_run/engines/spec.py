@@ -59,7 +59,8 @@ def parse_spec(text: str) -> EngineSpec:
         several = " ".join(f"--engine {one}" for one in text.split(","))
         raise UsageError(f"--engine {text!r}: one engine at a time: {several}")
     if text.endswith(FILES) and not has_path:
-        raise UsageError(f"--engine {text!r}: a file of kernels is kernel@{text}")
+        file = identifier if name == KERNEL and has_id else text
+        raise UsageError(f"--engine {text!r}: a file of kernels is kernel@{file}")
     if not _NAME.fullmatch(name):
         raise UsageError(f"--engine {text!r}: not of the form {GRAMMAR}")
     options_given = [("option", "+", option) for option in options]

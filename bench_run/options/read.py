@@ -110,7 +110,9 @@ def read_limit(flag: str, value: str) -> float | None:
 def read_ratio(flag: str, value: str) -> float:
     percent = value.endswith("%")
     number = read_number(flag, value.removesuffix("%"))
-    number = number / 100 if percent or 1 <= number < 100 else number
+    if not percent and 1 <= number < 100:
+        raise UsageError(f"{flag}: {value} of what? Write {value}% or {number / 100:g}")
+    number = number / 100 if percent else number
     if not 0 < number < 1:
         raise UsageError(f"{flag}: expected a share such as 1% or 0.01, got {value}")
     return number

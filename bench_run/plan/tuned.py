@@ -26,6 +26,7 @@ from bench_run.graph.variants import with_data_type, with_fusion, with_layout
 from bench_run.plan.cases import PlannedCase, plan_graph
 from bench_run.plan.engines import plan_engines
 from bench_run.plan.load import gather
+from bench_run.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -233,7 +234,7 @@ def tuned_cases(
         made.setdefault(tuned.id, tuned)  # an engine's plans have one winner
     if left and here.options.tuned_mismatch == ERROR:
         raise UsageError(f"--tuned: {next(iter(left))}")
-    notes = [f"--tuned: {taken} of {len(cases)} cases are as the record says"]
+    notes = [f"--tuned: {taken} of {number(len(cases), 'case')} as the record says"]
     notes += [f"--tuned: {count} of them by default: {why}" for why, count in left.items()]
     return tuple(made.values()), (*notes, *remarks(record, here))
 

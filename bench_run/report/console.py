@@ -27,6 +27,7 @@ from bench_run.report.labels import (
     is_wrong,
     marked,
     plan_labels,
+    threads_text,
 )
 from bench_run.report.one_graph import compares_with_a
 from bench_run.text import (
@@ -90,7 +91,7 @@ def table(document: Document) -> str:
         text = _tabulate(_fitted(rows, headers), headers, align)
     engine = document.engines[0]
     where = cut(engine.device_kind, WIDTH - len(engine.key) - 24)
-    top = [] if several else [f"engine {engine.key} on {where}{_threads(document)}", ""]
+    top = [] if several else [f"engine {engine.key} on {where}{threads_text(engine, document)}", ""]
     lines = [*top, text, ""]
     if any(time is not None and (time.half_width_ratio or 0) > 1 for time in times):
         lines += [_wrapped(NOISY_MEANS), ""]
@@ -114,15 +115,6 @@ def _below_names(rows: list[list[str]], headers: Sequence[str], align: Sequence[
             body.append(cut(row[0], WIDTH))
         body.append(line)
     return "\n".join([head, rule, *body])
-
-
-def _threads(document: Document) -> str:
-    """Return the number of threads of the only engine as text, such as ``, 4 threads``; empty if it
-    does not run on the CPU."""
-    if document.engines[0].device != "cpu":
-        return ""
-    threads = document.run.settings.threads
-    return f", {threads or 'all'} thread{'' if threads == 1 else 's'}"
 
 
 def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from bench_run.text import one_line, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bench_schema.document import Case, Document
+    from bench_schema.document import Case, Document, EngineRecord
 
 
 BY_PLACE = "index="
@@ -36,6 +37,19 @@ def implausible_lines(cases: Iterable[Case]) -> list[str]:
         for case in cases
         if case.implausible is not None
     ]
+
+
+_OWN_THREADS = re.compile(r"\+threads=(\d+)")
+
+
+def threads_text(engine: EngineRecord, document: Document) -> str:
+    """Return the number of threads of an engine on the processor, such as ``, 4 threads``; empty if
+    it does not run there."""
+    if engine.device != "cpu":
+        return ""
+    own = _OWN_THREADS.search(engine.key)
+    threads = document.run.settings.threads if own is None else int(own[1])
+    return f", {threads or 'all'} thread{'' if threads == 1 else 's'}"
 
 
 def is_wrong(case: Case) -> bool:

@@ -11,7 +11,14 @@ from bench_schema.names import cut
 from bench_schema.summary import init_total_ns, iterations_of, rates
 from bench_schema.units import is_too_noisy
 
-from bench_run.report.labels import UNLIKE_MEANS, are_unlike, footnotes, is_wrong, marked
+from bench_run.report.labels import (
+    UNLIKE_MEANS,
+    are_unlike,
+    footnotes,
+    is_wrong,
+    marked,
+    threads_text,
+)
 from bench_run.text import NOISY_MEANS, number, one_line, percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
@@ -106,11 +113,8 @@ def _head(document: Document, cases: Sequence[Case]) -> Iterator[str]:
     engines = {engine.key: engine for engine in document.engines}
     for title, case in zip(("Engine:",) if len(cases) == 1 else ("A:", "B:"), cases, strict=True):
         engine = engines[case.engine]
-        on = f"{engine.key} on {one_line(engine.device_kind)}"
-        if engine.device == "cpu":
-            threads = document.run.settings.threads
-            on += f", {threads or 'all'} thread{'' if threads == 1 else 's'}"
-        yield f"{title:12} {on}"
+        threads = threads_text(engine, document)
+        yield f"{title:12} {engine.key} on {one_line(engine.device_kind)}{threads}"
 
 
 def _effort(document: Document) -> Iterator[str]:
@@ -189,12 +193,18 @@ def speedup_text(found: Change) -> str:
     if is_too_noisy(low, high):
         return "unknown: too noisy; close other programs, or measure more with --rounds 20"
     if low <= 1 <= high:
-        return f"no difference shown (95 % CI: from {_side(low)} to {_side(high)})"
+        return f"no difference shown (95 % CI: {_around_one(low, high)})"
     near, far = sorted((low, high), key=lambda end: abs(math.log(end)))
     as_factor = max(ratio, 1 / ratio, far, 1 / far) >= FACTOR
     ends = f"{_amount(near, as_factor)} to {_amount(far, as_factor)}"
     side = "faster" if ratio < 1 else "slower"
     return f"B is {_amount(ratio, as_factor)} {side} (95 % CI {ends})"
+
+
+def _around_one(low: float, high: float) -> str:
+    """Return an interval with 1 in it as text; an end that rounds to no change is ``0 %``."""
+    ends = ["0 %" if _amount(end, False) == "0.0 %" else _side(end) for end in (low, high)]
+    return "within 0.05 % either way" if ends == ["0 %"] * 2 else f"from {ends[0]} to {ends[1]}"
 
 
 def _side(ratio: float) -> str:

@@ -138,6 +138,38 @@ def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Varia
     return Planned(tuple(engines), cases, outline.gathered, outline.whole)
 
 
+def plan_dry(options: Options) -> tuple[Planned, str | None]:
+    """Plan a run without its variants, and return the reason why it would end before anything is
+    measured; None if it would begin. Raises `UsageError` for what the run refuses."""
+    outline = outline_run(options)
+    pool = WorkerPool(options.timeout_s)
+    problem = None
+    engines: Sequence[PlannedEngine] = outline.engines
+    try:
+        engines = open_engines(outline, pool)
+        _check_engines(options, engines, pool)
+    except EngineUnavailableError as error:
+        problem = str(error)
+    finally:
+        pool.close()
+    return plan_run(outline, engines, {}), problem
+
+
+def _check_engines(options: Options, engines: Sequence[PlannedEngine], pool: WorkerPool) -> None:
+    """Raise `UsageError` if no open engine has what the options need."""
+    if options.timer in ("events", "cupti"):  # they need an engine with a device
+        names = [engine.key for engine in engines]
+        if {opened.clock for opened in pool.opened.values()} == {"host"}:
+            listed = ", ".join(names)
+            raise UsageError(
+                f"--timer {options.timer}: no engine of this run has a device clock ({listed})"
+            )
+    check_threads(
+        options.threads if options.hold_threads else None,
+        [(e, pool.facts(e).device) for e in engines],
+    )
+
+
 def plan_closed(options: Options) -> Planned:
     """Plan a run without its variants; engines are opened only to count devices."""
     outline = outline_run(options)
@@ -154,18 +186,7 @@ def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned
     """Plan a run and open each engine once before anything is measured, so that a missing one ends
     the run. Raises `EngineUnavailableError`."""
     engines = open_engines(outline, pool)
-    timer = options.timer
-    if timer in ("events", "cupti"):  # they need an engine with a device
-        names = [engine.key for engine in outline.engines]
-        if {pool.opened[name].clock for name in names} == {"host"}:
-            listed = ", ".join(names)
-            raise UsageError(
-                f"--timer {timer}: no engine of this run has a device clock ({listed})"
-            )
-    check_threads(
-        options.threads if options.hold_threads else None,
-        [(e, pool.facts(e).device) for e in engines],
-    )
+    _check_engines(options, engines, pool)
     planned = plan_run(outline, engines, list_variants(outline, engines, pool))
     if options.tuned is not None:
         planned = _with_winners(planned, read_record(options.tuned), options, pool)

@@ -195,7 +195,7 @@ class Rounds:
         self._free = {}
         for case_runs in rounds:
             index = case_runs[0].index
-            self._progress.round(index, max(self._sampling.rounds, index + 1), len(case_runs))
+            self._progress.round(index, self._sampling.rounds, len(case_runs))
         self._references.announce(
             (case_run.case.graph, case_run.case.engine.reference)
             for case_run in sorted(

@@ -419,6 +419,23 @@ def _made(
     left_out.append(f"{spec.text}: {name} is left out: {misfit or 'it has no such type'}")
 
 
+PRODUCT = ("m", "n", "k")
+
+
+def _refuse_part_of_a_product(spec: Spec, rows: Mapping[str, SpecParameter]) -> None:
+    """Raise `UsageError` if some lengths of a matrix product are given and others are not: they
+    would be the usual ones, of another product."""
+    given = {key: ",".join(texts) for key, texts in spec.items if key in PRODUCT}
+    missing = [key for key in PRODUCT if key not in given]
+    if given and missing and rows.keys() >= set(PRODUCT) and not spec.lenient:
+        some = next(iter(given.values()))
+        whole = " ".join(f"{key}={given.get(key, some)}" for key in PRODUCT)
+        raise UsageError(
+            f"{spec.text}: a product has m, n and k, and {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not given: {whole}"
+        )
+
+
 def _has_own_shape(spec: Spec, chain: Chain) -> bool:
     rows = chain_parameters(chain)
     return spec.shapes is None and any(rows[key].shape for key, _ in spec.items if key in rows)
@@ -435,8 +452,14 @@ def _assignments(
     rows = rows | {"dtype": replace(rows["dtype"], choices=types)}
     items = [(key, texts) for key, texts in spec.items if key in rows]
     values: list[list[Any]] = []
+    _refuse_part_of_a_product(spec, rows)
     for key, texts in items:
         row, fitting = rows[key], texts
+        if row.kind == "dims" and len(texts) > 1 and all(map(str.isdecimal, texts)):
+            raise UsageError(
+                f"{spec.text}: lengths of one shape are joined by x: {key}={'x'.join(texts)}; "
+                "for several shapes of one length give --op again"
+            )
         if spec.lenient and row.choices:
             plain = (dtypes.ALIASES.get(t, t) if row.kind == "dtype" else t for t in texts)
             fitting = tuple(name for name in plain if name in row.choices)

@@ -137,18 +137,20 @@ class Lanes:
         if not pools:
             self._pools.append(pools)
         running = []
-        for case_run, turn in zip(group, self._turns(group), strict=True):
-            engine = case_run.case.engine
-            is_new = engine.key not in pools
-            pool = self._pool_of(engine, pools)
-            if is_new:
-                self._pool.hand_over(engine, pool)
-            running.append(threads.submit(self._one, case_run, pool, turn))
-            self._ended.append(running[-1])
-            turn.wait_until_prepared()
+        with self._pool.breakdown.on("preparing"):
+            for case_run, turn in zip(group, self._turns(group), strict=True):
+                engine = case_run.case.engine
+                is_new = engine.key not in pools
+                pool = self._pool_of(engine, pools)
+                if is_new:
+                    self._pool.hand_over(engine, pool)
+                running.append(threads.submit(self._one, case_run, pool, turn))
+                self._ended.append(running[-1])
+                turn.wait_until_prepared()
         threads.shutdown(wait=False)
-        for case_run, future in zip(group, running, strict=True):
-            yield case_run, future.result()
+        with self._pool.breakdown.on("rounds in turns"):
+            results = [future.result() for future in running]
+        yield from zip(group, results, strict=True)
         self._ended = [future for future in self._ended if not future.done()]
 
     def _turns(self, group: Sequence[CaseRun]) -> list[CaseTurn]:
