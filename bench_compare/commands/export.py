@@ -88,7 +88,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     untimed = sum(one.time is None for one in cases)
     if untimed and any(kind in TIMES_ONLY for kind, _ in targets):
         noun = "case" if len(cases) == 1 else "cases"
-        remarks = [*remarks, f"left out without a time: {untimed} of {len(cases)} {noun}"]
+        remarks = [*remarks, f"{untimed} of {len(cases)} {noun} without a time, left out"]
     text = shown or _written(written, len(cases))
     return CommandResult(text, remarks=tuple(remarks), is_document=bool(shown))
 

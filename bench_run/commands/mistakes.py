@@ -77,8 +77,8 @@ def mistaken_words(command: str, arguments: Mapping[str, Any]) -> str | None:
     if output is not None and output.startswith("="):
         return f"-o{output}: a short flag and its value are two words: -o {output[1:] or 'FILE'}"
     suffix = os.path.splitext(output or "")[1]
-    is_name = bool(output) and not output.startswith("-") and not _is_stream(output)
-    if is_name and not suffix and command in OF_DOCUMENTS:
+    has_none = output and not suffix and not output.startswith("-") and not _is_stream(output)
+    if has_none and command in OF_DOCUMENTS:
         return (
             f"--output {output}: the result document is .json, .json.gz or .json.zst: {output}.json"
         )

@@ -230,7 +230,7 @@ def test_a_named_reference_that_cannot_check_exits_1_and_says_so_once(
     (case,) = read(tmp_path / "a.json").cases
     assert (done.returncode, case.outcome.status) == (1, "completed")
     assert case.validation.status == "not checked"
-    assert "1 of 1 cases were not checked: the graph has no golden tensors" in one_line(done)
+    assert "not checked: 1 of 1 case: the graph has no golden tensors" in one_line(done)
 
 
 def test_no_reference_is_no_missing_one(bench_run_command, small_graph):

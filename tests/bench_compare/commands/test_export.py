@@ -206,7 +206,7 @@ def test_several_formats_are_written_at_once(tmp_path, capsys):
     said = capsys.readouterr()
     assert all(path.stat().st_size for path in targets)
     assert "7 cases to" in said.out
-    assert "5 of 7 cases have no time" in said.err
+    assert "5 of 7 cases without a time, left out" in said.err
 
 
 def test_two_documents_with_one_case_are_refused_where_a_name_has_one_value(tmp_path, capsys):

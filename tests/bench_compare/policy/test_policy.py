@@ -22,11 +22,14 @@ from bench_compare.policy import (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("1%", 0.01), ("0.5 %", 0.005), ("0.02", 0.02), ("5", 0.05)]
-)
-def test_shares_are_written_with_or_without_a_percent_sign_and_5_is_5_percent(text, expected):
+@pytest.mark.parametrize(("text", "expected"), [("1%", 0.01), ("0.5 %", 0.005), ("0.02", 0.02)])
+def test_shares_are_written_with_or_without_a_percent_sign(text, expected):
     assert parse_ratio(text, "--threshold") == pytest.approx(expected)
+
+
+def test_a_whole_number_may_be_percent_or_factor_and_is_asked_about():
+    with pytest.raises(UsageError, match=r"--threshold: 5 of what\? Write 5% or 0.05"):
+        parse_ratio("5", "--threshold")
 
 
 @pytest.mark.parametrize("text", ["", "x", "100", "0", "-1%", "100%", "nan", "inf"])
