@@ -166,10 +166,15 @@ def exit_code(document: Document) -> int:
 def without_times(document: Document, *, sides: bool = False) -> list[str]:
     """Return a line for each engine that supports no graph of the run, with the reason. `sides`:
     each engine is one side; otherwise those of one name count together, as ``cudnn:all`` stands for
-    many. Empty for a shard, which may hold few graphs."""
+    many, but for files of kernels. Empty for a shard, which may hold few graphs."""
+    from bench_run.engines import KERNEL
+
     if document.run.shard is not None:
         return []
-    names = {engine.key: engine.key if sides else engine.name for engine in document.engines}
+    names = {
+        engine.key: engine.key if sides or engine.name == KERNEL else engine.name
+        for engine in document.engines
+    }
     found: dict[str, list[Case]] = {}
     for case in document.cases:
         found.setdefault(names[case.engine], []).append(case)

@@ -140,7 +140,10 @@ def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Varia
 
 def plan_dry(options: Options) -> tuple[Planned, str | None]:
     """Plan a run without its variants, and return the reason why it would end before anything is
-    measured; None if it would begin. Raises `UsageError` for what the run refuses."""
+    measured; None if it would begin, or begins on other hosts. Raises `UsageError` for what the run
+    refuses."""
+    if options.ray is not None:
+        return plan_closed(options), None
     outline = outline_run(options)
     pool = WorkerPool(options.timeout_s)
     problem = None

@@ -15,6 +15,7 @@ import pytest
 
 from bench_run.commands.init import FRAMEWORKS
 
+pytestmark = pytest.mark.long
 NEEDS = {"torch": "torch", "jax": "jax"}
 ON_A_GPU = ("triton", "cupy", "cuda")
 """`tests/gpu` runs these."""
