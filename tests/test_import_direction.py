@@ -161,7 +161,7 @@ BELOW = {
         "document": ("provenance",),
         "launches": ("document",),
         "identity": ("document",),
-        "estimate": ("provenance", "document"),
+        "estimate": ("settings", "provenance", "document"),
         "summary": ("document", "estimate"),
         "checks": ("errors",),
         "pipeline": ("errors",),

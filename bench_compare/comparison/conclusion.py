@@ -32,6 +32,8 @@ USUAL_RATIO = METRICS["e2e_ns"].threshold_ratio
 """Threshold of times without ``--threshold``, in both commands."""
 MOST_MORE = 20
 """Largest number of further rounds or documents to suggest."""
+MORE_RUNS = 3
+"""Further runs of each side to suggest."""
 OLD = "OLD"
 """Folder of a build that is kept, in a command that measures it."""
 GONE = frozenset({Verdict.REMOVED, Verdict.LOST})
@@ -241,16 +243,20 @@ def _as_it_was(base: Side, other: Side) -> str:
 
 
 def _more_of_both(base: Side, other: Side, threshold_ratio: float | None) -> str:
-    """Return a line that runs both sides again, in turns, and compares all documents."""
+    """Return a line that runs both sides `MORE_RUNS` times, in turns, and compares all
+    documents."""
     runs, sides = [], []
     for flag, side in (("--a", base), ("--b", other)):
-        stem = Path(side.sources[0].path).with_suffix("")
+        first = Path(side.sources[0].path)
+        begin = str(first.with_name(f"{first.name.split('.')[0]}-more-"))
         path = shlex.quote(side.sources[-1].path)
-        runs.append(f"bench-run --rerun-from {path} -o {shlex.quote(str(stem))}-more-$n.json")
-        sides += [word for one in side.sources for word in (flag, one.path)]
-        sides += [flag, f"{stem}-more-*.json"]
+        runs.append(f"bench-run --rerun-from {path} -o {shlex.quote(begin)}$n.json")
+        earlier = [one.path for one in side.sources if not one.path.startswith(begin)]
+        sides += [word for path in (*earlier, f"{begin}*.json") for word in (flag, path)]
     compared = shlex.join(["bench-compare", *sides, *_threshold(threshold_ratio)])
-    return f"for n in 1 2 3; do {'; '.join(runs)}; done; {compared}"
+    begun = max(len(side.sources) for side in (base, other))
+    numbers = " ".join(map(str, range(begun, begun + MORE_RUNS)))
+    return f"for n in {numbers}; do {'; '.join(runs)}; done; {compared}"
 
 
 def run_again(command: Sequence[str], path: str, record: str | None = None) -> str | None:

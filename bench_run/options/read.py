@@ -12,9 +12,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.estimate import LEAST_ROUNDS
 from bench_schema.packing import read_regular
-from bench_schema.settings import Setting, rows_of
+from bench_schema.settings import LEAST_ROUNDS, Setting, rows_of
 from bench_schema.usage import nearest
 
 from bench_run.errors import UsageError

@@ -37,6 +37,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from bench_schema.settings import LEAST_ROUNDS
+
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
@@ -514,8 +516,6 @@ def weights(mine: Flags, block: Integers) -> Floats:
 
 GROWTH = 1.3
 """Rounds at one look over those at the look before."""
-LEAST_ROUNDS = 3
-"""Below it the spread of rounds is a guess."""
 
 
 def looks(rounds: int, max_rounds: int) -> tuple[int, ...]:

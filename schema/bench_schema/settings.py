@@ -47,6 +47,8 @@ DUTIES = ("cool", "sustained")
 INTERLEAVES = ("blocks", "visits")
 MATHS = ("fp32", "tf32", "fast")
 TOLERANCES = ("default", "hipdnn")
+LEAST_ROUNDS = 3
+"""Below it the spread of rounds is a guess."""
 
 
 class Setting:

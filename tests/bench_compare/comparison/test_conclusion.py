@@ -203,6 +203,19 @@ def test_documents_of_several_engines_are_repeated_on_both_sides():
     )
 
 
+def test_further_repeats_go_on_counting():
+    sides = []
+    for name, seed in (("a", 1), ("b", 2)):
+        cases = [*noisy(seed), *(replace(one, engine="torch") for one in noisy(seed + 9))]
+        made = side(name, *(on_host("h", cases, f"{name}{n}") for n in range(3)))
+        names = [f"{name}.json.zst", f"{name}-more-1.json", f"{name}-more-2.json"]
+        sources = [replace(one, path=path) for one, path in zip(made.sources, names, strict=True)]
+        sides.append(replace(made, sources=tuple(sources)))
+    hint = conclude(compare(sides[0], [sides[1]], Policy())).hint
+    assert hint.startswith("for n in 3 4 5; do bench-run --rerun-from a-more-2.json -o a-more-$n")
+    assert hint.endswith("--a a.json.zst --a 'a-more-*.json' --b b.json.zst --b 'b-more-*.json'")
+
+
 def test_documents_of_two_hosts_are_repeated_where_the_newer_one_was_made():
     base, other = (side(n, on_host(n, noisy(s), n)) for n, s in (("a", 1), ("b", 2)))
     found = conclude(compare(base, [other], Policy())).hint
