@@ -100,17 +100,18 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
 
 def _parsed(command: str, words: Sequence[str], usage: str) -> dict[str, Any] | str:
     """Return docopt's arguments, or a sentence on the mistake in the words."""
-    from bench_schema.usage import bad_flag, mistaken_command
+    from bench_schema.usage import bad_flag, mistaken_command, unknown_flag
     from docopt import DocoptExit, docopt
 
-    from bench_compare.commands.mistakes import mistaken_word, unknown_flag
+    from bench_compare.commands.mistakes import FLAGS, mistaken_word
 
     try:
         arguments = docopt(usage, argv=list(words), default_help=False)
     except DocoptExit:
         see = "bench-compare --help" if command == DEFAULT else f"bench-compare {command} --help"
         general = f"invalid arguments: {' '.join(words) or '(none)'}; see {see}"
-        return bad_flag(words, usage, see, partial(unknown_flag, see=see)) or general
+        unknown = partial(unknown_flag, see=see, of_others=FLAGS)
+        return bad_flag(words, usage, see, unknown) or general
     documents = arguments["DOC"] if command == DEFAULT else ()
     mistake = mistaken_word(documents) or mistaken_command(documents, COMMANDS, "bench-compare")
     return mistake or dict(arguments)

@@ -6,8 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.streams import write_text
+from bench_schema.units import count_text
 
-from bench_run.text import number, one_line, visible
+from bench_run.text import one_line, visible
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -41,7 +42,7 @@ class Progress:
         that a rule adds."""
         if self._bar is None and not self._quiet:
             place = f"{index + 1} of {rounds}" if index < rounds else f"{index + 1}, added"
-            write_text(sys.stderr, f"round {place}: {number(cases, 'case')}\n")
+            write_text(sys.stderr, f"round {place}: {count_text(cases, 'case')}\n")
 
     def start_case(self, name: str, engine: str) -> None:
         if self._bar is not None:

@@ -11,11 +11,6 @@ def time_text(ns: float | None) -> str:
     return "–" if ns is None else units.time_text(ns)
 
 
-def number(count: int, noun: str) -> str:
-    """Format a number with its noun: ``1 case``, ``2 cases``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def size_text(size_bytes: int | None) -> str:
     return "–" if size_bytes is None else units.value_text(size_bytes, "bytes")
 

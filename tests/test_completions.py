@@ -23,7 +23,8 @@ def test_a_shell_reads_its_script(path):
     name = "fish" if path.suffix else ("zsh" if path.name.startswith("_") else "bash")
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
-    subprocess.run([name, "-n", path], check=True)
+    read = subprocess.run([name, "-n", path], capture_output=True, text=True)
+    assert (read.returncode, read.stderr) == (0, "")
 
 
 TYPED = [

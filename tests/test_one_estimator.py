@@ -269,3 +269,14 @@ def test_two_engines_of_a_document_have_one_ratio_and_the_times_that_it_is_made_
     if NOTHING not in line:
         saved = float(re.search(r"(-?[\d.]+) %", line)[1])
         assert saved == pytest.approx(100 * (1 - ratio), abs=0.06, rel=1e-6)
+
+
+def test_a_side_with_wrong_outputs_has_no_change_in_the_tables_of_a_run():
+    samples = [build.round_(n, {"e2e_ns": np.full(20, 1000 + n)}) for n in range(5)]
+    found = document("a", numpy=samples, torch=samples)
+    right, other = found.cases
+    wrong = replace(other, validation=replace(other.validation, status="failed", reason="y is off"))
+    found = replace(found, cases=(right, wrong))
+    for text in (console.side_by_side(found), oracle.oracle_table(found, [("numpy", "torch")])):
+        row = next(line for line in text.splitlines() if times_in(line))
+        assert ("wrong" in row, "%" in row) == (True, False), text

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_schema.units import count_text
+
 from bench_compare.commands.files import check_reports, write
 from bench_compare.commands.outcome import CommandResult
 from bench_compare.errors import UsageError
@@ -87,8 +89,8 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
             written.append(file)
     untimed = sum(one.time is None for one in cases)
     if untimed and any(kind in TIMES_ONLY for kind, _ in targets):
-        noun = "case" if len(cases) == 1 else "cases"
-        remarks = [*remarks, f"{untimed} of {len(cases)} {noun} without a time, left out"]
+        some = f"{untimed} of {count_text(len(cases), 'case')}"
+        remarks = [*remarks, f"{some} without a time, left out"]
     text = shown or _written(written, len(cases))
     return CommandResult(text, remarks=tuple(remarks), is_document=bool(shown))
 
@@ -120,5 +122,4 @@ def _target(text: str) -> tuple[str, str | None]:
 
 
 def _written(files: Sequence[str], cases: int) -> str:
-    noun = "case" if cases == 1 else "cases"
-    return f"{cases} {noun} to {', '.join(files)}"
+    return f"{count_text(cases, 'case')} to {', '.join(files)}"

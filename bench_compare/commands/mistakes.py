@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
 WRITTEN = "--markdown, --csv, --json, --junit and --html FILE write the results ('-' is stdout)"
 FLAGS = {
@@ -20,16 +20,6 @@ FLAGS = {
 """Flags of other tools, and what does the same here."""
 WORDS = ("diff", "cmp", "show", "report")
 """Words of other tools for what happens without a word."""
-
-
-def unknown_flag(name: str, known: Collection[str], see: str) -> str:
-    """Return a sentence about a flag that is not one of `known`; `see`: the command that lists
-    them."""
-    import bench_schema.usage as usage
-
-    if name in FLAGS and name not in known:
-        return f"no flag {name}; {FLAGS[name]}"
-    return usage.unknown_flag(name, known, see)
 
 
 def mistaken_word(documents: Sequence[str]) -> str | None:

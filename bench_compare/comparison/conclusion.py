@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bench_schema.units import change_words, share_text
+from bench_schema.units import change_words, count_text, share_text
 
 from bench_compare.comparison.regressions import ONE_PROCESS, WORSENED
 from bench_compare.metrics import METRICS
@@ -168,7 +168,7 @@ def _all_unclear(cases: Sequence[CaseComparison], warnings: Sequence[str]) -> st
 
 def _passed(comparison: Comparison) -> Iterator[str]:
     counts, total = comparison.counts, len(comparison.cases)
-    yield "1 case" if total == 1 else f"{total} cases"
+    yield count_text(total, "case")
     if comparison.gate is not None and not any(counts.get(one) for one in WORSENED):
         speed, limit = METRICS[comparison.gate].speed, comparison.threshold_ratio
         threshold = "its threshold" if limit is None else share_text(limit)
@@ -203,7 +203,7 @@ def _hint(comparison: Comparison) -> str | None:
     base, other = comparison.base, comparison.others[-1]
     last = other.sources[-1]
     command, settings = last.document.run.command, last.document.run.settings
-    if not command or command[1:2] == ("tune",):  # which `bench-run --rerun-from` does not repeat
+    if not _is_repeatable(command):
         return None
     hosts = {s.document.machine.host for side in (base, other) for s in side.sources}
     if len(hosts) > 1:
@@ -219,6 +219,11 @@ def _hint(comparison: Comparison) -> str | None:
         words += ["--max-rounds", str(2 * settings.max_rounds)]
     compared = ["bench-compare", pairs, "--group-by", "engine", *threshold]
     return f"{shlex.join([*words, '-o', pairs])} && {shlex.join(compared)}"
+
+
+def _is_repeatable(command: Sequence[str]) -> bool:
+    """Return True if `bench-run --rerun-from` repeats a document that this command wrote."""
+    return bool(command) and command[1:2] not in (("tune",), ("judge",))
 
 
 def _threshold(ratio: float | None) -> list[str]:
@@ -262,7 +267,7 @@ def _more_of_both(base: Side, other: Side, threshold_ratio: float | None) -> str
 def run_again(command: Sequence[str], path: str, record: str | None = None) -> str | None:
     """Return the command line that runs a document again; where a JSON report was written, only the
     cases that it holds open. None if the command of the document is unknown."""
-    if not command or command[1:2] == ("tune",):  # which `bench-run --rerun-from` does not repeat
+    if not _is_repeatable(command):
         return None
     again = _next_name(path, "again")
     return shlex.join(["bench-run", "--rerun-from", record or path, "-o", again])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench_schema.names import safe
-from bench_schema.units import change_text, interval_text, span_text, value_text
+from bench_schema.units import change_text, count_text, interval_text, span_text, value_text
 
 from bench_compare.report.model import Amount, Name, RatioCell, RatioInterval, Span, State
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def counts_text(total: int, counts: Iterable[tuple[object, int]]) -> str:
     """Return the counts as text, such as ``3 cases: 1 slower, 2 same``; `counts`: words and their
     counts."""
-    cases = "1 case" if total == 1 else f"{total} cases"
-    parts = ", ".join(f"{number} {word}" for word, number in counts)
+    cases = count_text(total, "case")
+    parts = ", ".join(f"{count} {word}" for word, count in counts)
     return f"{cases}: {parts}" if parts else cases
 
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.names import safe
-from bench_schema.units import change_text, interval_text, is_too_noisy
+from bench_schema.units import change_text, count_text, interval_text, is_too_noisy
 
 from bench_compare.comparison.conclusion import conclude
 from bench_compare.metrics import METRICS
@@ -238,8 +238,7 @@ def _closing(comparison: Comparison, shown: Sequence[CaseComparison], view: View
     if len(shown) < total:
         more = "" if view.all else "; --all shows the rest"
         wanted = f" that match {safe(view.filter)!r}" if view.filter else ""
-        noun = "case" if total == 1 else "cases"
-        yield f"{len(shown)} of {total} {noun} shown{wanted}{more}"
+        yield f"{len(shown)} of {count_text(total, 'case')} shown{wanted}{more}"
     if text := words.provisional_text(shown):
         yield text
     kinds: dict[str, int] = {}

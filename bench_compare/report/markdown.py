@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench_schema.names import safe
+from bench_schema.units import count_text
 
 from bench_compare.report.cells import cell_text
 from bench_compare.report.model import Name, State
@@ -55,11 +56,10 @@ def _blocks(
     answer = []
     if body.counted:
         counts = ", ".join(
-            f"{number} {state.word}" if state.news == "quiet" else _marked(state, number, bold=True)
-            for state, number in body.counts
+            f"{count} {state.word}" if state.news == "quiet" else _marked(state, count, bold=True)
+            for state, count in body.counts
         )
-        noun = "case" if body.counted == 1 else "cases"
-        answer.append(f"{body.counted} {noun}: {counts}")
+        answer.append(f"{count_text(body.counted, 'case')}: {counts}")
     yield "  \n".join([*answer, *(prose(text) for text in body.statements)])
     yield _sentences("Errors", body.problems)
     yield _sentences("Warnings", body.warnings)
@@ -222,7 +222,6 @@ def _folded(
         lines.append(line)
     missing = len(rows) - (len(lines) - 2)
     if missing == len(rows):
-        noun = "case" if len(rows) == 1 else "cases"
-        return f"\n\n{title}: {len(rows)} {noun}, no room for them here"
+        return f"\n\n{title}: {count_text(len(rows), 'case')}, no room for them here"
     body = "\n".join(lines) + (f"\n\nand {missing} more" if missing else "")
     return "\n\n" + _details(f"{title} ({len(rows)})", body)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.document import SERIES
 from bench_schema.estimate import Time, case_time, time_series
 from bench_schema.names import safe
-from bench_schema.units import significant, span_text, value_text
+from bench_schema.units import count_text, significant, span_text, value_text
 
 from bench_compare.comparison.circumstances.notes import disturbed_rounds
 from bench_compare.metrics import METRICS
@@ -229,7 +229,9 @@ def conclude(run: ShownRun) -> Conclusion:
         kinds = Counter(one.state for one in failed)
         parts = [f"{kinds[word]} {word}" for word in FAILED if kinds[word]]
         more = "" if len(failed) == 1 else f" and {len(failed) - 1} more"
-        return Conclusion("FAIL", f"{', '.join(parts)} of {_cases(total)} ({failed[0].name}{more})")
+        return Conclusion(
+            "FAIL", f"{', '.join(parts)} of {count_text(total, 'case')} ({failed[0].name}{more})"
+        )
     passed_over = run.invocation.passed_over
     if run.problems or passed_over:
         doubts = "; ".join((*run.problems, *passed_over[:1]))
@@ -238,11 +240,7 @@ def conclude(run: ShownRun) -> Conclusion:
     unchecked = sum(one.state == "completed" and one.validation != "passed" for one in run.cases)
     if unchecked:
         left.append(f"outputs of {unchecked} not checked")
-    return Conclusion("PASS", ", ".join([_cases(total), "none failed", *left]))
-
-
-def _cases(count: int) -> str:
-    return "1 case" if count == 1 else f"{count} cases"
+    return Conclusion("PASS", ", ".join([count_text(total, "case"), "none failed", *left]))
 
 
 def report_of(run: ShownRun, view: View) -> Report:

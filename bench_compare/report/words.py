@@ -6,7 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.names import safe
-from bench_schema.units import NOTHING, change_text, change_with_interval, is_too_noisy, value_text
+from bench_schema.units import (
+    NOTHING,
+    change_text,
+    change_with_interval,
+    count_text,
+    is_too_noisy,
+    value_text,
+)
 
 from bench_compare.comparison.judging.moves import LEAST_UNITS
 from bench_compare.metrics import METRICS
@@ -156,7 +163,7 @@ def counts(comparison: Comparison) -> list[tuple[Verdict, int]]:
 def suite_text(number: SuiteNumber) -> str:
     """Return the suite number in a sentence."""
     where = "all cases" if number.scope == "all" else safe(number.name)
-    cases = "1 case" if number.count == 1 else f"{number.count} cases"
+    cases = count_text(number.count, "case")
     text = f"{metric_title(number.metric)}, geometric mean of {cases}"
     if number.scope != "all":
         text += f" of {where}"

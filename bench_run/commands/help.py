@@ -149,11 +149,9 @@ def bad_words(command: str, words: Sequence[str], usage: str) -> str:
 def _unknown(command: str, name: str, known: Collection[str]) -> str:
     from bench_run.commands.mistakes import FLAGS as OF_OTHERS
 
-    if name in OF_OTHERS:
-        return f"no flag {name}; {OF_OTHERS[name]}"
     if name in FLAGS:
         return f"bench-run {command} has no flag {name}; see bench-run {command} --help"
-    return unknown_flag(name, {*known, *ALIASES}, _help("all"))
+    return unknown_flag(name, {*known, *ALIASES}, _help("all"), OF_OTHERS)
 
 
 def _help(command: str) -> str:

@@ -43,6 +43,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     from collections import Counter
 
     from bench_schema.places import Place, check_places, refuse_replacing
+    from bench_schema.units import count_text
 
     from bench_run.errors import UsageError
     from bench_run.files import writing
@@ -67,9 +68,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     hosts = {part.machine.host for part in joined.header.parts}
     runs = len(joined.header.parts)
     where = f"{runs} run{'s' * (runs != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"
-    from bench_run.text import number
-
-    text = f"{output}: {number(len(joined.cases), 'case')} of {where}: {states}"
+    text = f"{output}: {count_text(len(joined.cases), 'case')} of {where}: {states}"
     return CommandOutput("" if arguments["--quiet"] else text, exit_code(joined), tuple(remarks))
 
 

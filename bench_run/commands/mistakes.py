@@ -64,8 +64,6 @@ TABLES = {
     ".pdf": "",
 }
 """Suffixes that a result document does not have, and what writes such files."""
-
-
 OF_DOCUMENTS = ("run", "merge", "judge", "tune")
 """Commands whose output is a result document or a record."""
 
@@ -77,14 +75,12 @@ def mistaken_words(command: str, arguments: Mapping[str, Any]) -> str | None:
     if output is not None and output.startswith("="):
         return f"-o{output}: a short flag and its value are two words: -o {output[1:] or 'FILE'}"
     suffix = os.path.splitext(output or "")[1]
-    has_none = output and not suffix and not output.startswith("-") and not _is_stream(output)
-    if has_none and command in OF_DOCUMENTS:
-        return (
-            f"--output {output}: the result document is .json, .json.gz or .json.zst: {output}.json"
-        )
-    if suffix in TABLES and command != "import":
+    kinds = "the result document is .json, .json.gz or .json.zst"
+    if command in OF_DOCUMENTS and output and not suffix and _is_a_name(output):
+        return f"--output {output}: {kinds}: -o {output}.json"
+    if command in OF_DOCUMENTS and suffix in TABLES:
         instead = TABLES[suffix].format(output) if "--csv" in arguments else ""
-        return f"--output {output}: the result document is .json, .json.gz or .json.zst{instead}"
+        return f"--output {output}: {kinds}{instead}"
     graphs: Sequence[str] = arguments.get("GRAPH") or ()
     for word in graphs:
         if (sentence := _mistaken(word, arguments.get("--op") or ())) is not None:
@@ -92,13 +88,12 @@ def mistaken_words(command: str, arguments: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _is_stream(path: str) -> bool:
-    """Return True for stdout, devices, pipes and folders, which have no suffix."""
-    return (
-        path == "-"
-        or path.startswith("/dev/")
-        or (os.path.exists(path) and not os.path.isfile(path))
-    )
+def _is_a_name(path: str) -> bool:
+    """Return True for the name of a file: not stdout, a device, a folder, or what reads as a
+    flag."""
+    from bench_schema.places import Place
+
+    return not (Place("-o", path).is_stream or os.path.isdir(path) or path.startswith("-"))
 
 
 def mistaken_model(path: str | None) -> str | None:

@@ -188,7 +188,8 @@ def block_shape(execution_ns: int) -> tuple[int, int]:
 
 
 HELD = 3
-"""Samples of a block where the number of all is held."""
+"""Samples of a block where the number of all is held: as few as have a median that one spike does
+not move, because a block is the shorter the better (`BLOCK_NS`)."""
 
 
 def held_block(iterations: int, taken: int) -> int:

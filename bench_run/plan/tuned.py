@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.errors import DocumentError
 from bench_schema.identity import TUNED_NOTE
+from bench_schema.units import count_text
 
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import GraphError, UsageError
@@ -26,7 +27,6 @@ from bench_run.graph.variants import with_data_type, with_fusion, with_layout
 from bench_run.plan.cases import PlannedCase, plan_graph
 from bench_run.plan.engines import plan_engines
 from bench_run.plan.load import gather
-from bench_run.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -234,7 +234,7 @@ def tuned_cases(
         made.setdefault(tuned.id, tuned)  # an engine's plans have one winner
     if left and here.options.tuned_mismatch == ERROR:
         raise UsageError(f"--tuned: {next(iter(left))}")
-    notes = [f"--tuned: {taken} of {number(len(cases), 'case')} as the record says"]
+    notes = [f"--tuned: {taken} of {count_text(len(cases), 'case')} as the record says"]
     notes += [f"--tuned: {count} of them by default: {why}" for why, count in left.items()]
     return tuple(made.values()), (*notes, *remarks(record, here))
 

@@ -10,15 +10,16 @@ import tabulate as tables
 from bench_schema.document import PAID_ONCE
 from bench_schema.estimate import case_time, change, main_series
 from bench_schema.launches import launch_text, library_shares
-from bench_schema.merge import SHORT
+from bench_schema.merge import SHORT, shortfall
 from bench_schema.names import cut, shortened
 from bench_schema.summary import init_total_ns, rates
-from bench_schema.units import change_text, is_too_noisy, margin_text
+from bench_schema.units import change_text, count_text, is_too_noisy, margin_text
 from tabulate import tabulate
 
 from bench_run.report.labels import (
     UNLIKE,
     UNLIKE_MEANS,
+    WRONG,
     add_label,
     are_unlike,
     footnotes,
@@ -30,15 +31,7 @@ from bench_run.report.labels import (
     threads_text,
 )
 from bench_run.report.one_graph import compares_with_a
-from bench_run.text import (
-    NOISY_MEANS,
-    number,
-    one_line,
-    percent_text,
-    rate_text,
-    size_text,
-    time_text,
-)
+from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,7 +88,7 @@ def table(document: Document) -> str:
     lines = [*top, text, ""]
     if any(time is not None and (time.half_width_ratio or 0) > 1 for time in times):
         lines += [_wrapped(NOISY_MEANS), ""]
-    return "\n".join([*lines, *_endings(document.cases), totals(document)])
+    return "\n".join([*lines, *_endings(document), totals(document)])
 
 
 def _fitted(rows: list[list[str]], headers: Sequence[str]) -> list[list[str]]:
@@ -146,8 +139,9 @@ def validation_text(validation: Validation | None, implausible: str | None = Non
     return "–" if validation is None or validation.status == "not checked" else "passed"
 
 
-def _endings(cases: Sequence[Case]) -> list[str]:
+def _endings(document: Document) -> list[str]:
     """Return a line for each case that is implausible, incomplete or wrong, with the reason."""
+    cases = document.cases
     lines = implausible_lines(cases)
     for case in cases:
         if case.outcome.status != "completed":
@@ -158,7 +152,7 @@ def _endings(cases: Sequence[Case]) -> list[str]:
             case.validation.status == "not checked" and case.validation.reference != "none"
         ):
             lines.append(f"{case.id}: not checked: {case.validation.reason}")
-    lines += short_lines(cases) + footnotes(cases)
+    lines += short_lines(document) + footnotes(cases)
     return [*lines, ""] if lines else []
 
 
@@ -166,17 +160,20 @@ MOST_SHORT = 5
 """Cases with fewer iterations than were asked for that have a line of their own."""
 
 
-def short_lines(cases: Sequence[Case]) -> list[str]:
+def short_lines(document: Document) -> list[str]:
     """Return a line for each case that has fewer iterations than were asked for, up to
     `MOST_SHORT`."""
+    settings = document.run.settings
     short = [
-        f"{case.id}: {note}" for case in cases for note in case.notes if note.startswith(SHORT)
+        f"{case.id}: {SHORT}{taken}"
+        for case in document.cases
+        if (taken := shortfall(case, settings)) is not None
     ]
     more = len(short) - MOST_SHORT
     if more > 0:
         return [
             *short[:MOST_SHORT],
-            f"and {number(more, 'case')} more with fewer iterations: -v lists each",
+            f"and {count_text(more, 'case')} more with fewer iterations: -v lists each",
         ]
     return short
 
@@ -193,7 +190,7 @@ def totals(document: Document) -> str:
     if implausible:
         counts["implausible"] = implausible
     parts = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return f"{number(len(document.cases), 'case')}: {parts}" if parts else "no cases"
+    return f"{count_text(len(document.cases), 'case')}: {parts}" if parts else "no cases"
 
 
 STATISTICS = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad")
@@ -301,7 +298,7 @@ def side_by_side(document: Document) -> str:
         value = interval = "–"
         found = None
         if is_wrong(a) or is_wrong(b):
-            value = "wrong"
+            value = WRONG
         elif are_unlike(a, b):
             value = UNLIKE
         elif series is not None and series in b.summary:
@@ -318,7 +315,7 @@ def side_by_side(document: Document) -> str:
     text = _tabulate(_fitted(rows, headers), headers, align)
     legend = f"A = {first}\nB = {second}; change: the time of B against that of A"
     unlike = [f"{UNLIKE}: {UNLIKE_MEANS}", ""] if any(row[3] == UNLIKE for row in rows) else []
-    return "\n".join([legend, "", text, "", *unlike, *_endings(document.cases), totals(document)])
+    return "\n".join([legend, "", text, "", *unlike, *_endings(document), totals(document)])
 
 
 def change_cells(found: Change | None) -> tuple[str, str]:

@@ -84,6 +84,8 @@ def add_label(engine: str, label: str) -> str:
 
 UNGATED = "*"
 UNGATED_MEANS = "measured without a gate: device times that hold the host's launch delays"
+WRONG = "wrong"
+"""Word in place of a change, where a side has wrong outputs."""
 UNLIKE = "unlike"
 UNLIKE_MEANS = "one side was measured behind a gate and the other without: not to be compared"
 

@@ -9,7 +9,7 @@ from bench_schema.estimate import case_time, change, main_series
 from bench_schema.merge import shortfall
 from bench_schema.names import cut
 from bench_schema.summary import init_total_ns, iterations_of, rates
-from bench_schema.units import is_too_noisy
+from bench_schema.units import count_text, is_too_noisy
 
 from bench_run.report.labels import (
     UNLIKE_MEANS,
@@ -19,7 +19,7 @@ from bench_run.report.labels import (
     marked,
     threads_text,
 )
-from bench_run.text import NOISY_MEANS, number, one_line, percent_text, rate_text, time_text
+from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -122,13 +122,13 @@ def _effort(document: Document) -> Iterator[str]:
     case = max(document.cases, key=lambda case: len(case.rounds))
     settings, count = document.run.settings, iterations_of(case)
     short = shortfall(case, settings)
-    taken = number(count, "iteration") if short is None else f"{short},"
+    taken = count_text(count, "iteration") if short is None else f"{short},"
     why = "; --iters N takes exactly N" if case.stopped_by == "blocks" else ""
     counted = max((summary.count for summary in case.summary.values()), default=count)
     if counted < count:
         why = f"; {count - counted} left out as warm-up"
-    yield f"Warmup:      {number(settings.warmup, 'iteration')} in each round"
-    yield f"Benchmark:   {taken} in {number(len(case.rounds), 'round')}{why}"
+    yield f"Warmup:      {count_text(settings.warmup, 'iteration')} in each round"
+    yield f"Benchmark:   {taken} in {count_text(len(case.rounds), 'round')}{why}"
 
 
 def _time(case: Case) -> Iterator[str]:

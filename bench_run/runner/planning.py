@@ -120,6 +120,8 @@ def outline_run(options: Options) -> Outline:
         gathered = with_surroundings(gathered, whole_pass, size)
         engines = tuple(replace(e, options=replace(e.options, pass_bytes=size)) for e in engines)
     graphs = number_namesakes(plan_graph(loaded) for loaded in gathered.graphs)
+    if options.a is not None:  # on both sides, whatever ran the open cases
+        graphs, wanted = wanted_graphs(graphs, wanted), None
     whole = None
     if options.shard is not None:  # what this process has of the run
         graphs = wanted_graphs(graphs, wanted)

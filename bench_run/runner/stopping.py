@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from bench_schema import files
 from bench_schema.estimate import MIN_ROUNDS_FOR_T, Counted, counted, looks, main_series, time_of
+from bench_schema.units import count_text
 
 from bench_run.errors import UsageError
-from bench_run.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -236,7 +236,7 @@ def until_settled(
         rounds.note_end([state for state in due if state.case.id not in open_ids], "settled")
         due = [state for state in due if state.case.id in open_ids]
         done = len(states) - len(due)
-        progress.say(f"after {until} rounds: {done} of {number(len(states), 'case')} settled")
+        progress.say(f"after {until} rounds: {done} of {count_text(len(states), 'case')} settled")
         if not due:
             return
     rounds.note_end(due, MAX_ROUNDS)

@@ -38,6 +38,13 @@ MOST_RATIO = 2.0
 MOST_FACTOR = 1000.0
 """Larger factors are printed as "and more"."""
 UNKNOWN = "-"
+
+
+def count_text(count: int, noun: str) -> str:
+    """Format a number with its noun: ``1 case``, ``2 cases``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 NOTHING = "too noisy to tell"
 COUNT_BELOW = 1e9
 """A whole number without a unit is a count up to here, and shown as one."""

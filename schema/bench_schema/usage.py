@@ -6,7 +6,7 @@ import os
 
 TYPE_CHECKING = False  # importing typing would cost half the time of --help
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 
 FEW = 20
@@ -104,10 +104,13 @@ def _program(block: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def unknown_flag(name: str, known: Collection[str], see: str) -> str:
-    """`see`: the command that lists the flags."""
+def unknown_flag(name: str, known: Collection[str], see: str, of_others: Mapping[str, str]) -> str:
+    """Return a sentence about a flag that is not one of `known`. `see`: the command that lists the
+    flags; `of_others`: flags of other tools, and what does the same here."""
     import difflib
 
+    if name in of_others and name not in known:
+        return f"no flag {name}; {of_others[name]}"
     possible = sorted(known)
     begun = [flag for flag in possible if flag.startswith(name)]
     close = begun[:1] or difflib.get_close_matches(name, possible, 1)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude, run_again
+from bench_compare.comparison.conclusion import USUAL_RATIO, conclude, run_again
 from bench_compare.model import Invocation, Verdict
 from bench_compare.policy import Allowance, Policy, UnclearLimit
+from bench_run.options import Options
 from tests.bench_compare.build import case, document, side, steady, validation
 from tests.bench_compare.report.shown import render
 
@@ -231,9 +232,15 @@ def test_a_repeat_of_a_repeat_has_a_number(name, next_one):
     assert found == f"bench-run --rerun-from x/{name}.json.gz -o x/{next_one}.json"
 
 
-def test_a_document_of_a_tuning_has_no_command_that_measures_it_again():
-    found = held(noisy(1), noisy(2), command=("bench-run", "tune", "graphs/"))
+@pytest.mark.parametrize("word", ["tune", "judge"])
+def test_a_document_of_another_command_has_none_that_measures_it_again(word):
+    found = held(noisy(1), noisy(2), command=("bench-run", word, "graphs/"))
     assert conclude(found).hint is None
+
+
+def test_both_commands_have_one_usual_threshold():
+    """So the hint names only another one."""
+    assert Options.threshold_ratio == USUAL_RATIO
 
 
 def test_the_hint_uses_the_record_that_was_written():

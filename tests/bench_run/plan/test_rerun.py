@@ -171,6 +171,20 @@ def test_the_record_of_a_comparison_is_all_that_its_open_cases_need(measured, mo
     assert only.graph.name.startswith("add")
 
 
+@pytest.mark.long
+def test_a_pair_of_other_engines_measures_the_graphs_that_a_comparison_left_open(
+    measured, monkeypatch
+):
+    record = comparison(read(measured / "b.json"), ["same", "unclear"])
+    record["others"] = [{"documents": [{"path": "b.json"}]}]
+    (measured / "open.json").write_text(json.dumps(record))
+    for a, b in (("numpy", "numpy"), ("numpy+threads=1", "numpy")):
+        words = ("--rerun-from", "open.json", "--a", a, "--b", b, "-o", "pair.json", "--force")
+        assert 0 == called(monkeypatch, *words)
+        cases = read(measured / "pair.json").cases
+        assert (2, 1) == (len(cases), len({case.graph.name for case in cases}))
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
