@@ -30,6 +30,7 @@ BLOCKED = "nchwc"
 """Before the number of channels of a block: ``nchwc4``."""
 _DATA = ("x", "y", "w", "dx", "dy", "dw")
 _OPERANDS = ("a", "b", "c", "q", "k", "v", "o", "do", "dq", "dk", "dv")
+_INDEX = ("index",)
 _POINTWISE = ("in_0", "in_1", "in_2", "out_0")
 _IMAGE_NODES = ("Convolution", "Batchnorm", "Resample", "Pointwise")
 
@@ -60,7 +61,7 @@ def with_layout(graph: Graph, layout: str) -> Graph | None:
     holds all of them, which is ``nhwc``."""
     if not all(node.type.startswith(_IMAGE_NODES) for node in graph.nodes):
         return None
-    images = set(_at_ports(graph, (*_DATA, *_POINTWISE)))
+    images = set(_at_ports(graph, (*_DATA, *_INDEX, *_POINTWISE)))
     chosen = {t.uid for t in graph.tensors if t.uid in images and 3 <= len(t.dims) <= 5}
     if not chosen:
         return None

@@ -20,7 +20,7 @@ from bench_schema.units import count_text
 
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import GraphError, UsageError
-from bench_run.graph.approximate import NONE, with_approximation, with_int8
+from bench_run.graph.approximate import with_approximation, with_int8
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.variants import with_data_type, with_fusion, with_layout
@@ -45,30 +45,43 @@ if TYPE_CHECKING:
 # engine itself.
 
 INT8 = "int8"
-GRAPH_AXES: Mapping[str, Callable[[Graph, str], Graph | None]] = {
-    "dtype": lambda graph, kind: with_int8(graph) if kind == INT8 else with_data_type(graph, kind),
-    "layout": with_layout,
-    "approx": with_approximation,
-    "fusion": with_fusion,
-}
-"""Axes that change the graph, in the order in which they do."""
 
 
-def is_approximate(variant: Mapping[str, str]) -> bool:
-    """Return True if the variant's graph computes something else than the original graph."""
-    return variant.get("approx", NONE) != NONE or variant.get("dtype") == INT8
+def _typed(graph: Graph, kind: str) -> Graph | None:
+    return None if kind == INT8 else with_data_type(graph, kind)
+
+
+def _rounded(graph: Graph, kind: str) -> Graph | None:
+    return with_int8(graph) if kind == INT8 else None
+
+
+STEPS: tuple[tuple[str, Callable[[Graph, str], Graph | None]], ...] = (
+    ("dtype", _typed),
+    ("layout", with_layout),
+    ("approx", with_approximation),
+    ("dtype", _rounded),
+    ("fusion", with_fusion),
+)
+"""Changes of a graph by axis, in their order. Approximations come after the layout: the tensors that
+they add take the layout of those next to them."""
+APPROXIMATING = (with_approximation, _rounded)
+"""Changes after which the graph computes something else."""
+GRAPH_AXES = tuple(dict.fromkeys(axis for axis, _ in STEPS))
 
 
 def rewritten(graph: PlannedGraph, variant: Mapping[str, str]) -> PlannedGraph | str:
     """Return the graph in the type, layout and fusion that a variant names, or a sentence with the
     reason why that is impossible. An axis that means nothing to a graph leaves it unchanged."""
     made: Graph = graph.loaded.graph
-    for axis, rewrite in GRAPH_AXES.items():
+    exact: Graph | None = None
+    for axis, rewrite in STEPS:
         if axis in variant:
             try:
                 changed = rewrite(made, variant[axis])
             except GraphError as error:
                 return f"not valid with {axis}={variant[axis]}: {error}"
+            if changed is not None and rewrite in APPROXIMATING:
+                exact = graph.loaded.graph
             made = made if changed is None else changed
     if made is graph.loaded.graph:
         return graph
@@ -87,7 +100,6 @@ def rewritten(graph: PlannedGraph, variant: Mapping[str, str]) -> PlannedGraph |
     if planned.id.fingerprint == graph.id.fingerprint:
         return graph
     named = replace(planned.id, name=graph.id.name)
-    exact = graph.loaded.graph if is_approximate(variant) else None
     return replace(
         planned, id=named, namesake=graph.namesake, turns_with=graph.id.path, exact=exact
     )

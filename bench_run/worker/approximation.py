@@ -1,6 +1,8 @@
 """Errors of a graph that approximates another one: its outputs against the outputs of that one.
 
-What the engine adds to them is judged against the approximating graph's own reference.
+The other graph may have other types and memory layouts: it is computed in its own, on the values
+that the approximating graph reads. What the engine adds to the errors is judged against the
+approximating graph's own reference.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.files import writing
+from bench_run.graph.chain import ChainGraph
 from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.validate.expected import APPROXIMATION, NOISE, load_expected
 
@@ -37,14 +40,31 @@ def store_errors(
     """Write the relative L2 error of each output beside what is expected. If operands are rounded
     to whole numbers, also how far outputs move if one of them becomes the next number."""
     expected = load_expected(str(folder))
-    wanted = compute(exact, inputs)
-    errors = {uid: relative_l2(expected[uid], wanted[uid]) for uid in expected}
+    origins = origins_of(graph)
+    given = {
+        uid: to_storage(logical_view(inputs[own], graph.by_uid[own]), exact.by_uid[uid])
+        for own, uid in origins.items()
+        if own in inputs and uid in exact.by_uid
+    }
+    wanted = compute(exact, given)
+    errors = {
+        uid: relative_l2(expected[uid], wanted[origins[uid]])
+        for uid in expected
+        if origins[uid] in wanted
+    }
     with writing(folder):
         (folder / APPROXIMATION).write_text(json.dumps(errors), encoding="utf-8")
         if any(tensor.data_type == "int8" for tensor in graph.tensors):
             noise = _noise(graph, inputs, expected, compute)
             for place in (folder, *(each for each in folder.iterdir() if each.is_dir())):
                 (place / NOISE).write_text(json.dumps(noise), encoding="utf-8")
+
+
+def origins_of(graph: Graph) -> dict[int, int]:
+    """Return, for the uid of each tensor, the one it had before the graph was split into places."""
+    if not isinstance(graph, ChainGraph):
+        return {tensor.uid: tensor.uid for tensor in graph.tensors}
+    return {own: uid for place in graph.places for uid, own in place.uids.items()}
 
 
 def relative_l2(found: Array, wanted: Array) -> float:
