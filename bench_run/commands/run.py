@@ -56,8 +56,9 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
         return CommandOutput("", exit_code(watch(options, document)), tuple(missing))
     missed = not_validated(document)
     remarks = [] if missed is None else [missed]
+    remarks += said_once(document, "CUPTI does not")
     if options.energy:
-        remarks += unmet(document, "--energy")
+        remarks += said_once(document, "--energy:")
     silent = without_times(document, sides=options.a is not None)
     remarks += silent
     code = exit_code(document) or (1 if missing or silent else 0)
@@ -209,7 +210,7 @@ def not_validated(document: Document) -> str | None:
     return f"--reference {named}: {count}: {reason} ({name})"
 
 
-def unmet(document: Document, flag: str) -> dict[str, None]:
-    """Return the cases' sentences on a flag that could not be followed, without repeats."""
+def said_once(document: Document, start: str) -> dict[str, None]:
+    """Return the cases' notes with this start, without repeats."""
     notes = (note for case in document.cases for note in case.notes)
-    return dict.fromkeys(note for note in notes if note.startswith(f"{flag}:"))
+    return dict.fromkeys(note for note in notes if note.startswith(start))

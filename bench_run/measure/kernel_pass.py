@@ -213,7 +213,7 @@ def record_kernels(
         return Recorded(measured, notes=notes)
     events = Recorded(measured, notes=notes, bound_ns=None if notes else EVENTS_BOUND_NS)
     if not asks_for_records(stream, measured.series.get("device_ns", ())):
-        events = replace(events, kernels=_of_one_execution(plan, stream))
+        events = _with_kernels(events, plan, stream)
         return events if "device_ns" in measured.series else replace(events, bound_ns=None)
     try:
         _recover(plan, stream, statistics.median(measured.series["device_ns"]))
@@ -227,7 +227,7 @@ def record_kernels(
         return replace(events, notes=(*notes, UNCLEAR))
     moved = dict.fromkeys(("device_ns", "kernel_sum_ns", "kernel_span_ns"), begins)
     recorded = choose_clock(plan, stream, events, groups, flushes_caches(stream), hot)
-    recorded = replace(recorded, kernels=_with_local_memory(recorded.kernels, plan, stream))
+    recorded = _with_local_memory(recorded, plan, stream)
     if not recorded.replaces_events:
         moved["device_ns"] = measured.placements.get("device_ns", [])
     measured = replace(recorded.measured, placements={**measured.placements, **moved})
@@ -299,43 +299,43 @@ def asks_for_records(stream: Stream, device_ns: Sequence[int]) -> bool:
     return bool(device_ns) and timer == "cupti"
 
 
-def _of_one_execution(plan: Plan, stream: Stream) -> tuple[Kernel, ...]:
-    """Return the kernels of an execution that is too long for timing by records, to show how they
-    are launched; an empty tuple if they cannot be recorded."""
+def _with_kernels(events: Recorded, plan: Plan, stream: Stream) -> Recorded:
+    """Add the kernels of an execution that is too long for timing by records, to show how they are
+    launched."""
     if stream.abilities.kernel_timer != "auto" or not cupti.available():
-        return ()
+        return events
     try:
         with cupti.Recorder() as recorder:
             plan.run()
             stream.synchronize()
-    except EngineUnavailableError:
-        return ()
+    except EngineUnavailableError as error:
+        return replace(events, notes=(*events.notes, str(error)))
     kernels = kernels_of([recorder.records]) if recorder.records else ()
-    return _with_local_memory(kernels, plan, stream)
+    return _with_local_memory(replace(events, kernels=kernels), plan, stream)
 
 
-def _with_local_memory(
-    kernels: tuple[Kernel, ...], plan: Plan, stream: Stream
-) -> tuple[Kernel, ...]:
+def _with_local_memory(recorded: Recorded, plan: Plan, stream: Stream) -> Recorded:
     """Add the local memory of each kernel, in one more execution; plans that replay a device graph
     launch their kernels in it."""
+    kernels = recorded.kernels
     if not any(kernel.launch is not None for kernel in kernels):
-        return kernels
+        return recorded
     plain = plan.abilities.uncaptured
     try:
         ready = nullcontext(plan.run) if plain is None else plain()
         with cupti.LocalMemory() as watch, ready as run:
             run()
             stream.synchronize()
-    except EngineUnavailableError:
-        return kernels
+    except EngineUnavailableError as error:
+        return replace(recorded, notes=(*recorded.notes, str(error)))
     held = {demangle(name): size for name, size in watch.bytes_by_name.items()}
-    return tuple(
+    kernels = tuple(
         kernel
         if kernel.launch is None
         else replace(kernel, launch=replace(kernel.launch, local_bytes=held.get(kernel.name)))
         for kernel in kernels
     )
+    return replace(recorded, kernels=kernels)
 
 
 def _recover(plan: Plan, stream: Stream, execution_ns: float) -> None:

@@ -38,9 +38,8 @@ def _events(engine: Engine, plan: Plan) -> list[TraceEvent]:
     if trace is not None:
         return trace(plan, ITERATIONS)
     if stream.abilities.kernel_timer is not None and cupti.available():
-        clock = cupti.load().get_timestamp
         with cupti.Recorder(calls=True) as recorder:
-            instants = _iterations(plan, stream, clock)
+            instants = _iterations(plan, stream, cupti.timestamp_ns)
         events = _host_events(instants)
         events += [_event(c.name, CALLS, c.start_ns, c.end_ns) for c in recorder.calls]
         works = recorder.records

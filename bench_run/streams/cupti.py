@@ -1,8 +1,9 @@
-"""The device's own records of kernels, copies and fills, through CUPTI (`cupti-python`).
+"""The device's own records of kernels, copies and fills, through CUPTI (`cupti-python` 13).
 
-One owner in a process: a profiler that ran before has to be displaced, so callbacks are registered
-for every recording. Our own kernels (gate, flush, probe) are left out. Delivering a record to
-Python costs about 50 microseconds: a recording is for hundreds of kernels, not for millions.
+Whatever fails here is an `EngineUnavailableError`: it costs the records, never the case. One owner
+in a process: a profiler that ran before has to be displaced, so callbacks are registered for every
+recording. Our own kernels (gate, flush, probe) are left out. Delivering a record to Python costs
+about 50 microseconds: a recording is for hundreds of kernels, not for millions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ctypes
 import math
 import statistics
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -19,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.document import Launch
 
-from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError
 from bench_run.streams.cuda_driver import NAMES, driver
 from bench_run.streams.occupancy import limits, occupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import TypeAlias
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     """The records of one iteration."""
 
 BUFFER_BYTES = 8 * 1024 * 1024
+DRIVER_CALLS = ("DriverApiTraceCbid", "driver_api_trace_cbid")
+"""Names of the enumeration of the driver's calls: since cupti-python 13.4, and before."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +69,29 @@ def load() -> Any:
     """Load CUPTI's bindings. Raises `EngineUnavailableError`."""
     try:
         from cupti import cupti
-    except (ImportError, OSError, RuntimeError) as error:
+    except Exception as error:
         what = f"CUPTI does not load: {error}; pip install 'dnn-bench[cupti]'"
         raise EngineUnavailableError(what) from error
     return cupti
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Raise what the bindings raise as `EngineUnavailableError`."""
+    try:
+        yield
+    except BenchRunError:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+        raise EngineUnavailableError(f"CUPTI does not record: {kind}: {error}") from error
+
+
+def timestamp_ns() -> int:
+    """Return the instant by the clock of the records. Raises `EngineUnavailableError`."""
+    cupti = load()
+    with errors():
+        return int(cupti.get_timestamp())
 
 
 @lru_cache(maxsize=1)
@@ -81,25 +103,33 @@ def prepare() -> None:
 
 
 class Recorder:
-    """Records what the device does inside the block; synchronise before it ends."""
+    """Records what the device does inside the block; synchronise before it ends. Raises
+    `EngineUnavailableError` at either end of the block, unless the block itself raised."""
 
     def __init__(self, *, calls: bool = False) -> None:
         """Start recording. `calls`: record calls of the host's API too."""
         self._cupti = load()
-        kinds = self._cupti.ActivityKind
-        self._kinds = [kinds.CONCURRENT_KERNEL, kinds.MEMSET, kinds.MEMCPY]
-        if calls:
-            self._kinds += [kinds.RUNTIME, kinds.DRIVER]
-        self._works = {kinds.MEMSET: "[fill]", kinds.MEMCPY: "[copy]"}
+        with errors():
+            kinds = self._cupti.ActivityKind
+            self._kinds = [kinds.CONCURRENT_KERNEL, kinds.MEMSET, kinds.MEMCPY]
+            if calls:
+                self._kinds += [kinds.RUNTIME, kinds.DRIVER]
+            self._works = {kinds.MEMSET: "[fill]", kinds.MEMCPY: "[copy]"}
+        self._problem: Exception | None = None
         self.records: list[KernelRecord] = []
         self.calls: list[HostCall] = []
         self._launches: dict[str, Launch] = {}
         """First launch of each kernel, by name."""
 
     def __enter__(self) -> Recorder:
-        self._cupti.activity_register_callbacks(requested, self._completed)
-        for kind in self._kinds:
-            self._cupti.activity_enable(kind)
+        try:
+            with errors():
+                self._cupti.activity_register_callbacks(requested, self._completed)
+                for kind in self._kinds:
+                    self._cupti.activity_enable(kind)
+        except EngineUnavailableError:
+            self._disable()
+            raise
         return self
 
     def __exit__(
@@ -108,12 +138,32 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._cupti.activity_flush_all(1)
-        for each in self._kinds:
-            self._cupti.activity_disable(each)
+        try:
+            with errors():
+                self._cupti.activity_flush_all(1)
+                if self._problem is not None:
+                    raise self._problem
+        except EngineUnavailableError:
+            if error is None:
+                raise
+        finally:
+            self._disable()
         self.records.sort(key=lambda record: record.start_ns)
 
+    def _disable(self) -> None:
+        """Stop recording, which slows down every launch."""
+        for kind in self._kinds:
+            with suppress(Exception):
+                self._cupti.activity_disable(kind)
+
     def _completed(self, activities: Any) -> None:
+        """Keep the records of a buffer. CUPTI calls it: an error waits for the block's end."""
+        try:
+            self._copy(activities)
+        except Exception as error:
+            self._problem = error
+
+    def _copy(self, activities: Any) -> None:
         """Copy the fields: the objects die with the buffer."""
         kernel = self._cupti.ActivityKind.CONCURRENT_KERNEL
         for activity in activities:
@@ -159,13 +209,21 @@ class LocalMemory:
         """Bytes of one thread."""
 
     def __enter__(self) -> LocalMemory:
-        api, ids = self._cupti.CallbackDomain.DRIVER_API, self._cupti.DriverApiTraceCbid
+        with errors():
+            api = self._cupti.CallbackDomain.DRIVER_API
+            new, former = DRIVER_CALLS
+            ids = getattr(self._cupti, new, None) or getattr(self._cupti, former)
         try:
             self._subscriber = self._cupti.subscribe(self._launched, None)
         except Exception:
             return self
-        for name in self.LAUNCHES:
-            self._cupti.enable_callback(1, self._subscriber, api, ids[name])
+        try:
+            with errors():
+                for name in self.LAUNCHES:
+                    self._cupti.enable_callback(1, self._subscriber, api, ids[name])
+        except EngineUnavailableError:
+            self._unsubscribe()
+            raise
         return self
 
     def _launched(self, _given: Any, _domain: int, _number: int, call: Any) -> None:
@@ -186,8 +244,12 @@ class LocalMemory:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._unsubscribe()
+
+    def _unsubscribe(self) -> None:
         if self._subscriber is not None:
-            self._cupti.unsubscribe(self._subscriber)
+            with suppress(Exception):
+                self._cupti.unsubscribe(self._subscriber)
             self._subscriber = None
 
 
@@ -205,7 +267,7 @@ def launch_of(activity: Any) -> Launch:
         ratio = occupancy(
             limits(int(activity.device_id)), math.prod(block), registers, static + dynamic
         )
-    except EngineError:
+    except (EngineError, EngineUnavailableError):
         ratio = None
     return Launch(grid, block, cluster, registers, static, dynamic, occupancy_ratio=ratio)
 
