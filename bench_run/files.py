@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -22,7 +23,7 @@ from bench_schema.places import Place, content_kind, refuse_flag
 from bench_run.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # Locks of files: the kernel gives them back however their process ends.
 #
@@ -176,3 +177,60 @@ def write_new(folder: Path, texts: Mapping[str, str], *, force: bool) -> None:
         for name, text in texts.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
+
+
+class BoundedFolder:
+    """A folder of what can be made again: its entries, files or folders, take at most so many
+    bytes; those used longest ago, by the time of their last change, make room.
+
+    It is listed, and room is made, for a part of the limit at a time: other processes write, too.
+    """
+
+    PARTS = 8
+
+    def __init__(
+        self,
+        folder: Path,
+        most_bytes: int,
+        is_entry: Callable[[str], object] = bool,
+        least_bytes: int = 0,
+    ) -> None:
+        """`is_entry` tells by the name what belongs here. An entry counts for `least_bytes` at
+        least."""
+        self.folder = folder
+        self._most_bytes, self._least_bytes, self._is_entry = most_bytes, least_bytes, is_entry
+        self._room_bytes = 0
+        self._lock = threading.Lock()
+
+    def make_room(self, upcoming_bytes: int) -> None:
+        """Make room for an entry of at most `upcoming_bytes`."""
+        size = max(upcoming_bytes, self._least_bytes)
+        with self._lock:
+            if size > self._room_bytes:
+                self._remove_oldest(size)
+            self._room_bytes -= size
+
+    def _remove_oldest(self, upcoming_bytes: int) -> None:
+        """Remove entries until the upcoming one fits, and others for a part of the limit."""
+        entries = [(used, path, max(n, self._least_bytes)) for used, path, n in self.entries()]
+        total = sum(size for _, _, size in entries)
+        self._room_bytes = max(upcoming_bytes, self._most_bytes // self.PARTS)
+        for _, path, size in sorted(entries):
+            if total + self._room_bytes <= self._most_bytes:
+                return
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+            total -= size
+
+    def entries(self) -> list[tuple[float, Path, int]]:
+        """Return the time of the last change, the path and the bytes of each entry."""
+        found = []
+        for path in self.folder.iterdir() if self.folder.is_dir() else ():
+            with suppress(OSError):  # others put files in their places all the time
+                if self._is_entry(path.name):
+                    files = path.iterdir() if path.is_dir() else (path,)
+                    size = sum(file.stat().st_size for file in files)
+                    found.append((path.stat().st_mtime, path, size))
+        return found

@@ -376,7 +376,7 @@ class Options(RecordedSettings[NoReturn]):
         flag="--reference-cache D",
         rare=True,
         section="Validation",
-        help="references kept across runs: folder of those in float64, or 'off' (default "
+        help="references kept across runs: 'off', a folder, or a size (default 2GiB in "
         "~/.cache/bench-run/references)",
         tune=True,
         read_by="float64 reference",

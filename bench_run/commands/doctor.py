@@ -139,6 +139,7 @@ def doctor() -> str:
         "Tools": [tool(*row) for row in TOOLS.items()],
         "Device files": [device_file(path) for path in DEVICE_FILES],
         "Permissions": permissions(),
+        "Kept across runs": kept_folders(),
     }
     accelerators = []
     for device in host.devices:
@@ -221,6 +222,20 @@ def permissions(counters_file: str = COUNTERS_FILE) -> list[Finding]:
         return [Finding(True, "counters", "this user may read NVIDIA's hardware counters")]
     how = "administrator only: load the driver with NVreg_RestrictProfilingToAdminUsers=0"
     return [Finding(False, "counters", how)]
+
+
+def kept_folders() -> list[Finding]:
+    """Return the folder of references with its size."""
+    from bench_run.runner.references import kept_references
+    from bench_run.text import size_text
+    from bench_run.worker.reference_cache import ReferenceCache
+
+    kept = kept_references(None)
+    if kept is None:
+        return [Finding(False, "references", "no home folder to keep them in")]
+    count, size = ReferenceCache(kept.folder).usage()
+    most = f"{size_text(size)} of at most {size_text(kept.most_bytes)} (--reference-cache SIZE)"
+    return [Finding(count > 0, "references", f"{kept.folder}: {count}, {most}")]
 
 
 def try_engine(options: Options) -> tuple[str, bool]:

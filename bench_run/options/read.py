@@ -85,6 +85,25 @@ def read_number(flag: str, value: str) -> float:
     return number
 
 
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])i?B?|B)?\s*", re.IGNORECASE)
+SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes of a size (``256MiB``, ``1G``, ``4096``); None if it is not one."""
+    found = SIZE.fullmatch(text)
+    if found is None:
+        return None
+    return round(float(found[1]) * (1 << SIZE_UNITS[(found[2] or "").upper()]))
+
+
+def read_size(flag: str, text: str) -> int:
+    size = parse_size(text)
+    if size is None:
+        raise UsageError(f"{flag}: expected a size such as 256MiB, 1GiB or 4096, got {text!r}")
+    return size
+
+
 def read_seconds(flag: str, value: str) -> float:
     text, factor = value.strip(), 1.0
     for unit in UNITS_S:

@@ -62,8 +62,8 @@ STEPS: tuple[tuple[str, Callable[[Graph, str], Graph | None]], ...] = (
     ("dtype", _rounded),
     ("fusion", with_fusion),
 )
-"""Changes of a graph by axis, in their order. Approximations come after the layout: the tensors that
-they add take the layout of those next to them."""
+"""Changes of a graph by axis, in their order. Approximations come after the layout: what they add
+takes the layout of the tensors next to it."""
 APPROXIMATING = (with_approximation, _rounded)
 """Changes after which the graph computes something else."""
 GRAPH_AXES = tuple(dict.fromkeys(axis for axis, _ in STEPS))

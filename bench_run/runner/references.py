@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -26,20 +26,23 @@ from bench_run.errors import (
     UnsupportedGraphError,
     UsageError,
 )
-from bench_run.files import Scratch
+from bench_run.files import BoundedFolder, Scratch
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.memory import free_host_bytes
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.options.read import parse_size
 from bench_run.plan.engines import PlannedEngine, of_spec
 from bench_run.runner.memory import reference_need
 from bench_run.runner.parallel.sharing import Room
 from bench_run.tensors.data import Data
 from bench_run.tensors.seeded.roles import spelled_out
+from bench_run.text import size_text
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.main import NICE, REFERENCE_THREADS
 from bench_run.worker.messages import Evaluate, Evaluated, Judge, Judged
 from bench_run.worker.parent.pool import WorkerPool
 from bench_run.worker.parent.start import Launcher
+from bench_run.worker.reference_cache import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,73 +55,51 @@ if TYPE_CHECKING:
     from bench_run.worker.messages import RunCase
 
 
-# Folders of what can be made again: what a run keeps while it lasts, and references that are kept
-# across runs.
-
 OFF = "off"
 
 SPOOL_BYTES = 8 << 30
-"""Most that expected outputs may take on disk, and most that inputs may; the oldest make room and
-are computed again."""
+"""Most that expected outputs may take on disk during a run, and most that inputs may; the oldest
+make room and are computed again."""
 
 
-def cache_folder(chosen: str | None) -> str | None:
-    """Return the folder of references that are kept across runs; None if none are kept."""
+@dataclass(frozen=True)
+class Kept:
+    """The folder of references that are kept across runs, and its size limit."""
+
+    folder: str
+    most_bytes: int = MOST_BYTES
+
+
+def kept_references(chosen: str | None) -> Kept | None:
+    """Return what ``--reference-cache`` means: ``off`` (None), a folder, or a size of the usual
+    folder. Raises `UsageError` for a number without a unit."""
+    if chosen == OFF:
+        return None
+    most_bytes = MOST_BYTES
     if chosen is not None:
-        return None if chosen == OFF else chosen
+        size = parse_size(chosen)
+        if size is None:
+            return Kept(chosen)
+        if chosen.strip().replace(".", "").isdigit():
+            what = f"{chosen} of what? Write {chosen}GiB, or ./{chosen} if it is a folder"
+            raise UsageError(f"--reference-cache {chosen}: {what}")
+        most_bytes = size
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.expanduser("~/.cache")
-    return os.path.join(base, "bench-run", "references") if os.path.isabs(base) else None
+    folder = os.path.join(base, "bench-run", "references")
+    return Kept(folder, most_bytes) if os.path.isabs(folder) else None
 
 
 def check_cache(chosen: str | None) -> None:
     """Raise `UsageError` for a chosen folder that cannot be made."""
-    if chosen is None or chosen == OFF:
+    kept = kept_references(chosen)
+    if kept is None or kept.folder != chosen:
         return
     try:
         Path(chosen).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--reference-cache {chosen}: {error.strerror or error}") from None
-
-
-class Spool:
-    """A folder of bounded size, the oldest of which makes room.
-
-    It is listed again only once as much may have been written as there was room for, and then an
-    eighth more is removed than need be: what an entry costs does not depend on their number.
-    """
-
-    def __init__(self, folder: Path, most_bytes: int = SPOOL_BYTES) -> None:
-        self.folder = folder
-        self._most_bytes = self._room_bytes = most_bytes
-        self._lock = threading.Lock()
-
-    def make_room(self, upcoming_bytes: int) -> None:
-        """Make room for an entry of at most `upcoming_bytes`."""
-        with self._lock:
-            self._room_bytes -= upcoming_bytes
-            if self._room_bytes < 0:
-                kept_bytes = self._remove_oldest(upcoming_bytes)
-                self._room_bytes = self._most_bytes - kept_bytes - upcoming_bytes
-
-    def _remove_oldest(self, upcoming_bytes: int) -> int:
-        """Remove entries if the upcoming one does not fit; return the bytes that are left."""
-        entries = []
-        for path in self.folder.iterdir():
-            with suppress(FileNotFoundError):  # workers put files in their places all the time
-                files = path.iterdir() if path.is_dir() else (path,)
-                size = sum(file.stat().st_size for file in files)
-                entries.append((path.stat().st_mtime, path, size))
-        total = sum(size for _, _, size in entries)
-        if total + upcoming_bytes <= self._most_bytes:
-            return total
-        for _, path, size in sorted(entries):
-            if total <= self._most_bytes - self._most_bytes // 8:
-                break
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-            total -= size
-        return total
 
 
 # Which engine's worker computes a reference.
@@ -274,8 +255,8 @@ class ReferenceStore:
         """Helper processes for engines that compute references, one each."""
         self._judges = Helpers(settings.timeout_s)
         self._scratch = Scratch()
-        self._inputs = Spool(self._scratch.folder("inputs"))
-        self._outputs = Spool(self._scratch.folder("outputs"))
+        self._inputs = BoundedFolder(self._scratch.folder("inputs"), SPOOL_BYTES)
+        self._outputs = BoundedFolder(self._scratch.folder("outputs"), SPOOL_BYTES)
         self._left = self._scratch.folder("left")
         self._known: dict[Key, Expected] = {}
         self._pending: dict[Key, Future[Expected]] = {}
@@ -288,7 +269,8 @@ class ReferenceStore:
         """Failures other than graphs that a reference does not support, each sentence once."""
         self.notes: dict[str, None] = {}
         """Further remarks, each sentence once."""
-        self._kept = cache_folder(settings.reference_cache)
+        self._kept = kept_references(settings.reference_cache)
+        self._is_new = self._kept is not None and not Path(self._kept.folder).exists()
         self._upcoming: dict[Key, PlannedGraph] = {}
         self._order: list[Key] = []
         """Keys of the upcoming references in order, and the place of each key."""
@@ -516,7 +498,8 @@ class ReferenceStore:
             data=self.data(graph),
             folder=str(self._outputs.folder / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
             engine=reference not in OWN,
-            kept=self._kept,
+            kept=None if self._kept is None else self._kept.folder,
+            kept_bytes=0 if self._kept is None else self._kept.most_bytes,
             write_golden=self._chosen.write_golden,
             stem=Path(graph.id.path).stem,
             exact=graph.exact,
@@ -530,6 +513,10 @@ class ReferenceStore:
             problem = error
         if answer.not_kept is not None:
             self.notes[f"references are not kept for later runs: {answer.not_kept}"] = None
+        if self._is_new and self._kept is not None and Path(self._kept.folder).exists():
+            size = size_text(self._kept.most_bytes)
+            how = "another size or folder, or none: --reference-cache SIZE, DIR, off"
+            self.notes[f"references are kept in {self._kept.folder}, at most {size}; {how}"] = None
         expected = Expected(request.folder, None, answer.source)
         stored = isinstance(problem, OutputError) and Path(request.folder).exists()
         if problem is not None and not stored:

@@ -19,7 +19,7 @@ from bench_run.graph.approximate import parse_approximation
 from bench_run.graph.dtypes import ALIASES
 from bench_run.graph.variants import BLOCKED, DATA_TYPES, LAYOUTS
 from bench_run.options import STDOUT, TuneOptions, read_tune_options
-from bench_run.options.read import given_values, read_number
+from bench_run.options.read import given_values, read_number, read_size
 from bench_run.plan.tuned import INT8
 from bench_run.tune.choosing import FEWEST, ROUNDS_AT_MOST
 
@@ -141,7 +141,6 @@ def _known(axis: str, value: str) -> str:
 
 ACCELERATOR_ITERATIONS = 300
 ENERGY_MARGIN = math.log(1.01)
-UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "B": 1}
 
 
 @dataclass(frozen=True)
@@ -284,11 +283,3 @@ def read_limits(texts: Sequence[str]) -> Limits:
             forms = "error=X, workspace=SIZE or deterministic"
             raise UsageError(f"--limit: expected {forms}, got {text!r}")
     return limits
-
-
-def read_size(flag: str, text: str) -> int:
-    """Parse a size in bytes: ``256MiB``, ``1GiB``, ``4096``."""
-    for unit, factor in UNITS.items():
-        if text.endswith(unit):
-            return round(read_number(flag, text.removesuffix(unit)) * factor)
-    return round(read_number(flag, text))

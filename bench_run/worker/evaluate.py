@@ -21,7 +21,7 @@ from bench_run.tensors.layout import logical_view, to_storage
 from bench_run.tensors.rotation import has_references, input_sets
 from bench_run.validate.expected import NOISE, is_custom
 from bench_run.worker.messages import Evaluated
-from bench_run.worker.reference_cache import ReferenceCache, key_of
+from bench_run.worker.reference_cache import cache_at, key_of
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine
@@ -139,15 +139,18 @@ def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:
     if request.kept is None or key is None:
         _compute_formulas(graph, inputs, folder)
         return Evaluated("computed")
-    cache = ReferenceCache(request.kept)
+    cache = cache_at(request.kept, request.kept_bytes)
     noise = [NOISE] if is_custom(graph) else []
-    if cache.fetch(key, [*(f"{tensor.uid}.npy" for tensor in graph.outputs), *noise], folder):
-        return Evaluated("read")
+    names = [*(f"{tensor.uid}.npy" for tensor in graph.outputs), *noise]
+    with suppress(Exception):  # whatever fails there costs the cache, not the validation
+        if cache.fetch(key, names, folder):
+            return Evaluated("read")
     _compute_formulas(graph, inputs, folder)
     try:
         cache.store(key, folder)
-    except OSError as error:
-        return Evaluated("computed", f"{request.kept}: {error.strerror or error}")
+    except Exception as error:
+        what = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        return Evaluated("computed", f"{request.kept}: {what}")
     return Evaluated("computed")
 
 

@@ -335,8 +335,8 @@ class Evaluate(Request[Evaluated]):
     """Compute the outputs once and store them as expected values in `folder`.
 
     With ``engine`` false the float64 reference computes; otherwise the worker's engine does.
-    `kept`: the folder in which references are kept across runs. `exact`: the graph that `graph`
-    approximates; how far its outputs are off is stored, too.
+    `kept`: the folder in which references are kept across runs, at most `kept_bytes` of them.
+    `exact`: the graph that `graph` approximates; how far its outputs are off is stored, too.
     """
 
     activity = "reference"
@@ -346,6 +346,7 @@ class Evaluate(Request[Evaluated]):
     folder: str
     engine: bool = False
     kept: str | None = None
+    kept_bytes: int = 0
     write_golden: str | None = None
     stem: str = ""
     exact: AnyGraph | None = None

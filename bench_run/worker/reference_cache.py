@@ -2,14 +2,8 @@
 
 An entry is a folder named by its key (see the second half of this module): a file for each output,
 and a list of them with their sizes and CRC-32. It appears whole or not at all, and is believed
-where key, names, sizes and sums agree; one that is damaged is removed and computed again.
-
-An index (SQLite) has a row for each entry with its bytes and the order of use, so that neither a
-store nor a look-up lists the folder. The entries are the truth: the index is rebuilt from them if
-it is missing, damaged or another version's. A row is written before its entry appears and goes
-after the entry has gone, so that a process that is killed in between leaves at most a row too many:
-that counts as room taken until its turn to make room comes. Several processes, on several hosts
-too, may use the folder at the same time.
+where key, names, sizes and sums agree; one that is damaged is removed and computed again. Several
+processes, on several hosts too, may use the folder at the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +20,7 @@ import sys
 import time
 import zlib
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -35,50 +29,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench_run.files import BoundedFolder
 from bench_run.machine.host import cpu_model
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
 
     from bench_run.graph.model import Graph
     from bench_run.tensors.layout import Storages
 
 
-MOST_BYTES = 8 << 30
-"""Size limit of all entries; the least recently used ones are removed."""
+MOST_BYTES = 2 << 30
+"""Size limit of all entries unless ``--reference-cache`` gives one."""
+MOST_ENTRIES = 32_768
+"""An entry counts for at least this part of the limit, so that a folder is listed in half a
+second."""
 LARGEST_SHARE = 4
-"""An entry takes at most this part (1/4) of that, and of the space that is left on the disk."""
+"""An entry takes at most this part (1/4) of the limit, and of the space that is left on the
+disk."""
 FORGOTTEN_S = 3600.0
-"""Age from which a half-written file of another process counts as abandoned."""
-BUSY_S = 30.0
-"""Longest wait for another process that writes to the index, or rebuilds it."""
+"""Age from which a half-written entry of another process counts as abandoned."""
 LIST = "files.json"
-INDEX = "index.sqlite"
 PARTS = "unfinished"
-"""Folder of entries that are being written or removed."""
-FORMER_PARTS = ".reference-*"
-"""Former names of these files among the entries."""
+"""Folder of entries that are being written."""
 KEY = re.compile("[0-9a-f]{64}")
 CHUNK = 1 << 20
-
-VERSION = 1
-SCHEMA = (
-    "DROP TABLE IF EXISTS entries",
-    "DROP TABLE IF EXISTS total",
-    "CREATE TABLE entries (key TEXT PRIMARY KEY, bytes INTEGER NOT NULL, used INTEGER NOT NULL)",
-    "CREATE INDEX by_use ON entries (used)",
-    "CREATE TABLE total (bytes INTEGER NOT NULL)",
-    "INSERT INTO total VALUES (0)",
-    "CREATE TRIGGER stored AFTER INSERT ON entries BEGIN"
-    " UPDATE total SET bytes = bytes + NEW.bytes; END",
-    "CREATE TRIGGER removed AFTER DELETE ON entries BEGIN"
-    " UPDATE total SET bytes = bytes - OLD.bytes; END",
-    f"PRAGMA user_version = {VERSION}",
-)
-"""`used` numbers the uses in their order, whatever the clocks of several hosts say."""
-UNUSABLE = ("locked", "unable to open", "disk I/O error", "is full")
-"""Messages of SQLite in which the index is not to blame; otherwise it is damaged."""
 
 _numbers = itertools.count()
 
@@ -89,6 +64,8 @@ class ReferenceCache:
     def __init__(self, folder: str | Path, most_bytes: int = MOST_BYTES) -> None:
         self.folder = Path(folder)
         self._most_bytes = most_bytes
+        least_bytes = most_bytes // MOST_ENTRIES
+        self._bounded = BoundedFolder(self.folder, most_bytes, KEY.fullmatch, least_bytes)
 
     def fetch(self, key: str, names: Collection[str], target: Path) -> bool:
         """Put the files of these names into a new folder `target`; return True if all exist."""
@@ -96,11 +73,9 @@ class ReferenceCache:
         if not entry.is_dir():
             return False
         try:
-            size = _check_files(entry, key, names)
+            _check_files(entry, key, names)
         except (ValueError, FileNotFoundError):
-            self._remove_entry(key)
-            with suppress(OSError):
-                self._with_index(lambda index: _forget(index, key))
+            shutil.rmtree(entry, ignore_errors=True)
             return False
         except OSError:
             return False
@@ -112,8 +87,7 @@ class ReferenceCache:
             shutil.rmtree(target, ignore_errors=True)
             return False
         with suppress(OSError):  # a folder that may only be read
-            os.utime(entry)  # for an index that is rebuilt
-            self._with_index(lambda index: _note_use(index, key, size))
+            os.utime(entry)
         return True
 
     def store(self, key: str, source: Path) -> None:
@@ -126,7 +100,7 @@ class ReferenceCache:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if size > shutil.disk_usage(self.folder).free // LARGEST_SHARE:
             return
-        part = self._new_part()
+        part = self.folder / PARTS / f"{os.getpid()}-{next(_numbers)}-{time.monotonic_ns()}"
         part.mkdir(parents=True)
         try:
             rows = {path.name: _sums(path) for path in paths}
@@ -134,7 +108,7 @@ class ReferenceCache:
                 _link_or_copy(path, part / path.name)
             listed = json.dumps({"key": key, "files": rows})
             (part / LIST).write_text(listed, encoding="utf-8")
-            self._with_index(lambda index: self._make_room(index, key, size + len(listed)))
+            self._bounded.make_room(size + len(listed))
             part.rename(entry)
         except OSError as error:
             # Another process was faster: what it stored is the same, even where a third one has
@@ -145,88 +119,16 @@ class ReferenceCache:
             shutil.rmtree(part, ignore_errors=True)
             _remove_forgotten((self.folder / PARTS).iterdir())
 
-    def _make_room(self, index: sqlite3.Connection, key: str, size: int) -> None:
-        """Count a new entry of so many bytes, and remove those that were used longest ago. Raises
-        `ValueError` if the index is damaged."""
-        _note_use(index, key, size)
-        while True:
-            (total,) = index.execute("SELECT bytes FROM total").fetchone() or (None,)
-            if not isinstance(total, int) or total < size:
-                raise ValueError("the sum is damaged")
-            if total <= self._most_bytes:
-                return
-            (oldest,) = index.execute("SELECT key FROM entries ORDER BY used LIMIT 1").fetchone()
-            if oldest == key or KEY.fullmatch(str(oldest)) is None:
-                raise ValueError("a row is damaged")
-            self._remove_entry(oldest)
-            _forget(index, oldest)
-
-    def _remove_entry(self, key: str) -> None:
-        """Remove an entry at once for all processes; open files stay readable."""
-        entry, part = self.folder / key, self._new_part()
-        with suppress(OSError):
-            part.parent.mkdir(exist_ok=True)
-            entry.rename(part)
-            shutil.rmtree(part, ignore_errors=True)
-
-    def _new_part(self) -> Path:
-        """Return a new name for what is not an entry yet, or no longer."""
-        name = f"{os.getpid()}-{next(_numbers)}-{time.monotonic_ns()}"
-        return self.folder / PARTS / name
-
-    def _with_index(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Work on the index in one transaction. Raises `OSError` if it cannot be written."""
-        try:
-            import sqlite3
-        except ImportError as error:  # a Python that was built without it
-            raise OSError(f"no index: {error}") from error
-        path = self.folder / INDEX
-        for is_last in (False, True):
-            try:
-                # A rollback journal, not a write-ahead log: that needs memory that all processes
-                # share, which those of several hosts do not have. Nothing is synchronised with the
-                # disk: what a power failure damages is rebuilt.
-                with closing(sqlite3.connect(path, BUSY_S, isolation_level=None)) as index:
-                    index.execute("PRAGMA synchronous = OFF")
-                    index.execute("BEGIN IMMEDIATE")
-                    if index.execute("PRAGMA user_version").fetchone() != (VERSION,):
-                        self._rebuild(index)
-                    work(index)
-                    index.execute("COMMIT")
-                    return
-            except (sqlite3.DatabaseError, ValueError) as error:
-                unusable = any(words in str(error) for words in UNUSABLE)
-                if is_last or unusable or not os.access(path, os.W_OK):
-                    raise OSError(f"{INDEX}: {error}") from error
-            for damaged in (path, path.with_name(f"{INDEX}-journal")):
-                damaged.unlink(missing_ok=True)
-
-    def _rebuild(self, index: sqlite3.Connection) -> None:
-        """Rebuild the index from the entries' files and the times of their last use; other files in
-        the folder are ignored."""
-        for statement in SCHEMA:
-            index.execute(statement)
-        entries = []
-        for path in self.folder.iterdir():
-            with suppress(OSError):
-                if KEY.fullmatch(path.name) and (path / LIST).is_file():
-                    size = sum(file.stat().st_size for file in path.iterdir())
-                    entries.append((path.stat().st_mtime, path.name, size))
-        for _, key, size in sorted(entries):
-            _note_use(index, key, size)
-        _remove_forgotten(self.folder.glob(FORMER_PARTS))
+    def usage(self) -> tuple[int, int]:
+        """Return the number of entries, and their bytes."""
+        found = self._bounded.entries()
+        return len(found), sum(size for _, _, size in found)
 
 
-def _note_use(index: sqlite3.Connection, key: str, size: int) -> None:
-    """Mark the entry as the last used; the index may not have it."""
-    _forget(index, key)
-    index.execute(
-        "INSERT INTO entries SELECT ?, ?, coalesce(max(used), 0) + 1 FROM entries", (key, size)
-    )
-
-
-def _forget(index: sqlite3.Connection, key: str) -> None:
-    index.execute("DELETE FROM entries WHERE key = ?", (key,))
+@lru_cache(maxsize=4)
+def cache_at(folder: str, most_bytes: int) -> ReferenceCache:
+    """Return the cache of a folder, one in a process: its first entry that is stored lists it."""
+    return ReferenceCache(folder, most_bytes)
 
 
 def _remove_forgotten(parts: Iterable[Path]) -> None:
@@ -237,23 +139,18 @@ def _remove_forgotten(parts: Iterable[Path]) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _check_files(entry: Path, key: str, names: Collection[str]) -> int:
-    """Return the bytes of an entry. Raises `ValueError` if it is not that of this key and these
-    files, as they were stored."""
-    raw = (entry / LIST).read_bytes()
-    listed = json.loads(raw)
+def _check_files(entry: Path, key: str, names: Collection[str]) -> None:
+    """Raise `ValueError` if the entry is not that of this key and these files, as they were
+    stored."""
+    listed = json.loads((entry / LIST).read_bytes())
     if not isinstance(listed, dict) or listed.get("key") != key:
         raise ValueError("another key")
     rows = listed.get("files")
     if not isinstance(rows, dict) or rows.keys() != set(names):
         raise ValueError("other files")
-    size = len(raw)
     for name in names:
-        sums = _sums(entry / name)
-        if sums != rows[name]:
+        if _sums(entry / name) != rows[name]:
             raise ValueError(f"{name} is damaged")
-        size += sums["bytes"]
-    return size
 
 
 def _sums(path: Path) -> dict[str, int]:

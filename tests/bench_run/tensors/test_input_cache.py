@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import bench_run
+from bench_run.files import BoundedFolder
 from bench_run.graph.make import make_graphs
-from bench_run.runner.references import Spool
 from bench_run.tensors import data as data_module
 from bench_run.tensors.data import Data, inputs_of
 from bench_run.tensors.seeded.inputs import make_inputs, read_inputs, store_inputs
@@ -89,7 +89,7 @@ def test_the_oldest_make_room(tmp_path):
     for age, name in enumerate(("new", "old", "older")):
         (tmp_path / name).write_bytes(bytes(10))
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    Spool(tmp_path, 15).make_room(16)
+    BoundedFolder(tmp_path, 16).make_room(4)
     assert ["new"] == [path.name for path in tmp_path.iterdir()]
 
 
@@ -98,7 +98,7 @@ def test_a_full_spool_is_listed_for_few_of_its_entries(
     tmp_path, monkeypatch, claimed_bytes, most_listed
 ):
     """For more of them where more is claimed than written; and it never holds more than it may."""
-    spool, listed = Spool(tmp_path, 800), []
+    spool, listed = BoundedFolder(tmp_path, 800), []
     remove_oldest = spool._remove_oldest
     monkeypatch.setattr(
         spool, "_remove_oldest", lambda size: listed.append(1) or remove_oldest(size)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +17,13 @@ from hypothesis import strategies as st
 
 import bench_run
 from bench_run.errors import UsageError
-from bench_run.runner.references import cache_folder
+from bench_run.graph.make import make_graphs
+from bench_run.runner.references import Kept, kept_references
+from bench_run.tensors.data import Data
 from bench_run.worker import reference_cache
-from bench_run.worker.reference_cache import INDEX, LIST, PARTS, ReferenceCache
+from bench_run.worker.evaluate import evaluate
+from bench_run.worker.messages import Evaluate
+from bench_run.worker.reference_cache import LIST, PARTS, ReferenceCache
 from tests.support import examples
 
 KEYS = [f"{number:064x}" for number in range(10)]
@@ -159,13 +161,13 @@ def test_what_would_push_out_most_others_is_not_kept(tmp_path, computed):
 
 def test_what_others_have_in_the_folder_is_left_alone(tmp_path, computed):
     cache = ReferenceCache(tmp_path / "cache", 4 * size_of(computed))
-    for name in ("photos", ".hidden", KEYS[8]):
+    for name in ("photos", ".hidden"):
         (cache.folder / name).mkdir(parents=True)
         (cache.folder / name / "file").write_bytes(bytes(100_000))
         os.utime(cache.folder / name, (1, 1))
     for key in KEYS[:6]:
         cache.store(key, computed)
-    assert all((cache.folder / name / "file").exists() for name in ("photos", ".hidden", KEYS[8]))
+    assert all((cache.folder / name / "file").exists() for name in ("photos", ".hidden"))
 
 
 def test_what_a_killed_process_left_goes_after_an_hour(cache, computed):
@@ -177,114 +179,24 @@ def test_what_a_killed_process_left_goes_after_an_hour(cache, computed):
     assert (False, True) == (old.exists(), new.exists())
 
 
-def without_index(folder):
-    """As a version of this tool without an index left it, with what it was writing."""
-    for path in (folder / INDEX, *(folder / PARTS).iterdir()):
-        path.unlink()
-    (folder / PARTS).rmdir()
-    part = folder / ".reference-1-2-3"
-    part.mkdir()
-    os.utime(part, (1, 1))
-
-
-def test_the_entries_of_an_older_folder_are_had_and_make_room_in_the_order_of_their_use(
-    tmp_path, computed
-):
-    cache = ReferenceCache(tmp_path / "cache", 5 * size_of(computed) + 2000)
-    for key in KEYS[:4]:
-        cache.store(key, computed)
-    without_index(cache.folder)
-    for moment, key in enumerate((KEYS[1], KEYS[3], KEYS[0], KEYS[2])):
-        os.utime(cache.folder / key, (moment, moment))
-    for key in KEYS[4:7]:
-        cache.store(key, computed)
-    assert {KEYS[0], KEYS[2], *KEYS[4:7]} == {path.name for path in entries(cache.folder)}
-    assert not list(cache.folder.glob(".*"))
-
-
-@settings(max_examples=examples(20), deadline=None)
-@given(data=st.data())
-def test_a_damaged_index_costs_no_run_its_end(data, tmp_path_factory):
-    base = tmp_path_factory.mktemp("index")
-    (base / "computed").mkdir()
-    np.save(base / "computed" / "3.npy", np.arange(100.0))
-    cache = ReferenceCache(base / "cache", 4500)
-    for key in KEYS[:4]:
-        cache.store(key, base / "computed")
-    path = cache.folder / INDEX
-    raw = bytearray(path.read_bytes())
-    kind = data.draw(st.sampled_from(["bit", "shorter", "empty", "text", "journal"]))
-    if kind == "bit":
-        raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    elif kind == "shorter":
-        raw = raw[: data.draw(st.integers(1, len(raw) - 1))]
-    elif kind == "journal":
-        path.with_name(f"{INDEX}-journal").write_bytes(data.draw(st.binary()))
-    path.write_bytes({"empty": b"", "text": b"no database, " * 100}.get(kind, raw))
-    for number, key in enumerate(KEYS[4:7]):
-        cache.store(key, base / "computed")
-        assert cache.fetch(key, ["3.npy"], base / f"had-{number}")
-    assert size_of(cache.folder) <= 4500
-
-
-def test_an_index_that_cannot_be_is_an_error_of_the_system(tmp_path, computed):
-    cache = ReferenceCache(tmp_path / "cache")
-    (cache.folder / INDEX).mkdir(parents=True)
-    with pytest.raises(OSError, match=r"index.sqlite: unable to open"):
-        cache.store(KEYS[0], computed)
-    assert [] == entries(cache.folder)
-
-
-@pytest.mark.parametrize("moment", ["rename", "_remove_entry"])
+@pytest.mark.parametrize(("owner", "moment"), [(Path, "rename"), (shutil, "rmtree")])
 def test_a_process_that_is_killed_while_it_stores_leaves_a_folder_that_goes_on(
-    tmp_path, computed, monkeypatch, moment
+    tmp_path, computed, monkeypatch, owner, moment
 ):
     cache = ReferenceCache(tmp_path / "cache", 4 * size_of(computed) + 2000)
     for key in KEYS[:4]:
         cache.store(key, computed)
 
-    def killed(*_):
+    def killed(*_, **__):
         os.kill(os.getpid(), 9)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path if moment == "rename" else ReferenceCache, moment, killed)
+        patched.setattr(owner, moment, killed)
         assert -9 == exit_code(lambda: cache.store(KEYS[4], computed), root=True)
     for key in KEYS[5:9]:
         cache.store(key, computed)
         assert size_of(cache.folder) - size_of(cache.folder / PARTS) <= 4 * size_of(computed) + 2000
     assert cache.fetch(KEYS[8], NAMES, tmp_path / "had")
-
-
-def test_a_store_neither_lists_the_folder_nor_reads_more_rows_where_there_are_more(
-    tmp_path, computed, monkeypatch
-):
-    cache = ReferenceCache(tmp_path / "cache")
-    cache.store("f" * 64, computed)
-    listed, steps = [], []
-    scandir, iterdir, connect = os.scandir, Path.iterdir, sqlite3.connect
-
-    def counting(*arguments, **options):
-        index = connect(*arguments, **options)
-        index.set_progress_handler(lambda: steps.append(1) and None, 1)
-        return index
-
-    def steps_of_one_store(key):
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "scandir", lambda *a: (listed.append(Path(*a)), scandir(*a))[1])
-            patched.setattr(Path, "iterdir", lambda own: (listed.append(own), iterdir(own))[1])
-            patched.setattr(sqlite3, "connect", counting)
-            steps.clear()
-            cache.store(key, computed)
-        return len(steps)
-
-    few = steps_of_one_store(KEYS[0])
-    with closing(sqlite3.connect(cache.folder / INDEX)) as index:
-        rows = [(f"{number:064x}", 1, -number) for number in range(100, 20_000)]
-        index.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
-        index.commit()
-    assert few == steps_of_one_store(KEYS[1])
-    assert cache.folder not in listed
-    assert cache.folder / PARTS in listed
 
 
 @pytest.mark.long
@@ -352,11 +264,11 @@ def entries(folder):
 def test_a_second_run_reads_what_the_first_computed_unless_it_is_damaged(tmp_path):
     cache = str(tmp_path / "kept")
     assert ["computed", "read"] == [sources(cache) for _ in range(2)]
-    (path,) = entries(tmp_path / "kept")
-    output = next(path.glob("*.npy"))
-    output.write_bytes(output.read_bytes()[:-8] + b"\0" * 8)
-    assert ["computed", "computed"] == [sources(cache), sources("off")]
-    assert [path] == entries(tmp_path / "kept")
+    kept = entries(tmp_path / "kept")
+    for output in (path for entry in kept for path in entry.glob("*.npy")):
+        output.write_bytes(output.read_bytes()[:-8] + b"\0" * 8)
+    assert ["computed", "computed", "read"] == [sources(each) for each in (cache, "off", cache)]
+    assert kept == entries(tmp_path / "kept")
 
 
 def exit_code(work, *, root=False):
@@ -400,6 +312,45 @@ def test_a_run_that_cannot_keep_references_says_so_once(tmp_path, monkeypatch, c
     assert "Not a directory" in told[0]
 
 
+def test_the_first_run_says_where_they_are_kept_and_how_much(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    told = []
+    for _ in range(2):
+        sources(None, quiet=False)
+        lines = capfd.readouterr().err.splitlines()
+        told.append([line for line in lines if "are kept in" in line])
+    folder = tmp_path / "bench-run" / "references"
+    how = "another size or folder, or none: --reference-cache SIZE, DIR, off"
+    assert [[f"note: references are kept in {folder}, at most 2 GiB; {how}"], []] == told
+
+
+def test_a_limit_of_the_usual_folder_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for number in range(8):
+        sources("60KiB", op=(f"relu: dims=8x{100 + number}",))
+    assert 0 < size_of(tmp_path) <= 60 << 10
+
+
+@pytest.mark.parametrize("given", ["2", "0.5"])
+def test_a_number_is_asked_for_its_unit(given):
+    with pytest.raises(UsageError, match=rf"{given} of what\? Write {given}GiB, or \./{given}"):
+        sources(given)
+
+
+@pytest.mark.parametrize("moment", ["fetch", "store"])
+def test_a_cache_that_fails_costs_the_cache_only(tmp_path, monkeypatch, moment):
+    def fail(*_):
+        raise TypeError("connect() takes at most 1 positional arguments")
+
+    monkeypatch.setattr(ReferenceCache, moment, fail)
+    (graph,) = make_graphs(*OP)
+    request = Evaluate(graph, Data(seed=1), str(tmp_path / "had"), kept=str(tmp_path), kept_bytes=1)
+    answer = evaluate(None, request)
+    assert "computed" == answer.source
+    assert (tmp_path / "had" / f"{graph.outputs[0].uid}.npy").exists()
+    assert moment == "fetch" or "TypeError: connect() takes" in answer.not_kept
+
+
 def test_a_folder_that_cannot_be_is_a_usage_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"--reference-cache .*file/x: Not a directory"):
@@ -409,17 +360,21 @@ def test_a_folder_that_cannot_be_is_a_usage_error(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "base", "expected"),
     [
-        (None, "/c", "/c/bench-run/references"),
-        (None, "c", "/h/.cache/bench-run/references"),
-        (None, "", "/h/.cache/bench-run/references"),
+        (None, "/c", Kept("/c/bench-run/references", 2 << 30)),
+        (None, "c", Kept("/h/.cache/bench-run/references")),
+        (None, "", Kept("/h/.cache/bench-run/references")),
         ("off", "/c", None),
-        ("d", "/c", "d"),
+        ("d", "/c", Kept("d")),
+        ("./2G", "/c", Kept("./2G")),
+        ("500MiB", "/c", Kept("/c/bench-run/references", 500 << 20)),
+        ("4g", "/c", Kept("/c/bench-run/references", 4 << 30)),
+        ("0.5 GB", "/c", Kept("/c/bench-run/references", 1 << 29)),
     ],
 )
 def test_the_folder_is_that_of_the_flag_else_the_users(monkeypatch, asked, base, expected):
     monkeypatch.setenv("XDG_CACHE_HOME", base)
     monkeypatch.setenv("HOME", "/h")
-    assert expected == cache_folder(asked)
+    assert expected == kept_references(asked)
 
 
 def test_an_entry_that_another_stored_and_a_third_removed_meanwhile_is_no_error(
