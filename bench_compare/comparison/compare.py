@@ -193,7 +193,7 @@ SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
 
 def _changes(pair: Pair) -> tuple[Change, ...]:
     if pair.unlike is None:
-        return changes(pair.base, pair.other)
+        return changes(pair.base, pair.other, awaited=pair.awaited)
     return () if pair.other is None else tuple(faults(pair.other, "another meaning in other"))
 
 

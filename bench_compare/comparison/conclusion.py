@@ -140,8 +140,22 @@ def _doubts(comparison: Comparison) -> Iterator[str]:
                     f"({_largest(suspects, None)}), and no interval says so"
                 )
                 yield f"{side.label}: {text}" if many else text
+    yield from _awaited(comparison)
     if passed_over:
         yield _first_of(passed_over)
+
+
+def _awaited(comparison: Comparison) -> Iterator[str]:
+    """Yield the number of cases that a run which has not ended may still measure."""
+    for side in comparison.others:
+        mine = [case for case in comparison.cases if case.other_label == side.label]
+        left = [c for c in mine if c.other is None and c.verdict is Verdict.UNMEASURED]
+        if left:
+            path = next(one.path for one in side.sources if not one.document.run.complete)
+            yield (
+                f"{len(left)} of {count_text(len(mine), 'case')} not measured yet: "
+                f"{path}: the run has not ended"
+            )
 
 
 def _first_of(sentences: Sequence[str]) -> str:

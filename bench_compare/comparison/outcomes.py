@@ -206,10 +206,13 @@ class Share(NamedTuple):
         )
 
 
-def changes(base: CaseSide | None, other: CaseSide | None) -> tuple[Change, ...]:
-    """Return changes of a case's outcome, worst first; empty if both sides have the same."""
+def changes(
+    base: CaseSide | None, other: CaseSide | None, *, awaited: bool = False
+) -> tuple[Change, ...]:
+    """Return changes of a case's outcome, worst first; empty if both sides have the same.
+    `awaited`: the run of the side without the case has not ended."""
     if base is None or other is None:
-        return tuple(_one_sided(base, other))
+        return tuple(_one_sided(base, other, awaited))
     found: list[Change] = []
     if not (_sound(base) and _sound(other)):
         found += [*_completion(base, other), *_validation(base, other)]
@@ -282,7 +285,7 @@ def ended(side: CaseSide, holds: Callable[[Case], bool] = lambda case: not _comp
     return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
 
 
-def _one_sided(base: CaseSide | None, other: CaseSide | None) -> Iterator[Change]:
+def _one_sided(base: CaseSide | None, other: CaseSide | None, awaited: bool) -> Iterator[Change]:
     """Yield trouble of a case on one side: a broken or wrong case is news without a base as
     well."""
     side = other if base is None else base
@@ -292,6 +295,8 @@ def _one_sided(base: CaseSide | None, other: CaseSide | None) -> Iterator[Change
     )
     if base is None:
         yield from faults(side, where)
+    if awaited:
+        verdict, where = Verdict.UNMEASURED, f"{where}: not measured yet, the run has not ended"
     text = where if completed(side) else f"{where}, where it is {ended(side)}"
     yield Change(verdict, text)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case
 
-    from bench_compare.model import Side
+    from bench_compare.model import Side, Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,8 @@ class Pair:
     """Values that separate it from other cases of its graph (`bench_schema.identity.CaseGroup`)."""
     unlike: str | None = None
     """Why the two must not be compared, though they look like the same case."""
+    awaited: bool = False
+    """True if the run of the side without the case has not ended."""
 
     @property
     def side(self) -> CaseSide:
@@ -160,14 +162,16 @@ def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]
     piece = [leader_of(place) for place in range(len(pairs))]
     of_sides = [pair.base for pair in pairs], [pair.other for pair in pairs]
     complete: list[list[CaseSide | None]] = []
-    for runs, cases in zip(whole_runs(sides, of_sides), of_sides, strict=True):
+    for side, runs, cases in zip(sides, whole_runs(sides, of_sides), of_sides, strict=True):
         holders: dict[int, set[str]] = defaultdict(set)
         holds = [{runs[number] for number in (one.sources if one else ())} for one in cases]
         for first, mine in zip(piece, holds, strict=True):
             holders[first] |= mine
         empty = set(runs).difference(*holders.values())
+        yet = {run for run, one in zip(runs, side.sources, strict=True) if _runs_on(one)}
         lacks = [
-            len((holders[first] | empty) - mine) for first, mine in zip(piece, holds, strict=True)
+            len((holders[first] | empty) - mine - yet)
+            for first, mine in zip(piece, holds, strict=True)
         ]
         complete.append(
             [
@@ -175,10 +179,21 @@ def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]
                 for one, count in zip(cases, lacks, strict=True)
             ]
         )
+    on = [any(map(_runs_on, side.sources)) for side in sides]
     return [
-        replace(pair, base=base, other=other)
+        replace(
+            pair,
+            base=base,
+            other=other,
+            awaited=(base is None and on[0]) or (other is None and on[1]),
+        )
         for pair, base, other in zip(pairs, *complete, strict=True)
     ]
+
+
+def _runs_on(source: Source) -> bool:
+    """Return True if the run has not ended: what is not there may come."""
+    return not source.document.run.complete
 
 
 def _mark_unlike(pairs: Sequence[Pair]) -> list[Pair]:

@@ -265,3 +265,16 @@ def test_a_line_is_one_line_and_short_numbers():
     for comparison in (held(noisy(1), noisy(2, 50.0)), held(cases(1), cases(2, 12345.0))):
         assert "e+" not in conclude(comparison).line
         assert "\n" not in conclude(comparison).line
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_cases_of_a_run_that_has_not_ended_are_not_removed(complete):
+    before = side("before", document(cases(1), run_id="a"))
+    after = side("after", document(cases(2)[:2], run_id="b", complete=complete))
+    found = compare(before, [after], Policy())
+    verdicts = [case.verdict for case in found.cases if case.other is None]
+    assert [Verdict.REMOVED if complete else Verdict.UNMEASURED] * 2 == verdicts
+    told = conclude(found)
+    assert ("FAIL" if complete else "UNDECIDED") == told.word
+    assert complete == ("2 removed (g2 and 1 more)" in told.sentence)
+    assert complete != ("2 of 4 cases not measured yet: " in told.sentence)

@@ -220,3 +220,10 @@ def test_a_run_of_fewer_iterations_checks_fewer():
         for number, times in ((100, [5] * 100), (20, [5] * 20))
     ]
     assert () == changes(*sides)
+
+
+@pytest.mark.parametrize(("base", "other"), [(None, OK), (OK, None), (WRONG, None)])
+def test_a_case_that_a_run_may_still_measure_is_not_gone(base, other):
+    (change,) = changes(base, other, awaited=True)
+    assert change.verdict is Verdict.UNMEASURED
+    assert "not measured yet, the run has not ended" in change.reason
