@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.streams import GONE, refusal, write_text
+from bench_schema.version import package_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,8 @@ def main(argv: Sequence[str]) -> int:
 def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
     """Run the command line; return the exit code, and the outcome with all that was read and made,
     if there is one."""
+    if argv and {*argv} <= {"--version", *COMMANDS} and argv[-1] == "--version":
+        return int(not _say(f"bench-compare {package_version()}")), None
     named = bool(argv) and argv[0] in COMMANDS
     name = argv[0] if named else DEFAULT
     words = argv[1:] if named and name == DEFAULT else argv  # those that its usage describes
@@ -66,10 +69,6 @@ def _answered(argv: Sequence[str]) -> tuple[int, CommandResult | None]:
         if isinstance(arguments, str):
             _complain(arguments)
             return 1, None
-        if arguments.get("--version"):
-            from importlib.metadata import version
-
-            return int(not _say(f"bench-compare {version('dnn-bench')}")), None
         terminal = sys.stdout is not None and sys.stdout.isatty()
         try:
             from shutil import get_terminal_size  # COLUMNS, else the terminal's, else 80

@@ -7,6 +7,7 @@ import signal
 import sys
 
 from bench_schema.streams import refusal, write_text
+from bench_schema.version import package_version
 
 from bench_run.commands import ALIASES, COMMANDS, DEFAULT, CommandOutput
 from bench_run.text import visible
@@ -58,6 +59,8 @@ def interrupt_again(dropped: sys.UnraisableHookArgs) -> None:
 def main(argv: Sequence[str]) -> int:
     """Run the command that these words name; return the exit code. The answer goes to stdout,
     messages to stderr; bad input is one line there, never a traceback."""
+    if list(argv) == ["--version"]:
+        return _say(f"bench-run {package_version()}")
     command, words = _command(argv)
     if "--help" in words or "-h" in words:
         from bench_run.commands.help import page
@@ -99,9 +102,7 @@ def _answer(command: str, words: Sequence[str]) -> int:
 
         return _complain(bad_words(command, words, module.USAGE))
     if arguments.get("--version"):
-        from bench_run.runner.benchmark import VERSION
-
-        return _say(f"bench-run {VERSION}")
+        return _say(f"bench-run {package_version()}")
     if arguments.get("GRAPH"):
         from bench_schema.usage import mistaken_command
 

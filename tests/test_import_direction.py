@@ -155,6 +155,7 @@ BELOW = {
         "settings": (),
         "provenance": ("settings",),
         "streams": (),
+        "version": (),
         "usage": (),
         "names": (),
         "units": (),

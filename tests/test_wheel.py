@@ -58,3 +58,19 @@ def test_the_version_of_the_wheel_answers(site, tmp_path):
         text=True,
     )
     assert str(site) in done.stdout
+
+
+def test_a_tree_without_git_names_its_commit(root, tmp_path):
+    if not (root / ".git").exists():
+        pytest.skip("not a clone")
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], cwd=root, capture_output=True, text=True
+    ).stdout.strip()
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    archive = subprocess.Popen(["git", "archive", "HEAD"], cwd=root, stdout=subprocess.PIPE)
+    subprocess.run(["tar", "x", "-C", tree], stdin=archive.stdout, check=True)
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, tree]
+    subprocess.run(pip, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert f"+g{commit}" in wheel.name

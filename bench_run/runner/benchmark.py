@@ -7,12 +7,12 @@ import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench_schema.document import SCHEMA_VERSION, Document, EngineRecord, Run, Settings, Tool
 from bench_schema.settings import RecordedSettings, rows_of
+from bench_schema.version import package_version
 
 from bench_run.errors import BenchRunError, IncompleteRunError, OutputError, UsageError
 from bench_run.files import refuse_foreign_graphs
@@ -49,10 +49,7 @@ if TYPE_CHECKING:
     from bench_run.runner.planning import Planned
     from bench_run.runner.stopping import Rule
 
-try:
-    VERSION = version("dnn-bench")
-except PackageNotFoundError:  # run from a clone that is not installed
-    VERSION = "unknown"
+VERSION = package_version()
 
 
 def run_benchmark(

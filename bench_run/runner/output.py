@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from dataclasses import asdict, replace
@@ -40,8 +41,8 @@ def check_destinations(options: Options) -> None:
         path = vars(options)[name]
         if path is None:
             continue
-        problem = None
-        if row.kind == "output file" and path != STDOUT:
+        problem = _too_long(path) if row.kind.startswith("output") else None
+        if problem is None and row.kind == "output file" and path != STDOUT:
             file = Path(path)
             if file.is_dir():
                 problem = "it is a directory"
@@ -49,13 +50,22 @@ def check_destinations(options: Options) -> None:
                 problem = None if os.access(file, os.W_OK) else "permission denied"
             else:
                 problem = _no_entry(file.parent)
-        elif row.kind == "output folder":
+        elif problem is None and row.kind == "output folder":
             folder = Path(path.removeprefix(OWN_KIND))
             while not folder.exists():  # it is made, with those above it
                 folder = folder.parent
             problem = _no_entry(folder)
         if problem is not None:
             raise OutputError(f"{row.flag}: cannot write {path}: {problem}")
+
+
+def _too_long(path: str) -> str | None:
+    """Return the reason why no file can have this name; None if one can."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return "the name is too long for a file" if error.errno == errno.ENAMETOOLONG else None
+    return None
 
 
 def _no_entry(directory: Path) -> str | None:

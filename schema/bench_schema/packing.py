@@ -66,6 +66,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     except OSError as error:
         journal = f"{os.fspath(path)}.journal"  # a run that did not end has no document yet
         left = f"; an unfinished run left {journal}" if Path(journal).is_file() else ""
+        if error.errno == errno.ENAMETOOLONG:
+            raise UnreadableError(str(path), "the name is too long for a file") from None
         raise UnreadableError(str(path), f"cannot be read: {error.strerror}{left}") from None
     return _unpack(data, str(path)) if data.startswith((GZIP_MAGIC, ZSTD_MAGIC)) else data
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -215,6 +216,20 @@ def test_control_c_is_one_line(files):
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20)[1] == b"bench-compare: interrupted\n"
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("words", [["--version"], ["compose", "--version"]])
+@pytest.mark.parametrize("tool", ["bench_run", "bench_compare"])
+def test_the_version_loads_next_to_nothing(tool, words):
+    words = words[-1:] if tool == "bench_run" else words
+    code = (
+        f"import sys; from {tool}.cli import main; assert main(sys.argv[1:]) == 0; "
+        "heavy = {'numpy', 'plotly', 'docopt', 'orjson', 'msgspec'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(rf"{tool.replace('_', '-')} \S+\n", done.stdout)
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])

@@ -271,6 +271,8 @@ def exits(code):
     return lambda: os._exit(code)
 
 
+OVERFLOWED = "its stack overflowed" if sys.version_info < (3, 12) else "RecursionError: "
+"""Python counts its own calls in calls of C since 3.12."""
 UD2 = {"x86_64": b"\x0f\x0b", "aarch64": b"\x00\x00\x00\x00"}
 INT3 = {"x86_64": b"\xcc", "aarch64": b"\x00\x00\x20\xd4"}
 
@@ -286,7 +288,7 @@ DEATHS = (
     Death("null_in_poison", "poison", lambda: ctypes.string_at(0), "SIGSEGV", slow=True),
     Death("null_in_download", "download", lambda: ctypes.string_at(0), "SIGSEGV", slow=True),
     Death("null_when_timed", "timed run", lambda: ctypes.string_at(0), "SIGSEGV during"),
-    Death("stack_overflow", "run", overflow, "its stack overflowed"),
+    Death("stack_overflow", "run", overflow, OVERFLOWED),
     Death("shorter_file", "run", shorter_file, "SIGBUS during first_run: it touched memory with"),
     Death("abort", "run", os.abort, "SIGABRT during first_run: a library gave up", slow=True),
     Death("bad_pointer", "run", bad_pointer, "it printed last: free(): invalid"),

@@ -156,7 +156,7 @@ def test_an_instant_is_of_its_day_in_utc(tmp_path, capsys):
 
 EVENTS = [
     ("nonsense", "not TOML"),
-    (f"a = {'[' * 5000}{']' * 5000}", "not TOML: maximum recursion"),
+    (f"a = {'[' * 5000}{']' * 5000}", "not TOML: "),
     ("[[events]]\n", "no key 'events'"),
     ("[[event]]\n", "either build, or date, or from and to"),
     ('[[event]]\ndate = 2026-01-15\nkind = "odd"\n', "choose from expected"),
