@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from bench_schema.codec import decode
 from bench_schema.files import read
 
+from tests.conftest import ROOT
 from tests.support import graph_json
 
 QUICK = ("--engine", "numpy", "--rounds", "1", "--iters", "2", "--warmup", "0")
@@ -314,3 +316,24 @@ def test_a_stop_that_python_drops_comes_again():
     command = [sys.executable, "-c", STOPPED_WHILE_COLLECTING]
     found = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert (7, b"") == (found.returncode, found.stderr)
+
+
+TUNED = ("--op", "matmul: m=8 n=8 k=8", "--space", "dtype=float,half", "--rounds", "3")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*QUICK, "--op", "relu: dims=4x8", "--op", "fix: dims=4x8"),
+        ("tune", *TUNED, "-e", "numpy", "-o", "t.json"),
+    ],
+)
+def test_a_strict_interpreter_finds_nothing_to_warn_of(tmp_path, words):
+    done = subprocess.run(
+        [sys.executable, "-m", "bench_run", *words, "-q"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONWARNINGS": "error", "PYTHONPATH": f"{ROOT}:{ROOT / 'schema'}"},
+        capture_output=True,
+        text=True,
+    )
+    assert (0, "") == (done.returncode, done.stderr)

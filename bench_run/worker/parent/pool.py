@@ -147,6 +147,7 @@ class WorkerPool:
             worker = self._workers.pop(engine.key)
             worker.announce = other.breakdown.phase
             other._workers[engine.key] = worker
+            other.opened[engine.key] = self.opened[engine.key]
 
     def runs(self, engine: PlannedEngine) -> bool:
         """Return True if the engine has a worker."""
