@@ -37,6 +37,21 @@ def probe() -> Availability:
     return Availability(True, "onnxruntime of unknown version")
 
 
+def probe_id(identifier: str) -> Availability:
+    """Report whether ``onnxruntime:cuda`` can run: the package is asked for its providers."""
+    answer = probe()
+    if not answer.ok or identifier != "cuda":
+        return answer
+    from bench_run.engines.onnx_runtime.engine import CUDA_PROVIDER, WITHOUT_CUDA, load
+    from bench_run.errors import EngineUnavailableError
+
+    try:
+        has_cuda = CUDA_PROVIDER in load().get_available_providers()
+    except EngineUnavailableError as error:
+        return Availability(False, str(error))
+    return answer if has_cuda else Availability(False, WITHOUT_CUDA)
+
+
 def environment(spec: EngineSpec, options: EngineOptions) -> Mapping[str, str]:
     from bench_run.engines.caches import NVIDIA, cache_environment
 
@@ -60,4 +75,4 @@ def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:  # noqa: ARG0
     return total
 
 
-ABILITIES = ModuleAbilities(environment=environment, workspace=workspace)
+ABILITIES = ModuleAbilities(environment=environment, workspace=workspace, probe_id=probe_id)

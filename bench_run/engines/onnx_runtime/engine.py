@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 NAME = "onnxruntime"
 CPU, CUDA = "cpu", "cuda"
 CUDA_PROVIDER = "CUDAExecutionProvider"
+WITHOUT_CUDA = "this ONNX Runtime has no CUDA provider; pip install onnxruntime-gpu"
 WITHOUT = ("NOT_IMPLEMENTED", "not implemented", "Could not find an impl", "fallback")
 """Words of a message that reports a missing kernel."""
 ERRORS_ONLY = 3
@@ -224,8 +225,7 @@ def open_engine(spec: EngineSpec, options: EngineOptions) -> HostSessionEngine |
     runtime = load()
     has_cuda = CUDA_PROVIDER in runtime.get_available_providers()
     if spec.id == CUDA and not has_cuda:
-        what = "this ONNX Runtime has no CUDA provider"
-        raise EngineUnavailableError(f"{what}; pip install onnxruntime-gpu")
+        raise EngineUnavailableError(WITHOUT_CUDA)
     if spec.id == CUDA or (spec.id is None and has_cuda):
         from bench_run.streams.cuda import open_stream
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_run.engines import engine_module
+from bench_run.engines import availability, engine_module
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.onnx_runtime.engine import errors, refuse_inexact
 from bench_run.engines.spec import parse_spec
@@ -41,3 +41,12 @@ def test_a_missing_kernel_is_unsupported_and_everything_else_fails(text, kind):
 def test_an_id_that_means_nothing_is_refused():
     with pytest.raises(UsageError, match="expected cpu or cuda"):
         engine_module("onnxruntime").open(parse_spec("onnxruntime:tpu"), EngineOptions())
+
+
+@pytest.mark.parametrize("providers", [["CPUExecutionProvider"], ["CUDAExecutionProvider"]])
+def test_cuda_is_offered_where_the_package_has_its_provider(monkeypatch, providers):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    monkeypatch.setattr(runtime, "get_available_providers", lambda: providers)
+    found = availability("onnxruntime:cuda")
+    assert (providers == ["CUDAExecutionProvider"]) == found.ok
+    assert found.ok or "pip install onnxruntime-gpu" in found.reason
