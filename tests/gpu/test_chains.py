@@ -13,7 +13,7 @@ from bench_run.cli import main
 from tests.benchmarks.chain_pipelines import encoder, write
 from tests.benchmarks.chain_truth import APART, WITH_CHAIN
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]  # eight runs, of half a minute each
 
 WAYS = {"launched": (), "replayed": ("--replay",)}
 CLOSE = 0.02
