@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False  # importing typing would cost half the time of --help
+if TYPE_CHECKING:
+    from bench_schema.document import Document
+
 COMMANDS = {
     "run": "bench_run.commands.run",
     "doctor": "bench_run.commands.doctor",
@@ -55,3 +59,9 @@ class CommandOutput:
 def command_line() -> tuple[str, ...]:
     """Return the words of this process, as they are typed in a shell."""
     return ("bench-run", *sys.argv[1:])
+
+
+def said_once(document: Document, start: str) -> dict[str, None]:
+    """Return the cases' notes with this start, without repeats."""
+    notes = (note for case in document.cases for note in case.notes)
+    return dict.fromkeys(note for note in notes if note.startswith(start))

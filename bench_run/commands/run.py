@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench_schema.units import count_text
 
-from bench_run.commands import CommandOutput, command_line
+from bench_run.commands import CommandOutput, command_line, said_once
 from bench_run.commands.usage import FLAGS, all_topics, repeatable
 from bench_run.settings import STDOUT
 from bench_run.text import one_line
@@ -208,9 +208,3 @@ def not_validated(document: Document) -> str | None:
     name, reason = missed[0]
     count = f"not checked: {len(missed)} of {count_text(len(completed), 'case')}"
     return f"--reference {named}: {count}: {reason} ({name})"
-
-
-def said_once(document: Document, start: str) -> dict[str, None]:
-    """Return the cases' notes with this start, without repeats."""
-    notes = (note for case in document.cases for note in case.notes)
-    return dict.fromkeys(note for note in notes if note.startswith(start))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.commands import CommandOutput, command_line
+from bench_run.commands import CommandOutput, command_line, said_once
 from bench_run.commands.usage import FLAGS, TUNE_FLAGS, entries, repeatable
 
 TYPE_CHECKING = False  # keeps --help fast
@@ -86,7 +86,8 @@ def tune_graphs(arguments: Mapping[str, Any]) -> CommandOutput:
     record = make_record(tuned)
     with writing(tuning.record):
         tuned_save(tuning.record, record)
-    return CommandOutput("" if options.quiet else tuning_table(record))
+    remarks = tuple(said_once(tuned.document, "CUPTI does not"))
+    return CommandOutput("" if options.quiet else tuning_table(record), 0, remarks)
 
 
 def show_record(path: str, _arguments: Mapping[str, Any]) -> CommandOutput:

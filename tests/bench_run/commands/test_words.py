@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from bench_run.commands import said_once
 from bench_run.graph.format.hipdnn_json import write_graph
 from tests.conformance.graphs import FAMILIES
 from tests.support import graph_json
@@ -78,3 +80,9 @@ def test_a_graph_that_hipdnn_may_have_written_wrong_has_a_note(
     (tmp_path / "g.json").write_bytes(write_graph(FAMILIES[name]("float", "packed")))
     done = bench_run_command("describe", "g.json", "--engine", "numpy")
     assert said == ("note: hipDNN wrote graphs with resample_bwd wrong" in done.stdout)
+
+
+def test_what_cupti_could_not_do_is_said_once():
+    notes = ("CUPTI does not load: no libcupti.so.13; pip install 'dnn-bench[cupti]'", "another")
+    cases = [SimpleNamespace(notes=notes)] * 2
+    assert [notes[0]] == list(said_once(SimpleNamespace(cases=cases), "CUPTI does not"))
