@@ -86,6 +86,7 @@ def read_number(flag: str, value: str) -> float:
 
 
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])i?B?|B)?\s*", re.IGNORECASE)
+MOST_BYTES = float(1 << 60)
 SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
@@ -94,7 +95,8 @@ def parse_size(text: str) -> int | None:
     found = SIZE.fullmatch(text)
     if found is None:
         return None
-    return round(float(found[1]) * (1 << SIZE_UNITS[(found[2] or "").upper()]))
+    size = float(found[1]) * (1 << SIZE_UNITS[(found[2] or "").upper()])
+    return round(min(size, MOST_BYTES))
 
 
 def read_size(flag: str, text: str) -> int:

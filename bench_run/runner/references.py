@@ -81,8 +81,12 @@ def kept_references(chosen: str | None) -> Kept | None:
         if size is None:
             return Kept(chosen)
         if chosen.strip().replace(".", "").isdigit():
-            what = f"{chosen} of what? Write {chosen}GiB, or ./{chosen} if it is a folder"
-            raise UsageError(f"--reference-cache {chosen}: {what}")
+            what = (
+                f"{chosen} of what? Write {chosen}GiB"
+                if float(chosen)
+                else "write off to keep none"
+            )
+            raise UsageError(f"--reference-cache {chosen}: {what}, or ./{chosen} if it is a folder")
         most_bytes = size
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
