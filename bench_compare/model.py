@@ -228,6 +228,8 @@ class CaseSide:
     """Parallel to `cases`: index into `Side.sources`."""
     missing: int = 0
     """Runs that should hold the case and do not."""
+    awaited: int = 0
+    """Runs that do not hold the case, and have not ended."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -149,7 +149,11 @@ def _awaited(comparison: Comparison) -> Iterator[str]:
     """Yield the number of cases that a run which has not ended may still measure."""
     for side in comparison.others:
         mine = [case for case in comparison.cases if case.other_label == side.label]
-        left = [c for c in mine if c.other is None and c.verdict is Verdict.UNMEASURED]
+        left = [
+            case
+            for case in mine
+            if (case.verdict is Verdict.UNMEASURED if case.other is None else case.other.awaited)
+        ]
         if left:
             path = next(one.path for one in side.sources if not one.document.run.complete)
             yield (

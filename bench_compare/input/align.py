@@ -169,14 +169,13 @@ def _with_missing(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> list[Pair]
             holders[first] |= mine
         empty = set(runs).difference(*holders.values())
         yet = {run for run, one in zip(runs, side.sources, strict=True) if _runs_on(one)}
-        lacks = [
-            len((holders[first] | empty) - mine - yet)
-            for first, mine in zip(piece, holds, strict=True)
-        ]
+        lacks = [(holders[first] | empty) - mine for first, mine in zip(piece, holds, strict=True)]
         complete.append(
             [
-                replace(one, missing=count) if one is not None and count else one
-                for one, count in zip(cases, lacks, strict=True)
+                replace(one, missing=len(runs_without - yet), awaited=len(runs_without & yet))
+                if one is not None and runs_without
+                else one
+                for one, runs_without in zip(cases, lacks, strict=True)
             ]
         )
     on = [any(map(_runs_on, side.sources)) for side in sides]

@@ -278,3 +278,16 @@ def test_cases_of_a_run_that_has_not_ended_are_not_removed(complete):
     assert ("FAIL" if complete else "UNDECIDED") == told.word
     assert complete == ("2 removed (g2 and 1 more)" in told.sentence)
     assert complete != ("2 of 4 cases not measured yet: " in told.sentence)
+
+
+def test_a_second_run_that_has_not_ended_leaves_its_cases_open():
+    before = side("before", document(cases(1), run_id="a"), document(cases(3), run_id="b"))
+    whole, begun = (
+        document(cases(2), run_id="c"),
+        document(cases(4)[:2], run_id="d", complete=False),
+    )
+    found = compare(before, [side("after", whole, begun)], Policy())
+    assert {Verdict.SAME, Verdict.UNCLEAR} >= {case.verdict for case in found.cases}
+    told = conclude(found)
+    assert told.exit_code == 1
+    assert "2 of 4 cases not measured yet: " in told.sentence
