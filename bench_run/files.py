@@ -218,10 +218,9 @@ class BoundedFolder:
         for _, path, size in sorted(entries):
             if total + self._room_bytes <= self._most_bytes:
                 return
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+            shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):  # gone, or put there again by another process
+                path.unlink()
             total -= size
 
     def entries(self) -> list[tuple[float, Path, int]]:
