@@ -83,6 +83,8 @@ def mistaken_words(command: str, arguments: Mapping[str, Any]) -> str | None:
         return f"--output {output}: {kinds}{instead}"
     graphs: Sequence[str] = arguments.get("GRAPH") or ()
     for word in graphs:
+        if command == "tune" and arguments["--space"] and "=" in word and not os.path.lexists(word):
+            return f"{word}: each axis has a flag of its own: --space {word}"
         if (sentence := _mistaken(word, arguments.get("--op") or ())) is not None:
             return f"{word}: {sentence}"
     return None

@@ -72,10 +72,8 @@ def case_list(options: Options) -> CommandOutput:
 
     from bench_run.runner.places import check_run_places
     from bench_run.runner.planning import plan_dry
-    from bench_run.runner.references import kept_references
 
     check_run_places(replace(options, output=None))
-    kept_references(options.reference_cache)
     planned, problem = plan_dry(options)
     notes = [f"note: {note}" for note in planned.gathered.notes]
     lines = [f"{case.id}  ({case.graph.id.path})" for case in planned.cases]

@@ -235,8 +235,11 @@ def flag_values(arguments: Mapping[str, Any], cls: type) -> dict[str, Any]:
     return values
 
 
-def _config_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _config_text(where: str, value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if "\0" in text:
+        raise UsageError(f"--config: {where}: holds a NUL character, which no name can")
+    return text
 
 
 def config_values(path: str) -> dict[str, Any]:
@@ -260,7 +263,8 @@ def config_values(path: str) -> dict[str, Any]:
     for key, value in table.items():
         flag = "--" + key.replace("_", "-")
         if key == "graphs":
-            values["graphs"] = tuple(map(str, value if isinstance(value, list) else [value]))
+            graphs = value if isinstance(value, list) else [value]
+            values["graphs"] = tuple(_config_text(f"{path}: {key}", graph) for graph in graphs)
             continue
         if flag not in rows:
             known = ("graphs", *(flag[2:] for flag in rows))
@@ -272,17 +276,18 @@ def config_values(path: str) -> dict[str, Any]:
         elif isinstance(value, (list, dict)):
             raise UsageError(f"--config: {where}: expected one value")
         else:
-            values[row.name] = read_value(row, where, _config_text(value))
+            values[row.name] = read_value(row, where, _config_text(where, value))
     return values
 
 
 def _items(where: str, value: object) -> list[str]:
     if isinstance(value, dict):
-        return [f"{key}={_config_text(item)}" for key, item in value.items()]
+        texts = (f"{key}={_config_text(where, item)}" for key, item in value.items())
+        return [_config_text(where, text) for text in texts]
     if isinstance(value, list):
-        return [_config_text(item) for item in value]
+        return [_config_text(where, item) for item in value]
     if isinstance(value, str):
-        return [value]
+        return [_config_text(where, value)]
     raise UsageError(f"--config: {where}: expected a list or a table")
 
 

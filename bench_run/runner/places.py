@@ -24,8 +24,8 @@ from bench_run.files import refuse_foreign, writing
 from bench_run.graph.sources.files import is_archive, sweep_partner
 from bench_run.graph.sources.suites import SUFFIX, own_graphs
 from bench_run.options import Options
-from bench_run.options.read import parse_size
 from bench_run.plan.tuned import read_record
+from bench_run.runner.references import kept_references
 from bench_run.tensors.seeded.init_plan import parse_init
 
 if TYPE_CHECKING:
@@ -150,12 +150,6 @@ def record_places(path: str) -> Iterator[Place]:
             yield from graph_places(file)
 
 
-def _has_no_folder(options: Options) -> bool:
-    """Return True if ``--reference-cache`` is ``off`` or a size."""
-    chosen = options.reference_cache or ""
-    return chosen == "off" or parse_size(chosen) is not None
-
-
 def outputs_of(options: Options) -> Iterator[Place]:
     values, rows = vars(options), rows_of(Options)
     if options.output is not None:
@@ -164,8 +158,12 @@ def outputs_of(options: Options) -> Iterator[Place]:
         if values[name] is not None:
             yield Place(rows[name].flag, values[name], is_report=True)
     for name, endings in FOLDERS.items():
-        if values[name] is not None and not (name == "reference_cache" and _has_no_folder(options)):
-            yield Place(rows[name].flag, values[name].removeprefix(OWN_KIND), endings)
+        folder = values[name]
+        if name == "reference_cache" and folder is not None:
+            kept = kept_references(folder)
+            folder = None if kept is None else kept.folder
+        if folder is not None:
+            yield Place(rows[name].flag, folder.removeprefix(OWN_KIND), endings)
     if options.save_suite is not None:
         flag = rows["save_suite"].flag
         yield Place(flag, options.save_suite)

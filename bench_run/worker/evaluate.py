@@ -24,6 +24,8 @@ from bench_run.worker.messages import Evaluated
 from bench_run.worker.reference_cache import cache_at, key_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bench_run.engines.base import Engine
     from bench_run.graph.model import Graph, Tensor
     from bench_run.tensors.layout import Storages
@@ -142,16 +144,26 @@ def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:
     cache = cache_at(request.kept, request.kept_bytes)
     noise = [NOISE] if is_custom(graph) else []
     names = [*(f"{tensor.uid}.npy" for tensor in graph.outputs), *noise]
-    with suppress(Exception):  # whatever fails there costs the cache, not the validation
-        if cache.fetch(key, names, folder):
-            return Evaluated("read")
+    is_read, problem = _tried(lambda: cache.fetch(key, names, folder))
+    if is_read:
+        return Evaluated("read")
+    if problem is not None:
+        shutil.rmtree(folder, ignore_errors=True)  # half of an entry, whose files are linked
     _compute_formulas(graph, inputs, folder)
+    if problem is None:
+        _, problem = _tried(lambda: cache.store(key, folder))
+    return Evaluated("computed", None if problem is None else f"{request.kept}: {problem}")
+
+
+def _tried(use: Callable[[], bool | None]) -> tuple[bool | None, str | None]:
+    """Return the answer of the cache, or its error in words: whatever fails there costs the cache,
+    not the validation."""
     try:
-        cache.store(key, folder)
+        return use(), None
+    except OSError as error:
+        return None, error.strerror or str(error)
     except Exception as error:
-        what = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        return Evaluated("computed", f"{request.kept}: {what}")
-    return Evaluated("computed")
+        return None, f"{type(error).__name__}: {error}"
 
 
 def _compute_formulas(graph: Graph, inputs: Storages, folder: Path) -> None:

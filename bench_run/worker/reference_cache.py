@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2 << 30
 """Size limit of all entries unless ``--reference-cache`` gives one."""
-MOST_ENTRIES = 32_768
-"""An entry counts for at least this part of the limit, so that a folder is listed in half a
-second."""
+MOST_ENTRIES = 16_384
+"""An entry counts for at least this part of the limit, so that a full folder of small entries is
+listed in 0.4 s (measured with the files in the system's cache)."""
 LARGEST_SHARE = 4
 """An entry takes at most this part (1/4) of the limit, and of the space that is left on the
 disk."""

@@ -4,6 +4,7 @@ import pytest
 
 from bench_run.errors import UsageError
 from bench_run.options import Options, checked, read_options
+from bench_run.options.read import config_values
 
 
 def options(**flags):
@@ -73,6 +74,23 @@ def test_a_bad_flag_is_named_with_what_was_expected(flags, message):
     with pytest.raises(UsageError) as caught:
         options(**flags)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (r'output = "a\u0000b.json"', "output"),
+        (r'reference-cache = "a\u0000"', "reference-cache"),
+        (r'graphs = ["a\u0000.json"]', "graphs"),
+        (r'op = ["relu\u0000"]', "op"),
+        (r'tag = {commit = "\u0000"}', "tag"),
+    ],
+)
+def test_a_name_with_a_nul_is_an_error_that_names_the_key(tmp_path, text, key):
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=rf"c\.toml: {key}: holds a NUL character"):
+        config_values(str(path))
 
 
 def test_an_unknown_configuration_key_is_an_error_that_names_it(tmp_path):

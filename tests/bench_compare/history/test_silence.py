@@ -141,3 +141,15 @@ def test_a_newest_run_that_was_not_finished_is_named(tmp_path, capsys):
     made = [make.one(n, [1e6], random=random, complete=n < 5) for n in range(6)]
     main(["history", str(make.write(tmp_path, made))])
     assert "d005.json: the run was not finished" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("complete", "kinds"), [(True, ["removed"]), (False, [])])
+def test_cases_that_runs_may_still_measure_are_not_gone(tmp_path, capsys, complete, kinds):
+    random = np.random.default_rng(3)
+    made = [
+        make.one(n, [1e6, 1e6, None if n >= 9 else 1e6], random=random, complete=complete or n < 9)
+        for n in range(12)
+    ]
+    main(["history", str(make.write(tmp_path, made)), "--json", "-"])
+    found = json.loads(capsys.readouterr().out)
+    assert kinds == [event["kind"] for event in found["events"]]
