@@ -53,20 +53,23 @@ def rmsnorm_axes(
 ) -> tuple[int, ...]:
     """Return axes of x that RMS norm averages over; the format has no attribute for them.
 
-    Where inv_rms is given: the axes it has length 1 on and x has more. Else from scale: its
-    trailing dims; all but the first axis if it has the shape of x; the spatial axes where only its
-    channel dim is longer than 1.
+    Where inv_rms is given: the axes it has length 1 on and x has more. Else from scale, as hipDNN's
+    references have it: all but the first axis if it has the shape of x; the trailing axes of x that
+    it covers; the spatial axes where only its channel dim is longer than 1. Raises `ValueError` if
+    it is none of these.
     """
     rank = len(x_dims)
     if inv_rms_dims is not None:
         return tuple(i for i in range(rank) if inv_rms_dims[i] == 1 and x_dims[i] > 1)
     padded = (*(1 for _ in range(rank - len(scale_dims))), *scale_dims)
     if padded == x_dims:
-        return tuple(range(1, rank))
+        return tuple(range(min(1, rank - 1), rank))
+    first = next((i for i in range(rank) if padded[i] != 1), rank - 1)
+    if padded[first:] == x_dims[first:]:
+        return tuple(range(first, rank))
     if rank > 2 and padded == (1, x_dims[1], *(1 for _ in x_dims[2:])):
         return tuple(range(2, rank))
-    first = next((i for i in range(rank) if padded[i] != 1), rank - 1)
-    return tuple(range(first, rank))
+    raise ValueError(f"has dims {list(scale_dims)}, which name no axes of x {list(x_dims)}")
 
 
 def _check_rms(view: NodeView) -> None:
@@ -86,6 +89,10 @@ def _check_rms(view: NodeView) -> None:
     ):
         what = f"has dims {list(inv_rms.dims)}, expected those of x {list(x_dims)} or 1 in each"
         raise view.port_error("inv_rms", what)
+    try:
+        rmsnorm_axes(x_dims, scale_dims, None if inv_rms is None else inv_rms.dims)
+    except ValueError as error:
+        raise view.port_error("scale", str(error)) from None
 
 
 def rms_flops(view: NodeView) -> int:

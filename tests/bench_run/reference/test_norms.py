@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import UnsupportedGraphError
-from bench_run.graph.model import Node
-from bench_run.reference.norms import normalised_axes
+from bench_run.graph.operations.norms import rmsnorm_axes
 from tests.support import examples
 
 LAYER, LAYER_BACKWARD = "LayernormAttributes", "LayernormBackwardAttributes"
@@ -90,22 +89,20 @@ AXES = (
     ((2, 3, 4, 4), (1, 3, 1, 1), (1, 3, 1, 1), (0, 2, 3)),
     ((2, 3, 4), (4,), (2, 3, 1), (2,)),
     ((5,), (5,), None, (0,)),
+    ((4, 7, 1), (1, 1, 1), None, (2,)),
+    ((4, 7, 1), (1, 7, 1), None, (1, 2)),
 )
 
 
 @pytest.mark.parametrize(("x", "scale", "inv_rms", "axes"), AXES)
 def test_rms_norm_averages_over_the_axes_that_the_shapes_name(x, scale, inv_rms, axes):
-    node = Node(RMS, "n", "float", {}, {}, {})
-    assert normalised_axes(node, x, scale, inv_rms) == axes
+    assert rmsnorm_axes(x, scale, inv_rms) == axes
 
 
 @pytest.mark.parametrize("scale", [(1, 1, 1), (1, 3, 1), (5,)])
 def test_a_scale_that_does_not_name_the_axes_is_refused(scale):
-    node = Node(RMS, "n", "float", {}, {}, {})
-    x = (2, 4, 3) if scale == (1, 3, 1) else (2, 3, 4)
-    with pytest.raises(UnsupportedGraphError, match="do not follow") as caught:
-        normalised_axes(node, x, scale, None)
-    assert RMS in str(caught.value)
+    with pytest.raises(ValueError, match="name no axes"):
+        rmsnorm_axes((2, 4, 3) if scale == (1, 3, 1) else (2, 3, 4), scale, None)
 
 
 @pytest.mark.needs("torch:cpu")
