@@ -18,7 +18,7 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.layout import empty_storage, logical_view, poison_byte, to_storage
 from bench_run.tensors.seeded.derived import DERIVED_HINTS
-from bench_run.tensors.seeded.roles import roles
+from bench_run.tensors.seeded.roles import OPEN_HINTS, roles
 
 if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Tensor
@@ -31,6 +31,10 @@ RANGE = 16.0
 """Largest value that a type must hold for inputs that are multiplied by 1000."""
 
 Change = Callable[["Tensor", "Array"], "Array"]
+
+
+FREE_HINTS = OPEN_HINTS - {"attention_bias"}
+"""Hints of inputs that may have any values."""
 
 
 def adversarial_sets(graph: Graph, data: Data, usual: Storages) -> Iterator[tuple[str, Storages]]:
@@ -49,7 +53,7 @@ def adversarial_sets(graph: Graph, data: Data, usual: Storages) -> Iterator[tupl
     free = [
         t
         for t in graph.inputs
-        if hints[t.uid] == "general" and DTYPES[t.data_type].kind == "float" and t.elements > 1
+        if hints[t.uid] in FREE_HINTS and DTYPES[t.data_type].kind == "float" and t.elements > 1
     ]
     if not free or not DERIVED_HINTS.isdisjoint(hints.values()):
         return

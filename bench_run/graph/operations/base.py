@@ -21,6 +21,8 @@ HINTS: Mapping[str, str] = {
     "general": "any finite numbers around zero",
     "positive": "positive numbers, away from zero",
     "unit": "numbers inside of (-1, 1), away from the ends",
+    "compared": "numbers around zero, some of them equal",
+    "clipped": "numbers below, between and above the clips",
     "condition": "truth values: 0 and 1",
     "epsilon": "one small positive number, such as 1e-5",
     "momentum": "one number between 0 and 1, such as 0.1",

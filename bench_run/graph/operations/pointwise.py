@@ -42,6 +42,7 @@ class PointwiseMode:
 _RELU = ("relu_lower_clip", "relu_upper_clip", "relu_lower_clip_slope")
 _POSITIVE = ("positive",)
 _BOTH = ("condition", "condition")
+_COMPARED = ("compared", "compared")
 
 POINTWISE_MODES: dict[str, PointwiseMode] = {
     "abs": PointwiseMode(1, 1, family="math", summary="|x|"),
@@ -49,12 +50,12 @@ POINTWISE_MODES: dict[str, PointwiseMode] = {
     "add_square": PointwiseMode(2, 2, family="arithmetic", summary="x + b²"),
     "binary_select": PointwiseMode(3, 1, ("general", "general", "condition")),
     "ceil": PointwiseMode(1, 1, family="math", summary="smallest integer above"),
-    "cmp_eq": PointwiseMode(2, 1, family="logic", summary="x = b"),
-    "cmp_ge": PointwiseMode(2, 1, family="logic", summary="x ≥ b"),
-    "cmp_gt": PointwiseMode(2, 1, family="logic", summary="x > b"),
-    "cmp_le": PointwiseMode(2, 1, family="logic", summary="x ≤ b"),
-    "cmp_lt": PointwiseMode(2, 1, family="logic", summary="x < b"),
-    "cmp_neq": PointwiseMode(2, 1, family="logic", summary="x ≠ b"),
+    "cmp_eq": PointwiseMode(2, 1, _COMPARED, family="logic", summary="x = b"),
+    "cmp_ge": PointwiseMode(2, 1, _COMPARED, family="logic", summary="x ≥ b"),
+    "cmp_gt": PointwiseMode(2, 1, _COMPARED, family="logic", summary="x > b"),
+    "cmp_le": PointwiseMode(2, 1, _COMPARED, family="logic", summary="x ≤ b"),
+    "cmp_lt": PointwiseMode(2, 1, _COMPARED, family="logic", summary="x < b"),
+    "cmp_neq": PointwiseMode(2, 1, _COMPARED, family="logic", summary="x ≠ b"),
     "div": PointwiseMode(2, 1, ("general", "positive"), family="arithmetic", summary="x / b"),
     "elu_bwd": PointwiseMode(2, 4, attributes=("elu_alpha",), backward=True),
     "elu_fwd": PointwiseMode(1, 4, attributes=("elu_alpha",)),
@@ -80,8 +81,8 @@ POINTWISE_MODES: dict[str, PointwiseMode] = {
     "mul": PointwiseMode(2, 1, family="arithmetic", summary="x · b"),
     "neg": PointwiseMode(1, 1, family="math", summary="-x"),
     "reciprocal": PointwiseMode(1, 1, _POSITIVE, family="math", summary="1 / x"),
-    "relu_bwd": PointwiseMode(2, 2, attributes=_RELU, backward=True),
-    "relu_fwd": PointwiseMode(1, 1, attributes=_RELU),
+    "relu_bwd": PointwiseMode(2, 2, ("general", "clipped"), attributes=_RELU, backward=True),
+    "relu_fwd": PointwiseMode(1, 1, ("clipped",), attributes=_RELU),
     "rsqrt": PointwiseMode(1, 2, _POSITIVE, family="math", summary="1 / sqrt(x)"),
     "sigmoid_bwd": PointwiseMode(2, 7, backward=True),
     "sigmoid_fwd": PointwiseMode(1, 4),

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,9 +30,12 @@ Draw = Callable[[np.random.BitGenerator, int], Values]
 
 CHUNK = 1 << 16
 """Elements at a time; even, and small enough that a step's arrays stay in the cache."""
-NORMAL_TERMS = 12
-NORMAL_REACH = 6.0
-"""A sum of twelve uniform numbers has variance 1 and ends at six standard deviations."""
+MIXED_IN = {"zeros": (0.0,), "nan": (math.nan,), "special": (math.nan, math.inf, -math.inf)}
+"""Values that kinds of ``--init`` have among uniform numbers."""
+BINS = 64
+"""Steps of the normal distribution for each standard deviation."""
+NORMAL_REACH = 6.5
+"""Standard deviations that a draw never goes beyond: a normal number does once in 12 billion."""
 _MASK = (1 << 64) - 1
 
 
@@ -40,7 +45,7 @@ def bit_stream(seed: int, uid: int) -> np.random.PCG64:
 
 
 def fill(storage: Values, draw: Draw, stream: np.random.BitGenerator) -> None:
-    """Fill the storage: element i is value i of the stream, gaps of the strides included."""
+    """Fill an array of one axis: element i is value i of the stream."""
     for start in range(0, storage.size, CHUNK):
         part = storage[start : start + CHUNK]
         part[...] = draw(stream, part.size)
@@ -57,6 +62,7 @@ def draw_of(init: Init, row: DataType) -> Draw:
     whole = row.kind in ("integer", "boolean")
     inside = row.lowest <= low and high <= row.largest and not (whole and high >= 2**63)
     fits = inside if whole else inside or not math.isfinite(low)
+    fits = fits and (init.kind not in MIXED_IN or _holds(row, *MIXED_IN[init.kind]))
     if init.kind == "constant" and whole:
         fits = fits and low.is_integer()
     if init.kind == "integers":
@@ -67,6 +73,12 @@ def draw_of(init: Init, row: DataType) -> Draw:
     if whole:
         return INTEGER_DRAWS[init.kind](init)
     return FLOAT_DRAWS[init.kind](init, row)
+
+
+def _holds(row: DataType, *values: float) -> bool:
+    """Return True if a type has these values."""
+    held = np.asarray(values).astype(row.array_type) if row.array_type else np.zeros(0)
+    return np.array_equal(held.astype(np.float64), values, equal_nan=True)
 
 
 def raw_words(stream: np.random.BitGenerator, count: int) -> npt.NDArray[np.int32]:
@@ -109,17 +121,42 @@ def uniform(init: Init, row: DataType) -> Draw:
     return draw
 
 
+@cache
+def normal_ends() -> npt.NDArray[np.uint32]:
+    """Return for each step of 1/64 from 0 on the share of normal numbers whose size is at most its
+    upper end, in units of 2^-32.
+
+    2·exp(-z²/2)/sqrt(2·pi)·Σ z^(2n+1)/(1·3·…·(2n+1)) (Abramowitz and Stegun, 26.2.11), in decimal
+    numbers, so that every machine has the same steps.
+    """
+    with localcontext(Context(prec=40)):
+        twice_pi = Decimal("6.283185307179586476925286766559005768394338798750")
+        ends = []
+        for step in range(1, int(NORMAL_REACH * BINS) + 1):
+            z = Decimal(step) / BINS
+            term = total = z
+            odd = 1
+            while term > Decimal("1e-30"):
+                odd += 2
+                term = term * z * z / odd
+                total += term
+            share = 2 * (-z * z / 2).exp() / twice_pi.sqrt() * total
+            ends.append(int(share * 2**32))
+    return np.array(ends, np.uint32)
+
+
 def normal(init: Init, row: DataType) -> Draw:
-    """Return the draw of normal numbers after Irwin and Hall: twelve uniform 16-bit integers,
-    summed exactly."""
-    centre = NORMAL_TERMS * 65535
+    """Return the draw of normal numbers: a step of the distribution by one word, a place in it and
+    the sign by another. Each is an odd multiple of 2^-21 of the standard deviation."""
+    ends = normal_ends()
+    kind = np.float64 if row.name == "double" else np.float32
 
     def draw(stream: np.random.BitGenerator, count: int) -> Values:
-        words = np.asarray(stream.random_raw(NORMAL_TERMS // 4 * count)).astype("<u8", copy=False)
-        sums = words.view("<u2").reshape(NORMAL_TERMS, count).sum(axis=0, dtype=np.int32)
-        odd = 2 * sums + np.int32(1 - centre)
-        values = odd.astype(np.float64 if row.name == "double" else np.float32)
-        values = values * values.dtype.type(2.0**-17 * init.high) + values.dtype.type(init.low)
+        words = raw_words(stream, 2 * count).view(np.uint32).reshape(2, count)
+        step = np.searchsorted(ends, words[0], side="right").clip(max=len(ends) - 1)
+        odd = (step << 15) + ((words[1] >> 17) | 1)
+        values = np.where(words[1] & 1, odd, -odd).astype(kind)
+        values = values * kind(2.0**-21 * init.high) + kind(init.low)
         return _normal_numbers(values, row)
 
     return draw
@@ -131,6 +168,31 @@ def _normal_numbers(values: Values, row: DataType) -> Values:
     if small.any():
         values[small] = np.copysign(row.smallest, values[small])
     return values
+
+
+def mixed(init: Init, row: DataType) -> Draw:
+    """Return a draw of uniform numbers, of which one in eight is a value of `MIXED_IN`."""
+    usual, values = uniform(init, row), np.asarray(MIXED_IN[init.kind])
+
+    def draw(stream: np.random.BitGenerator, count: int) -> Values:
+        numbers = usual(stream, count)
+        place = whole_numbers(stream, count, 8 * len(values))
+        chosen = place < len(values)
+        numbers[chosen] = values[place[chosen]]
+        return numbers
+
+    return draw
+
+
+def quarters(init: Init) -> Draw:
+    """Return a draw of multiples of 1/4, both ends included."""
+    low, high = math.ceil(init.low * 4), math.floor(init.high * 4)
+    return lambda stream, count: (whole_numbers(stream, count, high - low + 1) + low) / 4
+
+
+def whole_with_zeros(init: Init) -> Draw:
+    low, high = math.ceil(init.low), math.floor(init.high)
+    return lambda stream, count: whole_numbers(stream, count, high - low + 1) + low
 
 
 def integers(init: Init) -> Draw:
@@ -188,12 +250,16 @@ FLOAT_DRAWS: dict[str, Callable[[Init, DataType], Draw]] = {
     "normal": normal,
     "integers": _any_type(integers),
     "constant": _any_type(constant),
+    "quarters": _any_type(quarters),
+    **dict.fromkeys(MIXED_IN, mixed),
 }
 INTEGER_DRAWS: dict[str, Callable[[Init], Draw]] = {
     "uniform": rounded_uniform,
     "normal": rounded_normal,
     "integers": integers,
     "constant": constant,
+    "quarters": rounded_uniform,
+    "zeros": whole_with_zeros,
 }
 
 

@@ -56,10 +56,14 @@ class Kind:
     usage: str
 
 
-KINDS = {
+KINDS = {  # quarters: multiples of 1/4; zeros, nan, special: uniform with such among them
     "uniform": Kind((-1.0, 1.0), "uniform[:LOW:HIGH]"),
     "normal": Kind((0.0, 1.0), "normal[:MEAN:STD]"),
     "integers": Kind((-8.0, 8.0), "integers[:LOW:HIGH]"),
+    "quarters": Kind((-8.0, 8.0), "quarters[:LOW:HIGH]"),
+    "zeros": Kind((-1.0, 1.0), "zeros[:LOW:HIGH]"),
+    "nan": Kind((-1.0, 1.0), "nan[:LOW:HIGH]"),
+    "special": Kind((-1.0, 1.0), "special[:LOW:HIGH]"),
     "constant": Kind((), "constant:VALUE"),
     "file": Kind((), "file:PATH"),
 }
@@ -122,7 +126,9 @@ def _problem(init: Init) -> str | None:
         return "expected finite numbers"
     if init.kind == "normal":
         return None if init.high > 0 else "expected a standard deviation above 0"
-    if init.low > init.high or (init.kind == "uniform" and init.low == init.high):
+    if init.low > init.high or (
+        init.kind not in ("integers", "quarters") and init.low == init.high
+    ):
         return "expected LOW below HIGH"
     if init.kind == "integers" and not (init.low.is_integer() and init.high.is_integer()):
         return "expected whole numbers"

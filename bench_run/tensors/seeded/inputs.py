@@ -1,8 +1,9 @@
 """Inputs of a graph from a seed: the same values on every machine and for every engine.
 
 Each tensor has its own stream (PCG64 seeded by (seed, uid), see `draws.py`), so a tensor's values
-do not depend on which other tensors there are. They follow the memory: element i of the storage
-is value i of the stream. Inputs of a backward node that a forward pass leaves (`derived.py`) are
+do not depend on which other tensors there are. They follow the logical order: element i of the
+tensor, its last axis the fastest, is value i of the stream, so that a tensor has the same values in
+every memory order. Inputs of a backward node that a forward pass leaves (`derived.py`) are
 computed in float64 and rounded; there the last bit may differ where BLAS sums in another order.
 """
 
@@ -19,6 +20,7 @@ from bench_schema.packing import open_regular
 from bench_run.errors import UsageError
 from bench_run.files import replacing
 from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.layouts import ordered
 from bench_run.tensors.layout import describe, empty_storage, storage_size, storage_type, to_storage
 from bench_run.tensors.seeded.derived import DERIVED_HINTS, derive
 from bench_run.tensors.seeded.draws import MAKERS, Draw, bit_stream, draw_of, fill, powers_of_two
@@ -87,9 +89,10 @@ def _by_role(graph: Graph, tensor: Tensor, role: Role, default: Init | None, see
 
 
 def _draw(tensor: Tensor, draw: Draw, seed: int) -> Storage:
-    storage = empty_storage(tensor)
-    fill(storage, draw, bit_stream(seed, tensor.uid))
-    return storage
+    plain = tensor.strides == ordered(tensor.dims, tuple(range(len(tensor.dims))))
+    values = np.empty(tensor.elements, storage_type(tensor))
+    fill(values, draw, bit_stream(seed, tensor.uid))
+    return values if plain else to_storage(values.reshape(tensor.dims), tensor)
 
 
 def _initialise(tensor: Tensor, init: Init, seed: int) -> Storage:

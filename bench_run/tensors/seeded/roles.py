@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from bench_run.graph.model import Graph, Node, Tensor
 
-OPEN_HINTS = frozenset(("general", "attention_bias"))
+OPEN_HINTS = frozenset(("general", "clipped", "compared", "attention_bias"))
 """Hints that leave the distribution to ``--init``."""
 
-_WEAKEST_FIRST = ("general", "attention_bias", "unit", "positive")
+_WEAKEST_FIRST = ("general", "attention_bias", "clipped", "compared", "unit", "positive")
 """Between hints of several readers; any other hint is stricter than these."""
 
 _POSITIVE_FROM = frozenset(
@@ -35,6 +35,8 @@ _POSITIVE_SUMS = frozenset(("MatmulAttributes", "ConvolutionFwdAttributes", "Red
 
 FIXED: dict[str, Init] = {
     "general": Init("uniform", -1, 1),
+    "clipped": Init("uniform", -1, 1),
+    "compared": Init("quarters", -1, 1),
     "attention_bias": Init("uniform", -1, 1),
     "unit": Init("uniform", -0.9, 0.9),
     "positive": Init("uniform", 0.5, 1.5),
@@ -51,6 +53,8 @@ FIXED: dict[str, Init] = {
 
 WHOLE: dict[str, Init] = {
     "general": Init("integers", -8, 8),
+    "clipped": Init("integers", -8, 8),
+    "compared": Init("quarters", -4, 4),
     "unit": Init("integers", -8, 8),
     "positive": Init("integers", 1, 8),
     "descale": Init("integers", 1, 2),
@@ -78,7 +82,7 @@ def roles(graph: Graph) -> dict[int, Role]:
             if uid not in inputs:
                 continue
             hint = _hint(node, port)
-            if hint == "general" and uid in positive:
+            if hint in ("general", "clipped") and uid in positive:
                 hint = "positive"
             if uid not in found or _strictness(hint) > _strictness(found[uid].hint):
                 found[uid] = Role(hint, node, port)
@@ -128,7 +132,12 @@ def default_init(graph: Graph, tensor: Tensor, role: Role) -> Init:
         # 1 ± 1/√n for products of n factors, which then stay near 1.
         terms = tensor.elements / max(1, graph.by_uid[role.node.outputs["out"]].elements)
         width = min(0.5, terms**-0.5)
-        return Init("uniform", 1 - width, 1 + width)
+        kind = "uniform" if role.node.attributes["mode"] == "mul" else "zeros"
+        return Init(kind, 1 - width, 1 + width)
+    if hint == "clipped" and row.kind == "float":
+        clips = (role.node.attributes.get(f"relu_{end}_clip") or 0 for end in ("lower", "upper"))
+        far = min(max(1.0, *(1.5 * abs(clip) for clip in clips)), row.largest)
+        return Init("uniform", -far, far)
     if row.kind == "integer" and hint in WHOLE:
         return UNSIGNED if row.name == "uint8" else WHOLE[hint]
     return FIXED[hint]

@@ -6,6 +6,7 @@ import pytest
 from bench_run.errors import UnsupportedGraphError, UsageError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.layouts import packed
+from bench_run.graph.make import make_graphs
 from bench_run.graph.model import Graph, Tensor
 from bench_run.graph.operations import make_node
 from bench_run.tensors.layout import logical_view
@@ -54,12 +55,62 @@ def test_normal_numbers_have_the_asked_mean_and_deviation():
     assert (data.mean(), data.std()) == pytest.approx((2, 0.5), rel=0.01)
 
 
+@pytest.mark.parametrize(("reach", "share"), [(1, 0.3173105), (2, 0.0455003), (3, 0.0026998)])
+def test_normal_numbers_go_as_far_as_a_normal_distribution(reach, share):
+    data = values(
+        make_inputs(pointwise("relu_fwd", "float", 400_000), 3, parse_init(["normal"]))[0]
+    )
+    beyond = int((np.abs(data) > reach).sum())
+    assert abs(beyond - 400_000 * share) < 5 * (400_000 * share) ** 0.5
+    assert 8 <= int((np.abs(data) > 4).sum()) <= 45  # 25 of 400,000 are expected
+    assert abs(int((data > reach).sum()) - beyond / 2) < 5 * beyond**0.5
+
+
+@pytest.mark.parametrize("spec", ["conv_fwd: n=2 c=3 h=5 w=4 k=2", "relu: n=2 c=3 h=5 w=4"])
+@pytest.mark.parametrize("text", ["uniform", "normal", "integers:-3:3"])
+def test_a_seed_is_one_problem_in_every_memory_order(spec, text):
+    made = []
+    for layout in ("nchw", "nhwc"):
+        (whole,) = make_graphs(f"{spec} layout={layout}")
+        inputs = make_inputs(whole, 7, parse_init([text]))
+        made.append([logical_view(inputs[t.uid], t) for t in whole.inputs])
+    for one, other in zip(*made, strict=True):
+        assert (one == other).all()
+
+
+def test_special_values_are_among_uniform_numbers():
+    data = values(make_inputs(pointwise("neg", "float", 8_000), 3, parse_init(["special"]))[0])
+    for share in (np.isnan(data), data == np.inf, data == -np.inf):
+        assert 200 < share.sum() < 500
+    assert np.abs(data[np.isfinite(data)]).max() <= 1
+
+
+@pytest.mark.parametrize(("text", "value"), [("zeros:1:2", 0), ("nan:1:2", np.nan)])
+def test_one_number_in_eight_is_the_one_that_was_asked_for(text, value):
+    data = values(make_inputs(pointwise("neg", "half", 8_000), 3, parse_init([text]))[0])
+    chosen = np.isnan(data) if np.isnan(value) else data == value
+    assert 800 < chosen.sum() < 1_200
+    assert data[~chosen].min() >= 1
+
+
+def test_quarters_are_multiples_of_a_quarter_with_zero_and_both_ends():
+    data = values(
+        make_inputs(pointwise("neg", "float", 4_000), 3, parse_init(["quarters:-1:1"]))[0]
+    )
+    assert sorted(set(data)) == [n / 4 for n in range(-4, 5)]
+
+
+def test_a_type_without_infinities_takes_no_special_values():
+    with pytest.raises(UsageError, match="special -1 1 does not fit fp8_e4m3"):
+        make_inputs(pointwise("neg", "fp8_e4m3", 8), 3, parse_init(["special"]))
+
+
 @pytest.mark.parametrize(
     ("data_type", "text", "digest"),
     [
         ("float", "uniform", "b2d82005416913e6"),
         ("half", "uniform", "82c188c1ee931e4a"),
-        ("bfloat16", "normal", "63162e507019752b"),
+        ("bfloat16", "normal", "c3c8c46b29226b96"),
         ("int8", "integers", "ae91fffb070710a2"),
         ("double", "uniform:0:3", "1bc5d689a7eb2eac"),
     ],
