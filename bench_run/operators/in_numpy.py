@@ -106,16 +106,23 @@ def sequence_reverse(x: Array, lengths: Array, steps: Array, batch: Array) -> Ar
     return np.asarray(x[np.where(last >= 0, last, steps[:, None]), batch])
 
 
-def depth_to_space(x: Array, r: int) -> Array:
+def depth_to_space(x: Array, r: int, mode: str) -> Array:
+    """Return x with blocks of r x r channels beside each other: channels before places (``crd``),
+    or places before channels (``dcr``)."""
     n, c, h, w = x.shape
-    parts = x.reshape(n, c // (r * r), r, r, h, w)
-    return parts.transpose(0, 1, 4, 2, 5, 3).reshape(n, c // (r * r), h * r, w * r)
+    if mode == "crd":
+        parts = x.reshape(n, c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+    else:
+        parts = x.reshape(n, r, r, c // (r * r), h, w).transpose(0, 3, 4, 1, 5, 2)
+    return parts.reshape(n, c // (r * r), h * r, w * r)
 
 
-def space_to_depth(x: Array, r: int) -> Array:
+def space_to_depth(x: Array, r: int, mode: str) -> Array:
+    """Return the inverse of `depth_to_space`."""
     n, c, h, w = x.shape
     parts = x.reshape(n, c, h // r, r, w // r, r)
-    return parts.transpose(0, 1, 3, 5, 2, 4).reshape(n, c * r * r, h // r, w // r)
+    axes = (0, 1, 3, 5, 2, 4) if mode == "crd" else (0, 3, 5, 1, 2, 4)
+    return parts.transpose(axes).reshape(n, c * r * r, h // r, w // r)
 
 
 def multinomial(draw: np.random.Generator, x: Array, k: int) -> Array:
@@ -125,11 +132,28 @@ def multinomial(draw: np.random.Generator, x: Array, k: int) -> Array:
     return np.stack([np.searchsorted(*row) for row in zip(ends, at, strict=True)])
 
 
-def lrn(x: Array, size: int) -> Array:
-    """Return x / (2 + 1e-4·mean of x² over neighbouring channels)^0.75, with PyTorch's k = 1."""
+def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
+    """Return x / (bias + alpha·mean of x² over neighbouring channels)^beta."""
     squares = np.pad(x * x, ((0, 0), (size // 2, (size - 1) // 2), (0, 0), (0, 0)))
     sums = sum(squares[:, i : i + x.shape[1]] for i in range(size))
-    return np.asarray(x / (1 + 1e-4 * sums / size) ** 0.75)
+    return np.asarray(x / (bias + alpha * sums / size) ** beta)
+
+
+def reduced(x: Array, how: str) -> Array:
+    """Return the mean of all losses, their sum, their sum by rows (``batchmean``), the mean of each
+    row, or all of them (``none``)."""
+    if how == "none":
+        return x
+    if how == "rows":
+        return np.asarray(x.reshape(len(x), -1).mean(1))
+    return np.asarray(x.mean() if how == "mean" else x.sum() / (1 if how == "sum" else len(x)))
+
+
+def share(dy: Array, how: str, rows: int, columns: int = 1) -> Array:
+    """Return the gradient of each loss under `reduced`, to be broadcast."""
+    if how == "rows" and columns > 1:
+        return dy[:, None] / columns
+    return dy / {"mean": rows * columns, "batchmean": rows}.get(how, 1)
 
 
 def cosine(a: Array, b: Array) -> Array:

@@ -184,6 +184,46 @@ def size_of(x: T) -> T:
     return torch.tensor([x.numel()], device=x.device)
 
 
+def depth_to_space(x: T, r: int, mode: str) -> T:
+    """Return x with blocks of r x r channels beside each other, places before channels (``dcr``):
+    the order that PyTorch's own call does not have."""
+    if mode != "dcr":
+        raise ValueError(mode)
+    n, c, h, w = x.shape
+    parts = x.reshape(n, r, r, c // (r * r), h, w).permute(0, 3, 4, 1, 5, 2)
+    return parts.reshape(n, c // (r * r), h * r, w * r)
+
+
+def space_to_depth(x: T, r: int, mode: str) -> T:
+    """Return the inverse of `depth_to_space`."""
+    if mode != "dcr":
+        raise ValueError(mode)
+    n, c, h, w = x.shape
+    parts = x.reshape(n, c, h // r, r, w // r, r).permute(0, 3, 5, 1, 2, 4)
+    return parts.reshape(n, c * r * r, h // r, w // r)
+
+
+def loss(function: Callable[..., T], how: str, *given: T) -> T:
+    """Return a loss of PyTorch, its own reductions by itself."""
+    if how in ("mean", "sum", "none"):
+        return function(*given, reduction=how)
+    return reduced(function(*given, reduction="none"), how)
+
+
+def reduced(x: T, how: str) -> T:
+    if how == "none":
+        return x
+    if how == "rows":
+        return x.reshape(len(x), -1).mean(1)
+    return x.mean() if how == "mean" else x.sum() / (1 if how == "sum" else len(x))
+
+
+def share(dy: T, how: str, rows: int, columns: int = 1) -> T:
+    if how == "rows" and columns > 1:
+        return dy[:, None] / columns
+    return dy / {"mean": rows * columns, "batchmean": rows}.get(how, 1)
+
+
 def sequence_reverse(x: T, lengths: T, steps: T, batch: T) -> T:
     last = lengths - 1 - steps[:, None]
     return x[torch.where(last >= 0, last, steps[:, None]), batch]

@@ -39,6 +39,8 @@ def _row_of(name: str, data: tuple[int, ...]) -> tuple[Operator, str, dict[str, 
         raise ValueError(f"expected shape with {', '.join(row.params)}")
     params = {key: tuple(v) if isinstance(v, list) else v for key, v in found.items()}
     for key, value in params.items():
+        if key in row.choices and value not in row.choices[key]:
+            raise ValueError(f"{key} is {value!r}, expected one of {', '.join(row.choices[key])}")
         if not _is_like(value, row.params[key]):
             raise ValueError(f"{key} is {value!r}, expected such as {row.params[key]!r}")
     return row, direction, params

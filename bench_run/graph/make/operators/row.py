@@ -65,6 +65,7 @@ _WORDS: Mapping[str, Any] = {
     "min_of": min,
     "along": lambda dims, axis, n: (*dims[: axis % len(dims)], n, *dims[axis % len(dims) + 1 :]),
     "spreads": spreads,
+    "left": lambda how, *dims: {"none": dims, "rows": dims[:1]}.get(how, (1,)),
 }
 """Functions that expressions of lengths may use."""
 
@@ -92,6 +93,8 @@ class Operator:
     outputs: Mapping[str, str]
     params: Mapping[str, Any]
     """Parameter → default, of the common shape."""
+    choices: Mapping[str, tuple[str, ...]]
+    """Parameter → the words that it takes."""
     shapes: tuple[str, ...]
     """The items of the common, small, large and skewed shape; those missing are the common one."""
     dtypes: tuple[str, ...]
@@ -113,15 +116,22 @@ class Operator:
     """Number of lengths in ``dims``; None: any."""
     check: Sequence[str] = ()
     """A condition of the parameters, and what to say if it does not hold."""
-    flops: str = "prod(dims)"
+    flops: str | int = 1
+    """Number for each element of the largest tensor, or a text: the steps of the formula as
+    `graph/operations/pointwise.py` counts them, work on a reduced tensor left out. Moving data
+    and truth values is none."""
+    grad_flops: str | int | None = None
+    """The same of all gradients."""
     bytes: str | None = None
     """Bytes that the forward operation moves, where not every tensor is moved as a whole; ``size``
-    is that of an element."""
+    is that of an element, ``position`` that of an index."""
     terms: str = "1"
     """Numbers that one result sums up."""
     tolerance: Mapping[str, str] = field(default_factory=dict)
     """``rtol`` and ``atol``, where that of the reference's rounding errors does not fit; ``u`` is
     one rounding of the type."""
+    drawn: Sequence[str] = ()
+    """Mean and standard deviation of the values, of random operators."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """``numpy``, or PyTorch's ``cpu`` or ``cuda`` → why it does not run the operator."""
     aliases: tuple[str, ...] = ()
@@ -236,17 +246,34 @@ class Operator:
         reads, _ = self.ports(direction, params)
         kind = DTYPES[params["dtype"]]
         known = {**params, "u": kind.unit_roundoff, "size": kind.bytes}
+        tolerance: dict[str, Any] = {
+            key: float(_value(text, known)) for key, text in self.tolerance.items()
+        }
+        if self.drawn:
+            tolerance["drawn"] = tuple(float(_value(text, known)) for text in self.drawn)
+        known["position"] = DTYPES[params.get("index", "int64")].bytes
         moved = self.bytes if direction == FORWARD else None
-        flops = int(_value(self.flops, params)) if direction == FORWARD else None
         return CustomOperation(
             file="",
             inputs=tuple(port.name for port in reads),
-            tolerance={key: float(_value(text, known)) for key, text in self.tolerance.items()},
-            flops=flops,
+            tolerance=tolerance,
+            flops=self._count(direction, params),
             moved_bytes=None if moved is None else int(_value(moved, known)),
             terms=int(_value(self.terms, params)),
             init={port.name: port.init for port in reads if port.init is not None},
         )
+
+    def _count(self, direction: str, params: Params) -> int | None:
+        """Return the floating-point operations of one execution; None if the row does not say."""
+        texts = {FORWARD: (self.flops,), BACKWARD: (self.grad_flops,)}
+        ports = (port for ports in self.ports(FORWARD, params) for port in ports)
+        largest = max(math.prod(port.dims) for port in ports)
+        total = 0
+        for text in texts.get(direction, (self.flops, self.grad_flops)):
+            if text is None:
+                return None
+            total += text * largest if isinstance(text, int) else int(_value(text, params))
+        return total
 
     def recipe(self, direction: str) -> Recipe:
         """Return the recipe of the row for ``--op``."""
@@ -280,11 +307,13 @@ class Operator:
             kind = "dims"
         if isinstance(value, bool):
             kind = "flag"
-        if value in DTYPES:
+        if key in self.choices:
+            kind = "choice"
+        elif value in DTYPES:
             kind = "dtype"
         is_shape = isinstance(value, tuple) or (kind == "int" and len(key) == 1)
         code = "" if key == "dims" else key
-        choices = WHOLE if kind == "dtype" else ()
+        choices = WHOLE if kind == "dtype" else self.choices.get(key, ())
         words = self.words.get(key, "")
         least = 1 if is_shape else -(10**9)
         return SpecParameter(
@@ -353,6 +382,8 @@ def _row(name: str, family: str, entry: dict[str, Any], named: Mapping[str, list
         for key, text in lengths
     }
     options = {key: None if v == "" else v for key, v in entry.pop("options", {}).items()}
+    choices = {key: tuple(v) for key, v in options.items() if isinstance(v, list)}
+    options |= {key: words[0] for key, words in choices.items()}
     x, y = {"x": entry.pop("x", "dims")}, {"y": entry.pop("y", "dims")}
     for short in ("grad", "torch_grad"):
         if short in entry:
@@ -369,6 +400,7 @@ def _row(name: str, family: str, entry: dict[str, Any], named: Mapping[str, list
         entry.pop("inputs", x),
         entry.pop("outputs", y),
         {**params, **options},
+        choices,
         tuple(shapes),
         TYPES[types] if isinstance(types, str) else tuple(types),
         **entry,
