@@ -12,6 +12,7 @@ import textwrap
 from pathlib import Path
 
 from bench_run.commands.usage import FLAGS, entry
+from bench_run.graph.make.names import FRAMEWORKS, names, plain, table
 from bench_run.graph.make.operators import OPERATORS
 from bench_run.graph.make.operators.row import TYPES
 from bench_run.graph.make.parameters import expected, show_value
@@ -38,6 +39,7 @@ def _table(name):
         "parameters": parameters_table,
         "modes": modes_list,
         "values": values_table,
+        "names": names_table,
         "operators beyond": beyond_table,
         "rare settings": settings_table,
     }
@@ -120,14 +122,59 @@ def parameters_table():
 
 def beyond_table():
     """Every operator beyond hipDNN's nodes."""
-    rows = ["| Category | Operator | Directions | Types | Engines |", "|---|---|---|---|---|"]
+    rows = [
+        "| Category | Operator | Directions | Types | Engines | Keys |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in OPERATORS.values():
         ways = "".join({"fwd": "f", "bwd": "b", "joint": "j"}[way] for way in row.directions)
         kinds = next((k for k, v in TYPES.items() if v == row.dtypes), " ".join(row.dtypes))
         kinds = kinds.replace("numbers", "floats whole").replace("_and_", " ")
         engines = "n c" if "cuda" in row.refused else "n t"
-        rows.append(f"| {row.family} | `{row.name}` | {ways} | {kinds} | {engines} |")
+        keys = " ".join(f"`{key}={_usual(row, key)}`" for key in _own_keys(row))
+        rows.append(f"| {row.family} | `{row.name}` | {ways} | {kinds} | {engines} | {keys} |")
     return "\n".join(rows)
+
+
+def _own_keys(row):
+    lengths = {word.partition("=")[0] for word in row.shapes[0].split()}
+    return [key for key in row.params if key not in lengths]
+
+
+def _usual(row, key):
+    if key in row.choices:
+        return row.choices[key][0]
+    value = row.params[key]
+    return "…" if value is None else f"{value:.4g}" if isinstance(value, float) else value
+
+
+def names_table():
+    """Borrowed names whose spelling or keys are not ours."""
+    parts = []
+    for framework, title in FRAMEWORKS.items():
+        rows = [f"| [{title}]({table()['sources'][framework]}) | Here | Keys |", "|---|---|---|"]
+        rows += (
+            f"| `{row.spelled}` | `{row.ours}` | {_keys_of(row)} |"
+            for row in names()
+            if row.framework == framework
+            and (row.keys or row.cases or plain(row.spelled) != plain(row.ours))
+        )
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def _keys_of(row):
+    words = []
+    for key in row.keys.values():
+        if key.how == ">":
+            words.append(f"{key.theirs}→{key.ours}")
+        elif key.how == "=":
+            words.append(f"{key.theirs}={key.ours}")
+        else:
+            words.append(f"{key.theirs}")
+        words[-1] += "!" * key.needed
+    words += [f"{key}={value}: `{case.ours}`" for (key, value), case in row.cases.items()]
+    return _cell(" ".join(words))
 
 
 def values_table():

@@ -85,7 +85,9 @@ class Name(str):
         return Name(":".join((self, *map(str, numbers))))
 
 
-mx, nd, nn = Name("mx"), Name("nd"), Name("nn")
+mx, nd, nn = Name("mx"), Name("mx.nd"), Name("gluon.nn")
+HOME = "mxnet"
+"""Framework that a name means here if several have it."""
 
 
 def run_performance_test(
@@ -148,9 +150,12 @@ def _measured(
     spec = op_spec(name, given)
     (recipe, *others) = (find(op, WHERE) for op in spec.partition(":")[0].split("+"))
     wanted = ["fwd"]
-    if backward and file is None and not others:
-        wanted += ["bwd"] * bool(recipe.backward) + ["joint"] * (recipe.joint is not None)
-    direction = ",".join(wanted) if recipe.direction == "fwd" and not others else None
+    biased = recipe.name == "conv_fwd" and [each.name for each in others] == ["bias"]
+    if backward and file is None and (biased or not others):
+        joint = recipe.joint is not None and not biased
+        wanted += ["bwd"] * bool(recipe.backward) + ["joint"] * joint
+    alone = recipe.direction == "fwd" and (biased or not others)
+    direction = ",".join(wanted) if alone else None
     shapes = str(options.get("shapes", "common"))
     labels: dict[str, str] = {}
     for key in wanted if direction else ():
@@ -241,9 +246,10 @@ def op_spec(name: str, given: Inputs) -> str:
         raise UsageError(f"{WHERE}: {name}: one operator at a time, or a list of names")
     given = dict(given)
     activation = given.pop("activation", None)
-    (head,) = rewritten(f"{name}+{activation}" if activation else name, OPS, ALIASES)
-    recipe = find(re.split(r"[:+]", head)[0], WHERE)
-    head = recipe.name + head[len(re.split(r"[:+]", head)[0]) :]
+    name = f"{name}+{activation}" if activation else name
+    first, _, rest = name.partition(":")
+    known = {**ALIASES, **OPS}
+    recipe = find(re.split(r"[:+]", ours(first.split("+")[0].strip(), known, HOME))[0], WHERE)
     row = OPERATORS.get(recipe.name.removesuffix("_bwd").removesuffix("_fwd"))
     own = () if row is None else row.inputs
     ports = [k for k in given if k in ("lhs", "rhs", "data") or (k in own and _is_shape(given[k]))]
@@ -257,10 +263,11 @@ def op_spec(name: str, given: Inputs) -> str:
     elif shapes:
         items |= _shape_items(recipe, shapes)
     items |= {key: _text(value) for key, value in given.items() if value is not None}
-    text = " ".join(f"{key}={value}" for key, value in items.items())
-    colon = " " if ":" in head else ": "
-    (spec,) = rewritten(f"{head}{colon}{text}", OPS, ALIASES)
-    return spec
+    text = " ".join((rest, *(f"{key}={value}" for key, value in items.items())))
+    (spec,) = rewritten(f"{first}: {text.strip()}".removesuffix(": "), OPS, ALIASES, HOME)
+    head, _, text = spec.partition(":")
+    parts = [ALIASES.get(part.strip(), part.strip()) for part in head.split("+")]
+    return f"{'+'.join(parts)}: {text.strip()}"
 
 
 def _is_shape(value: Any) -> bool:
@@ -374,7 +381,7 @@ class OperatorBenchmark:
 
     def _shapes(self) -> Inputs:
         """Return opperf's default shapes, of an operator on each element."""
-        row = OPERATORS.get(ours(self.operator, {**ALIASES, **OPS}))
+        row = OPERATORS.get(ours(self.operator, {**ALIASES, **OPS}, HOME))
         if row is None or not all("dims" in rule for rule in row.inputs.values()):
             return {}
         names = ("lhs", "rhs") if len(row.inputs) == 2 else ("data",)
@@ -396,7 +403,7 @@ def __getattr__(name: str) -> Any:
             if plain(family).replace("-", "") == short:
                 return lambda **options: _run_family((family,), options)
     elif name[:1].isupper():
-        found = ours(name, {**ALIASES, **OPS})
-        if found.partition(":")[0] in OPS:
+        found = ours(name, {**ALIASES, **OPS}, HOME)
+        if re.split(r"[:+]", found)[0] in OPS:
             return type(name, (OperatorBenchmark,), {"operator": name})
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import bench_run
 from bench_run.errors import UsageError
-from bench_run.graph.make.names import rewritten
-from bench_run.graph.make.spec import ALIASES, OPS, make_graphs
+from bench_run.graph.make.spec import make_graphs
+from bench_run.opperf import op_spec
 from tests.benchmarks.harness import script
 
 OTHER = {"max": "amax", "min": "amin"}
@@ -43,8 +43,14 @@ signsgd_update
 WORDS = {"completed": "ok", "unsupported": "no"}
 
 
+def spec_of(name):
+    """The name as MXNet means it, in our words."""
+    return op_spec(OTHER.get(name, name), {}).removesuffix(": ")
+
+
 def graphs_of(name):
     """Direction → names of its graphs."""
+    name = spec_of(name)
     found = {}
     for way in ("fwd", "bwd", "joint"):
         try:
@@ -64,12 +70,15 @@ def main(engine: list[str]) -> None:
     wanted, reasons = {}, {}
     for name in NAMES.split():
         try:
-            wanted[name] = graphs_of(OTHER.get(name, name))
+            wanted[name] = graphs_of(name)
         except UsageError as error:
             reasons[name] = str(error)
     document = bench_run.run(
         (),
-        op=[f"{OTHER.get(n, n)}: direction={','.join(ways)}" for n, ways in wanted.items()],
+        op=[
+            f"{spec_of(n)}{' ' if ':' in spec_of(n) else ': '}direction={','.join(ways)}"
+            for n, ways in wanted.items()
+        ],
         shapes="small",
         engine=engine,
         rounds=1,
@@ -84,7 +93,7 @@ def main(engine: list[str]) -> None:
         if name in reasons:
             print(f"| {name} | {reasons[name]} |" + " |" * len(engine))
             continue
-        (spec,) = rewritten(OTHER.get(name, name), OPS, ALIASES)
+        spec = spec_of(name)
         cells = []
         for key in engine:
             words = []

@@ -1,11 +1,19 @@
-"""Op specs in the words of PyTorch, ONNX and MXNet, rewritten in ours (``names.toml``)."""
+"""Op specs in the words of PyTorch, ONNX and MXNet, rewritten in ours (``names.toml``).
+
+A row says which operation a call of a framework is, and what each of its keys is called here. What
+the rows do not say is refused: a borrowed name means what its framework means, or nothing.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bench_schema.usage import nearest
 
 from bench_run.errors import UsageError
 
@@ -15,17 +23,104 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_run.graph.make.recipes.recipe import Recipe
 
-NOTHING = ("bias", "use_bias", "ctx")
-"""Keys that change nothing of what is measured, if the operation has no parameter of this name."""
+    Items = tuple[tuple[str, str], ...]
+
+FRAMEWORKS = {"torch": "PyTorch", "onnx": "ONNX", "mxnet": "MXNet"}
+SPACES = {
+    **dict.fromkeys(("torch", "nn", "f", "nn.functional", "torch.nn"), "torch"),
+    **dict.fromkeys(("torch.nn.functional", "torch.linalg"), "torch"),
+    "onnx": "onnx",
+    **dict.fromkeys(("mx", "nd", "mx.nd", "mx.sym", "mx.random", "mx.nd.random"), "mxnet"),
+    **dict.fromkeys(("nd.random", "gluon.nn", "gluon.rnn", "gluon.loss"), "mxnet"),
+    **dict.fromkeys(("mx.gluon.nn", "mx.gluon.rnn", "mx.gluon.loss", "gluon"), "mxnet"),
+    "gluon.nn.gluon": "mxnet",
+}
+"""Parts in front of a name → the framework."""
+_KEY = re.compile(r"(?P<theirs>\w+)(?P<needed>!?)(?P<how>>|=|~)(?P<ours>\S*)\Z")
+_TRUTH = {"true": "1", "false": "0"}
+_LENGTHS = {"d": "t", "h": "r", "w": "s"}
+"""Lengths of an image, with the filter's along the same axis."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a framework's call."""
+
+    theirs: str
+    ours: str
+    """Our key; several joined by commas are one length for each axis, by a semicolon the lengths
+    before and after. Of ``only``: the one value."""
+    how: str
+    """``>`` renames, ``=`` takes one value only, ``~`` changes no value of the result."""
+    needed: bool
+    """True if the call has no default, or one that cannot be said here."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A call of a framework."""
+
+    framework: str
+    spelled: str
+    """Name with the framework's usual first part: ``nn.Conv2d``."""
+    ours: str
+    """Op spec that the call means by its defaults."""
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    cases: Mapping[tuple[str, str], Name] = field(default_factory=dict)
+    """Key and value → what the call means with it."""
+    transposed: bool = False
+    """True if its lengths are those of the input of a transposed convolution, here the result."""
+
+    @property
+    def last(self) -> str:
+        return self.spelled.rpartition(".")[2]
 
 
 @cache
-def table() -> dict[str, dict[str, Any]]:
+def table() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def names() -> tuple[Name, ...]:
+    """Return every borrowed name, the frameworks in order."""
+    found = []
+    for framework in FRAMEWORKS:
+        rows = dict(table()[framework])
+        for each in rows.pop("same", "").split():
+            spelled, _, own = each.partition("=")
+            found.append(Name(framework, spelled, own or spelled.rpartition(".")[2]))
+        found += [_name(framework, spelled, row) for spelled, row in rows.items()]
+    return tuple(found)
+
+
+def _name(framework: str, spelled: str, row: str | dict[str, Any]) -> Name:
+    said: dict[str, Any] = {"ours": row} if isinstance(row, str) else row
+    ours, _, keys = str(said["ours"]).partition(" | ")
+    groups = table()["keys"]
+    words = [w for each in keys.split() for w in groups.get(each, each).split()]
+    matches = [match for match in map(_KEY.match, words) if match]
+    if len(matches) != len(words):
+        raise ValueError(f"names.toml: {spelled}: {keys}")
+    known = {m["theirs"]: Key(m["theirs"], m["ours"], m["how"], bool(m["needed"])) for m in matches}
+    transposed = bool(said.get("transposed"))
+    cases = {}
+    for when, other in said.get("with", {}).items():
+        key, _, value = when.partition("=")
+        text = other if " | " in other or not keys else f"{other} | {keys}"
+        case = _name(framework, spelled, {"ours": text, "transposed": transposed})
+        cases[key, value] = Name(
+            framework,
+            spelled,
+            case.ours,
+            {**case.keys, key: Key(key, value, "=", needed=False)},
+            transposed=transposed,
+        )
+    return Name(framework, spelled, ours.strip(), known, cases, transposed)
 
 
 def plain(name: str) -> str:
@@ -33,72 +128,237 @@ def plain(name: str) -> str:
     return name.rpartition(".")[2].replace("_", "").lower()
 
 
-def ours(name: str, known: Mapping[str, Any]) -> str:
-    """Return the name or spec for another framework's name; `known` ones stay.
+def called(name: str) -> tuple[Name, ...]:
+    """Return the calls that a name may mean, those spelled the same alone if there are any. Raises
+    `UsageError` for what is refused, and for an unknown name of a known framework."""
+    space, _, last = name.rpartition(".")
+    framework = SPACES.get(space.lower())
+    if space and framework is None:
+        known = "torch., nn., F., onnx., mx.nd., gluon.nn., gluon.rnn., gluon.loss."
+        raise UsageError(f"{name}: no names of {space!r} here; known: {known}")
+    mine = [row for row in names() if framework in (None, row.framework)]
+    tail = "f" if space.endswith("functional") else space.lower().rpartition(".")[2]
+    spelled = [row for row in mine if row.last == last] or [
+        row for row in mine if plain(row.last) == plain(last)
+    ]
+    near = [row for row in spelled if tail and row.spelled.lower().split(".")[-2:-1] == [tail]]
+    refused = table()["refused"]
+    if name in refused or not spelled:
+        for key in (name, f"{framework}.{plain(last)}", plain(last)):
+            if key in refused:
+                raise UsageError(f"{name}: {refused[key]}")
+    if space and not spelled:
+        known = nearest(last, [row.last for row in mine], "bench-run help operators")
+        raise UsageError(f"{name}: not one of {FRAMEWORKS[framework or '']}'s names here{known}")
+    return tuple(near or spelled)
+
+
+def ours(name: str, known: Mapping[str, Any], home: str | None = None) -> str:
+    """Return our name for another framework's name; `known` ones stay. Calls of the framework
+    `home` come first where several have the name.
 
     Raises `UsageError` for what cannot be measured alone, with the reason.
     """
     if name in known:
         return name
-    short = plain(name)
-    if short in table()["refused"]:
-        raise UsageError(f"{name}: {table()['refused'][short]}")
-    spelled = {plain(each): each for each in reversed(list(known))}
-    found: str = spelled.get(short) or table()["names"].get(short, name)
-    return found
+    found = called(name)
+    if found:
+        return next((row for row in found if row.framework == home), found[0]).ours
+    return {plain(each): each for each in reversed(list(known))}.get(plain(name), name)
 
 
-def rewritten(text: str, ops: Mapping[str, Recipe], aliases: Mapping[str, str]) -> Iterator[str]:
+def rewritten(
+    text: str, ops: Mapping[str, Recipe], aliases: Mapping[str, str], home: str | None = None
+) -> Iterator[str]:
     """Yield the spec in our words: one for each operation, as some bring parameters of their
     own."""
     head, _, rest = text.partition(":")
     if head.strip() in ("family", "all") or not head.strip():
         yield text
         return
-    names, changed = {**aliases, **ops}, False
-    specs = []
-    for chain in head.split(","):
-        parts, own = [], []
-        for part in chain.split("+"):
-            op, _, brought = ours(part.strip(), names).partition(":")
-            changed |= op != part.strip()
-            parts.append(op)
-            own += brought.split()
-        first = ops.get(aliases.get(parts[0], parts[0]))
-        items = list(_items(rest, first)) if first is not None else rest.split()
-        given = {item.partition("=")[0] for item in items}
-        usual = [item for item in own if item.partition("=")[0] not in given]
-        changed |= items != rest.split()
-        specs.append(f"{'+'.join(parts)}: {' '.join((*usual, *items))}".removesuffix(": "))
-    yield from specs if changed else (text,)
+    known = {**aliases, **{name: name for name in ops}}
+    items = tuple((key, value) for key, _, value in (item.partition("=") for item in rest.split()))
+    if all(equals for _, equals, _ in (item.partition("=") for item in rest.split())):
+        specs = [_rewritten(chain, items, known, ops, home) for chain in head.split(",")]
+        if any(spec is not None for spec in specs):
+            for chain, spec in zip(head.split(","), specs, strict=True):
+                yield f"{chain.strip()}:{rest}".removesuffix(":") if spec is None else spec
+            return
+    yield text
 
 
-def _items(rest: str, first: Recipe) -> Iterator[str]:
-    """Yield the items with our keys: a length for each axis becomes one item each."""
-    rank = 3 if "spatial=3" in rest else 2
-    for item in rest.split():
-        key, equals, value = item.partition("=")
-        known = first.by_key
-        found = next(
-            (
-                row.split()
-                for row in table()["keys"].get(key, ())
-                if all(each in known for each in row.split())
-            ),
-            None,
-        )
-        if key in known and key == "layout":
-            yield f"{key}={value.lower()}"
-        elif key in known or found is None or not equals:
-            if key in known or key not in NOTHING:
-                yield item
-        elif len(found) == 1:
-            yield f"{found[0]}={value}"
-        else:
-            values = value.split("x")
-            values = values * rank if len(values) == 1 else values
-            if len(values) > len(found):
-                raise UsageError(f"{key}={value}: expected at most {len(found)} lengths")
-            yield from (
-                f"{axis}={v}" for axis, v in zip(found[-len(values) :], values, strict=True)
+def _rewritten(
+    chain: str,
+    items: Items,
+    known: Mapping[str, str],
+    ops: Mapping[str, Recipe],
+    home: str | None,
+) -> str | None:
+    """Return a chain and its items in our words; None if they are ours already."""
+    parts = [part.strip() for part in chain.split("+")]
+    alone = len(parts) == 1
+    meanings = [(p, _meaning(p, items, known, ops, home, alone=alone)) for p in parts]
+    if all(row is None and part in known for part, row in meanings):
+        return None
+    left, heads = items, []
+    own: list[tuple[str, str]] = []
+    for part, row in meanings:
+        if row is None:
+            spelled = {plain(each): each for each in reversed(list(known))}
+            heads.append(part if part in known else spelled.get(plain(part), part))
+            continue
+        head, said, left = translated(row, left)
+        heads.append(head)
+        own += said
+    given = {key for key, _ in left}
+    words = [(key, value) for key, value in own if key not in given]
+    text = " ".join(f"{key}={value}" for key, value in (*words, *left))
+    return f"{'+'.join(heads)}: {text}".removesuffix(": ")
+
+
+def _meaning(
+    part: str,
+    items: Items,
+    known: Mapping[str, str],
+    ops: Mapping[str, Recipe],
+    home: str | None,
+    *,
+    alone: bool,
+) -> Name | None:
+    """Return the call that a name means with these items; None for one of ours."""
+    if part in known:
+        recipe = ops[known[part]]
+        usual = {*recipe.by_key, "shapes", "direction"}
+        if not alone or all(key in usual for key, _ in items):
+            return None
+    try:
+        rows = called(part)
+    except UsageError:
+        if part in known:
+            return None
+        raise
+    fits: dict[str, Name] = {}
+    errors = []
+    for row in rows:
+        try:
+            head, said, left = translated(row, items)
+            _check_keys(row, head, left if alone else (), known, ops)
+        except UsageError as error:
+            errors.append(error)
+            continue
+        fits.setdefault(f"{head}: {sorted((*said, *left))}", row)
+    if len(fits) > 1:
+        at_home = [row for row in fits.values() if row.framework == home]
+        if len(at_home) != 1:
+            words = ", ".join(f"{row.spelled} ({row.ours})" for row in fits.values())
+            raise UsageError(f"{part}: the frameworks mean different things: write {words}")
+        return at_home[0]
+    if errors and not fits and part not in known:
+        raise errors[0]
+    return next(iter(fits.values()), None)
+
+
+def _check_keys(
+    row: Name, head: str, left: Items, known: Mapping[str, str], ops: Mapping[str, Recipe]
+) -> None:
+    """Refuse a key that neither the call nor our operation has."""
+    usual = {"shapes", "direction"}
+    for op in head.split("+"):
+        usual |= set(ops[known[op]].by_key)
+    for key, _ in left:
+        if key not in usual:
+            keys = ", ".join(dict.fromkeys((*row.keys, *(k for k, _ in row.cases), *sorted(usual))))
+            raise UsageError(f"{row.spelled}: no key {key!r}; choose from {keys}")
+
+
+def translated(row: Name, items: Items) -> tuple[str, Items, Items]:
+    """Return our operations, the items that the call stands for, and the items in our words.
+
+    Raises `UsageError` for a key or a value that cannot be said here.
+    """
+    given = {key: _TRUTH.get(value.lower(), value) for key, value in items}
+    for (key, value), case in row.cases.items():
+        if given.get(key, "").lower() == value.lower():
+            return translated(case, items)
+    head, _, own = row.ours.partition(":")
+    said = tuple((key, value) for key, _, value in (item.partition("=") for item in own.split()))
+    for needed in row.keys.values():
+        if needed.needed and needed.theirs not in given:
+            only = needed.how == "="
+            what = f"{needed.theirs}={needed.ours}" if only else needed.theirs
+            near = f"{row.spelled}: {what}" if only else f"{head}: {needed.ours}=…"
+            raise UsageError(
+                f"{row.spelled}: write {what}: without it {FRAMEWORKS[row.framework]} does what "
+                f"{head} does not; the nearest is {near}"
             )
+    rank = next((int(v) for k, v in (*said, *given.items()) if k == "spatial" and v in "123"), 2)
+    found = tuple(
+        pair
+        for theirs, value in items
+        for pair in _said(row, theirs, _TRUTH.get(value.lower(), value), head, rank)
+    )
+    return head.strip(), said, _transposed(found, said) if row.transposed and found else found
+
+
+def _said(row: Name, theirs: str, value: str, head: str, rank: int) -> Iterator[tuple[str, str]]:
+    """Yield a key and its value in our words."""
+    key = row.keys.get(theirs)
+    if key is not None and ("," in key.ours or ";" in key.ours) and not all(value.split("x")):
+        raise UsageError(f"{row.spelled}: {theirs}={value}: expected lengths joined by x (3x5)")
+    if key is None:
+        yield (theirs, value.lower() if theirs == "layout" else value)
+    elif key.how == "=":
+        if not _same(value, key.ours):
+            allowed = [v for k, v in row.cases if k == theirs]
+            words = " or ".join(f"{theirs}={each}" for each in (key.ours, *allowed))
+            raise UsageError(f"{row.spelled}: {theirs}={value}: here only {words}, which is {head}")
+    elif ";" in key.ours:
+        lengths = value.split("x")
+        half = len(lengths) // 2
+        parts = [lengths] if len(lengths) == 1 else [lengths[:half], lengths[half:]]
+        if len(lengths) % 2 and half:
+            raise UsageError(f"{row.spelled}: {theirs}={value}: expected as many before as after")
+        yield from zip(key.ours.split(";"), map("x".join, parts), strict=False)
+    elif "," in key.ours:
+        axes = key.ours.split(",")
+        lengths = value.split("x")
+        lengths = lengths * rank if len(lengths) == 1 else lengths
+        if len(lengths) > len(axes):
+            raise UsageError(f"{theirs}={value}: expected at most {len(axes)} lengths")
+        yield from zip(axes[-len(lengths) :], lengths, strict=True)
+    elif key.how == ">":
+        yield (key.ours, value.lower() if re.fullmatch("[A-Za-z]+", value) else value)
+
+
+def _same(one: str, other: str) -> bool:
+    if "x" in one and "x" not in other:
+        return all(_same(part, other) for part in one.split("x"))
+    try:
+        return one.lower() == other.lower() or float(one) == float(other)
+    except ValueError:
+        return False
+
+
+def _transposed(items: Items, own: Items) -> Items:
+    """Return the items with the lengths of the result of a transposed convolution, where they hold
+    those of its input: (length - 1)·stride - 2·padding + dilation·(filter - 1) + output_padding + 1
+    (Dumoulin and Visin, A guide to convolution arithmetic, 2016)."""
+    given = dict(items)
+    rank = int(dict(own).get("spatial", given.get("spatial", 3 if {"d", "t"} & set(given) else 2)))
+    extra = given.pop("output_padding", "0")
+    try:
+        for axis, name in enumerate(list(_LENGTHS)[-rank:]):
+            pads = [_nth(given.get("pad", "0"), axis, rank)]
+            pads.append(_nth(given.get("pad_post", given.get("pad", "0")), axis, rank))
+            taps = _nth(given.get("dilation", "1"), axis, rank)
+            length = (int(given.get(name, "28")) - 1) * _nth(given.get("stride", "1"), axis, rank)
+            length += taps * (int(given.get(_LENGTHS[name], "3")) - 1) - sum(pads) + 1
+            given[name] = str(length + _nth(extra, axis, rank))
+    except ValueError:
+        return tuple(given.items())  # a range or a wrong number, which the reader of the spec names
+    return tuple(given.items())
+
+
+def _nth(text: str, axis: int, rank: int) -> int:
+    numbers: Sequence[str] = text.split("x")
+    return int(numbers[axis if len(numbers) == rank else 0])

@@ -337,11 +337,14 @@ def _turned(chain: Chain, wanted: Container[str] | None, text: str) -> Iterator[
         yield chain
         return
     first = chain[0]
-    if "fwd" in wanted and first.direction == "fwd":
+    if "fwd" in wanted and (first.direction == "fwd" or len(chain) > 1):
         yield chain
-    if "bwd" in wanted and (len(chain) > 1 or not (first.backward or first.direction == "bwd")):
+    if [recipe.name for recipe in chain] == ["conv_fwd", "bias"]:
+        if "bwd" in wanted:
+            yield from ((OPS[name],) for name in (*first.backward, "conv_bgrad"))
+    elif "bwd" in wanted and (len(chain) > 1 or not (first.backward or first.direction == "bwd")):
         raise UsageError(f"{text}: {'+'.join(r.name for r in chain)} has no backward operation")
-    if "bwd" in wanted:
+    elif "bwd" in wanted:
         yield from ((OPS[name],) for name in first.backward or (first.name,))
     if "joint" in wanted and first.joint is not None and len(chain) == 1:
         yield (OPS[first.joint],)

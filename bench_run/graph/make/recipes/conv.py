@@ -150,6 +150,17 @@ def build(
     return made
 
 
+def build_bias_gradient(builder: Builder, params: Params, _: Value | None) -> Value:
+    """Build the gradient of a bias: dy summed over all but the channels."""
+    dims = sizes(params)["y"]
+    order = order_of(params["ylayout"])
+    dy = builder.operand("dy", dims, order)
+    db = builder.result("conv_bgrad", (1, dims[1], *(1 for _ in dims[2:])), order, name="db")
+    attributes = {"mode": "add", "is_deterministic": False}
+    builder.node("ReductionAttributes", "conv_bgrad", {"in": dy}, {"out": db.uid}, attributes)
+    return db
+
+
 def _row(
     name: str, summary: str, kind: str, inputs: tuple[str, str], output: str, **more: Any
 ) -> Recipe:
@@ -186,6 +197,16 @@ RECIPES: tuple[Recipe, ...] = (
         ("x", "dy"),
         "dw",
         aliases=("conv_wrw",),
+        direction="bwd",
+    ),
+    Recipe(
+        "conv_bgrad",
+        "conv",
+        "gradient of the bias that follows it",
+        build_bias_gradient,
+        PARAMETERS,
+        SHAPES,
+        complete=complete,
         direction="bwd",
     ),
 )
