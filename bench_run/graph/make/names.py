@@ -23,7 +23,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from bench_run.graph.make.recipes.recipe import Recipe
 
@@ -42,8 +42,6 @@ SPACES = {
 """Parts in front of a name → the framework."""
 _KEY = re.compile(r"(?P<theirs>\w+)(?P<needed>!?)(?P<how>>|=|~)(?P<ours>\S*)\Z")
 _TRUTH = {"true": "1", "false": "0"}
-_LENGTHS = {"d": "t", "h": "r", "w": "s"}
-"""Lengths of an image, with the filter's along the same axis."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,6 @@ class Name:
     keys: Mapping[str, Key] = field(default_factory=dict)
     cases: Mapping[tuple[str, str], Name] = field(default_factory=dict)
     """Key and value → what the call means with it."""
-    transposed: bool = False
-    """True if its lengths are those of the input of a transposed convolution, here the result."""
 
     @property
     def last(self) -> str:
@@ -107,20 +103,18 @@ def _name(framework: str, spelled: str, row: str | dict[str, Any]) -> Name:
     if len(matches) != len(words):
         raise ValueError(f"names.toml: {spelled}: {keys}")
     known = {m["theirs"]: Key(m["theirs"], m["ours"], m["how"], bool(m["needed"])) for m in matches}
-    transposed = bool(said.get("transposed"))
     cases = {}
     for when, other in said.get("with", {}).items():
         key, _, value = when.partition("=")
         text = other if " | " in other or not keys else f"{other} | {keys}"
-        case = _name(framework, spelled, {"ours": text, "transposed": transposed})
+        case = _name(framework, spelled, {"ours": text})
         cases[key, value] = Name(
             framework,
             spelled,
             case.ours,
             {**case.keys, key: Key(key, value, "=", needed=False)},
-            transposed=transposed,
         )
-    return Name(framework, spelled, ours.strip(), known, cases, transposed)
+    return Name(framework, spelled, ours.strip(), known, cases)
 
 
 def plain(name: str) -> str:
@@ -297,7 +291,7 @@ def translated(row: Name, items: Items) -> tuple[str, Items, Items]:
         for theirs, value in items
         for pair in _said(row, theirs, _TRUTH.get(value.lower(), value), head, rank)
     )
-    return head.strip(), said, _transposed(found, said) if row.transposed and found else found
+    return head.strip(), said, found
 
 
 def _said(row: Name, theirs: str, value: str, head: str, rank: int) -> Iterator[tuple[str, str]]:
@@ -337,28 +331,3 @@ def _same(one: str, other: str) -> bool:
         return one.lower() == other.lower() or float(one) == float(other)
     except ValueError:
         return False
-
-
-def _transposed(items: Items, own: Items) -> Items:
-    """Return the items with the lengths of the result of a transposed convolution, where they hold
-    those of its input: (length - 1)·stride - 2·padding + dilation·(filter - 1) + output_padding + 1
-    (Dumoulin and Visin, A guide to convolution arithmetic, 2016)."""
-    given = dict(items)
-    rank = int(dict(own).get("spatial", given.get("spatial", 3 if {"d", "t"} & set(given) else 2)))
-    extra = given.pop("output_padding", "0")
-    try:
-        for axis, name in enumerate(list(_LENGTHS)[-rank:]):
-            pads = [_nth(given.get("pad", "0"), axis, rank)]
-            pads.append(_nth(given.get("pad_post", given.get("pad", "0")), axis, rank))
-            taps = _nth(given.get("dilation", "1"), axis, rank)
-            length = (int(given.get(name, "28")) - 1) * _nth(given.get("stride", "1"), axis, rank)
-            length += taps * (int(given.get(_LENGTHS[name], "3")) - 1) - sum(pads) + 1
-            given[name] = str(length + _nth(extra, axis, rank))
-    except ValueError:
-        return tuple(given.items())  # a range or a wrong number, which the reader of the spec names
-    return tuple(given.items())
-
-
-def _nth(text: str, axis: int, rank: int) -> int:
-    numbers: Sequence[str] = text.split("x")
-    return int(numbers[axis if len(numbers) == rank else 0])

@@ -337,7 +337,7 @@ def _turned(chain: Chain, wanted: Container[str] | None, text: str) -> Iterator[
         yield chain
         return
     first = chain[0]
-    if "fwd" in wanted and (first.direction == "fwd" or len(chain) > 1):
+    if "fwd" in wanted and first.direction == "fwd":
         yield chain
     if [recipe.name for recipe in chain] == ["conv_fwd", "bias"]:
         if "bwd" in wanted:

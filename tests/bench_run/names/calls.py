@@ -18,7 +18,7 @@ from bench_run.tensors.seeded.inputs import make_inputs
 
 SHAPES = {
     "conv_fwd": "n=2 h=7 w=6 dtype=double",
-    "conv_dgrad": "n=2 h=5 w=4 dtype=double",
+    "conv_transpose": "n=2 h=5 w=4 dtype=double",
     "matmul": "m=4 n=5 k=6 dtype=double",
     "dense": "n=3 dtype=double",
     "pool": "n=2 c=3 h=8 w=9 dtype=double",
@@ -42,7 +42,7 @@ LIKE = {
     **dict.fromkeys(("rnn_cell", "lstm_cell", "gru_cell"), "step"),
     **dict.fromkeys(("depth_to_space", "space_to_depth", "flatten"), "maps"),
     **dict.fromkeys(("take", "embedding"), "take"),
-    **dict.fromkeys(("conv_fwd", "conv_dgrad", "matmul", "dense"), None),
+    **dict.fromkeys(("conv_fwd", "conv_transpose", "matmul", "dense"), None),
 }
 OWN = {
     "rnn": "t=4 n=3 dtype=double",
@@ -111,6 +111,7 @@ WORDS = {
     "torch.squeeze": ["dim=1"],
     "torch.cat": ["", "dim=1"],
     "torch.concat": ["", "dim=-1"],
+    "torch.concatenate": ["", "dim=1"],
     "torch.stack": ["", "dim=0"],
     "torch.chunk": ["chunks=2", "chunks=2 dim=1"],
     "torch.tril": ["", "diagonal=0"],
@@ -256,9 +257,9 @@ WORDS |= {
         "c=4 k=6 kernel_shape=3x2 pads=1x0x2x1 strides=2x1 dilations=1x2 group=2 B=1",
     ],
     "onnx.ConvTranspose": [
-        "k=3 c=5 kernel_shape=3x2",
-        "k=4 c=6 kernel_shape=3x2 pads=1x0x2x1 strides=2x1 dilations=1x2 group=2 B=1",
-        "k=4 c=6 kernel_shape=3x3 strides=2x2 output_padding=1x0",
+        "c=3 k=5 kernel_shape=3x2",
+        "c=4 k=6 kernel_shape=3x2 pads=1x0x2x1 strides=2x1 dilations=1x2 group=2 B=1",
+        "c=4 k=6 kernel_shape=3x3 strides=2x2 output_padding=1x0",
     ],
 }
 WORDS |= {
@@ -332,8 +333,8 @@ WORDS |= {
         "c=4 kernel=3x2 num_filter=6 stride=2x1 pad=1x0 dilate=1x2 num_group=2 no_bias=True",
     ],
     "mx.nd.Deconvolution": [
-        "k=3 kernel=3x2 num_filter=5",
-        "k=4 kernel=3x2 num_filter=6 stride=2x1 pad=1x0 adj=1x0 dilate=1x2 num_group=2 "
+        "c=3 kernel=3x2 num_filter=5",
+        "c=4 kernel=3x2 num_filter=6 stride=2x1 pad=1x0 adj=1x0 dilate=1x2 num_group=2 "
         "no_bias=False",
     ],
     "mx.nd.Pooling": [

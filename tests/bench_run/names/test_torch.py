@@ -101,7 +101,7 @@ def of_torch(spelled: str, words: str, given: dict):
         return of_module(place, said, tensors)
     if "normalized_shape" in said:
         said["normalized_shape"] = (said["normalized_shape"],)
-    if spelled in ("torch.cat", "torch.concat", "torch.stack"):
+    if spelled in ("torch.cat", "torch.concat", "torch.concatenate", "torch.stack"):
         return [place(list(tensors.values()), **said)], {}
     if spelled == "F.one_hot":
         return [place(*tensors.values(), **said)], {}

@@ -77,8 +77,7 @@ SHAPES = {
 }
 
 
-def complete(params: Params) -> Params:
-    op = "conv"
+def _completed(op: str, params: Params) -> dict[str, Any]:
     out = complete_image(op, params, 28)
     rank = out["spatial"]
     for axis, key in ((3, "t"), (2, "r"), (1, "s")):
@@ -96,9 +95,54 @@ def complete(params: Params) -> Params:
     for key in ("c", "k"):
         if out[key] % out["groups"]:
             raise UsageError(f"{op}: groups={out['groups']} does not divide {key}={out[key]}")
-    if min(sizes(out)["y"][2:]) < 1:
-        raise UsageError(f"{op}: the filter is larger than the padded input")
     return out
+
+
+def complete(params: Params) -> Params:
+    out = _completed("conv", params)
+    if min(sizes(out)["y"][2:]) < 1:
+        raise UsageError("conv: the filter is larger than the padded input")
+    return out
+
+
+def complete_transposed(params: Params) -> Params:
+    """Return the parameters of a convolution backwards, whose lengths are those of its input."""
+    op = "conv_transpose"
+    out = _completed(op, params)
+    out["output_padding"] = per_axis(op, "output_padding", out["output_padding"], out["spatial"])
+    if any(extra >= step for extra, step in zip(out["output_padding"], out["stride"], strict=True)):
+        raise UsageError(f"{op}: output_padding has to be below stride")
+    if min(_grown(out)) < 1:
+        raise UsageError(f"{op}: the padding is larger than the result")
+    return out
+
+
+def _grown(params: Params) -> Dims:
+    """Return the lengths of a transposed convolution's result (Dumoulin and Visin, A guide to
+    convolution arithmetic, 2016)."""
+    lengths = image_dims(params)[2:]
+    taps = (n for key in ("t", "r", "s") if (n := params[key]) is not None)
+    rows = (params[key] for key in ("pad", "pad_post", "stride", "dilation", "output_padding"))
+    return tuple(
+        (length - 1) * step - before - after + spread * (tap - 1) + 1 + extra
+        for length, tap, before, after, step, spread, extra in zip(
+            lengths, taps, *rows, strict=True
+        )
+    )
+
+
+def build_transposed(builder: Builder, params: Params, _: Value | None) -> Value:
+    """Build a convolution backwards: the data gradient of one whose result is the input."""
+    axes = [key for key in ("d", "h", "w") if params[key] is not None]
+    turned = {
+        **params,
+        **dict(zip(axes, _grown(params), strict=True)),
+        "c": params["k"],
+        "k": params["c"],
+        "layout": params["ylayout"],
+        "ylayout": params["layout"],
+    }
+    return build("Bwd", "conv_transpose", ("dy", "w"), "dx", builder, turned, None)
 
 
 def sizes(params: Params) -> dict[str, Dims]:
@@ -161,6 +205,22 @@ def build_bias_gradient(builder: Builder, params: Params, _: Value | None) -> Va
     return db
 
 
+OUTPUT_PADDING = SpecParameter(
+    "output_padding", (0,), "more at the end of each axis of the result", "ints", "o", least=0
+)
+TRANSPOSED_SHAPES = {
+    "small": (
+        "n=2 c=4 h=5 w=4 k=6 r=3 s=3 pad=1 stride=2 output_padding=1",
+        "n=1 c=4 h=5 w=5 k=6 r=3 s=2 pad=1x0 stride=2 dilation=2x1 groups=2",
+        "n=2 c=3 w=6 k=4 s=3 spatial=1",
+        "n=1 c=2 d=3 h=4 w=4 k=3 t=2 r=3 s=3 pad=1 spatial=3",
+    ),
+    "common": ("n=16 c=64 h=28 w=28 k=64 r=3 s=3 pad=1 stride=2 output_padding=1",),
+    "large": ("n=64 c=256 h=28 w=28 k=256 r=4 s=4 pad=1 stride=2",),
+    "skewed": ("n=1 c=512 h=4 w=4 k=3 r=16 s=16 stride=16",),
+}
+
+
 def _row(
     name: str, summary: str, kind: str, inputs: tuple[str, str], output: str, **more: Any
 ) -> Recipe:
@@ -198,6 +258,15 @@ RECIPES: tuple[Recipe, ...] = (
         "dw",
         aliases=("conv_wrw",),
         direction="bwd",
+    ),
+    Recipe(
+        "conv_transpose",
+        "conv",
+        "convolution backwards: each input adds its filter to the result",
+        build_transposed,
+        (*PARAMETERS, OUTPUT_PADDING),
+        TRANSPOSED_SHAPES,
+        complete=complete_transposed,
     ),
     Recipe(
         "conv_bgrad",

@@ -141,6 +141,12 @@ SPELLINGS = {
     "F.linear: in_features=4 out_features=8 bias=1": "dense: c=4 k=8",
     "clip: a_min=-0.25 a_max=0.25": "clip: low=-0.25 high=0.25",
     "lesser: dims=4x8": "cmp_lt: dims=4x8",
+    "nn.ConvTranspose2d: in_channels=3 h=8,16 kernel_size=1,3 bias=0": (
+        "conv_transpose: c=3 h=8,16 r=1,3 s=1,3"
+    ),
+    "cat: dims=4x8": "concat: axis=0 dims=4x8",
+    "kl_div": "kl_div_loss: reduction=mean",
+    "linear: in_features=4 out_features=8 n=2": "matmul: m=2 n=8 k=4 layout=nt",
     "Conv+Relu": "conv_fwd+relu",
     "Log_Softmax: dims=4x8": "log_softmax: dims=4x8",
 }

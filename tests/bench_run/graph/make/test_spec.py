@@ -313,4 +313,4 @@ def test_a_member_of_a_family_that_has_no_such_shape_is_named_and_left_out() -> 
 
 def test_a_family_of_which_no_member_fits_says_why() -> None:
     with pytest.raises(UsageError, match=r"no operation supports this: .*is left out"):
-        make_graphs("family:conv: h=1 w=1 r=9 s=9")
+        make_graphs("family:conv: groups=3")
