@@ -97,7 +97,7 @@ def _compared(
     flat = in_memory_order(actual, tensor)
     found = _difference(flat, expected, tolerance, worst)
     if tolerance.drawn is not None and not found.outside and not _shows(flat, *tolerance.drawn):
-        source = f"{tolerance.source}, mean and spread of all elements"
+        source = f"{tolerance.source}, {SPREAD}"
         tolerance = replace(tolerance, source=source)
         found.outside = found.elements
     beyond = None if tolerance.shared is None else exceeded(found, tolerance.shared, expected)
@@ -123,6 +123,10 @@ def _compared(
             for _, place in found.worst
         ),
     )
+
+
+SPREAD = "mean and spread of all elements"
+"""End of the source of a tolerance where random values, each in its range, are wrong together."""
 
 
 def _shows(flat: Array, mean: float, deviation: float) -> bool:
@@ -277,6 +281,8 @@ def _reason(graph: Graph, result: CheckResult) -> str | None:
     row = max(result.outputs, key=lambda output: output.mismatched / max(1, output.elements))
     name = describe(graph.by_uid[row.uid])
     text = f"{row.mismatched} of {row.elements} elements of {name} differ"
+    if row.tolerance_source.endswith(SPREAD):
+        return f"the mean or the spread of {name} is not that of its distribution"
     if not row.worst:
         return text
     flag = result.accepted_with.get(row.uid)

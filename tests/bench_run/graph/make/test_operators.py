@@ -18,7 +18,7 @@ from bench_run.reference import evaluate
 from bench_run.tensors.layout import logical_view
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.expected import custom_overrides
-from bench_run.validate.outputs import OutputChecker
+from bench_run.validate.outputs import OutputChecker, validation
 from bench_run.validate.tolerance import tolerances
 
 EVERY = [
@@ -111,6 +111,16 @@ def test_random_values_outside_of_their_range_are_wrong():
         checker = OutputChecker(graph, expected, limits, 1, {})
         wrong[value] = checker.check({graph.outputs[0].uid: drawn}).mismatched
     assert [0, 1, 1, 1] == list(wrong.values())
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 0.999])
+def test_random_values_that_are_all_alike_are_wrong_together(value):
+    graph = graph_of("random_uniform")
+    limits = tolerances(graph, overrides=dict(custom_overrides(graph)))
+    checker = OutputChecker(graph, evaluate(graph, {}), limits, 1, {})
+    found = checker.check({graph.outputs[0].uid: np.full(1024, value, np.float32)})
+    assert found.mismatched == 1024
+    assert "the mean or the spread of y" in validation("numpy", graph, [found]).reason
 
 
 def test_hipdnns_operations_get_gradients_of_the_table():
