@@ -47,7 +47,7 @@ from bench_run.errors import UsageError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.make.names import ours, plain, rewritten
 from bench_run.graph.make.operators import OPERATORS
-from bench_run.graph.make.spec import ALIASES, FAMILIES, OPS, find, make_graphs
+from bench_run.graph.make.spec import ALIASES, FAMILIES, OPS, find, gradients_of, make_graphs
 from bench_run.runner.call import run
 
 if TYPE_CHECKING:
@@ -150,11 +150,10 @@ def _measured(
     spec = op_spec(name, given)
     (recipe, *others) = (find(op, WHERE) for op in spec.partition(":")[0].split("+"))
     wanted = ["fwd"]
-    biased = recipe.name == "conv_fwd" and [each.name for each in others] == ["bias"]
-    if backward and file is None and (biased or not others):
-        joint = recipe.joint is not None and not biased
-        wanted += ["bwd"] * bool(recipe.backward) + ["joint"] * joint
-    alone = recipe.direction == "fwd" and (biased or not others)
+    gradients = gradients_of((recipe, *others)) if recipe.direction == "fwd" else ()
+    if backward and file is None and gradients:
+        wanted += ["bwd"] + ["joint"] * (recipe.joint is not None and not others)
+    alone = recipe.direction == "fwd" and (gradients or not others)
     direction = ",".join(wanted) if alone else None
     shapes = str(options.get("shapes", "common"))
     labels: dict[str, str] = {}

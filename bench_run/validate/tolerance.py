@@ -205,8 +205,9 @@ class Tolerance:
     """Threshold for √Σ(a − e)² / (√n · largest magnitude), which replaces the element-wise rule."""
     shared: SharedError | None = None
     """Beside the element-wise rule: what all elements may err together."""
-    drawn: tuple[float, float] | None = None
-    """Mean and standard deviation of random values, which all elements together have to show."""
+    drawn: tuple[float, ...] | None = None
+    """Mean and standard deviation of random values, which all elements together have to show; the
+    kurtosis where it is above 3."""
     looser: tuple[tuple[str, Tolerance], ...] = ()
     """Flags that allow more, the strictest first: to say which of them takes a wrong result."""
 

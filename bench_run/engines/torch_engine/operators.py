@@ -184,20 +184,16 @@ def size_of(x: T) -> T:
     return torch.tensor([x.numel()], device=x.device)
 
 
-def depth_to_space(x: T, r: int, mode: str) -> T:
-    """Return x with blocks of r x r channels beside each other, places before channels (``dcr``):
+def depth_to_space(x: T, r: int) -> T:
+    """Return x with blocks of r x r channels beside each other, places before channels: ``dcr``,
     the order that PyTorch's own call does not have."""
-    if mode != "dcr":
-        raise ValueError(mode)
     n, c, h, w = x.shape
     parts = x.reshape(n, r, r, c // (r * r), h, w).permute(0, 3, 4, 1, 5, 2)
     return parts.reshape(n, c // (r * r), h * r, w * r)
 
 
-def space_to_depth(x: T, r: int, mode: str) -> T:
+def space_to_depth(x: T, r: int) -> T:
     """Return the inverse of `depth_to_space`."""
-    if mode != "dcr":
-        raise ValueError(mode)
     n, c, h, w = x.shape
     parts = x.reshape(n, c, h // r, r, w // r, r).permute(0, 3, 5, 1, 2, 4)
     return parts.reshape(n, c * r * r, h // r, w // r)

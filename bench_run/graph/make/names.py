@@ -6,8 +6,11 @@ the rows do not say is refused: a borrowed name means what its framework means, 
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.usage import nearest
 
 from bench_run.errors import UsageError
+from bench_run.graph.make.parameters import MOST_GRAPHS, written_out
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,7 +41,7 @@ SPACES = {
     **dict.fromkeys(("mx", "nd", "mx.nd", "mx.sym", "mx.random", "mx.nd.random"), "mxnet"),
     **dict.fromkeys(("nd.random", "gluon.nn", "gluon.rnn", "gluon.loss"), "mxnet"),
     **dict.fromkeys(("mx.gluon.nn", "mx.gluon.rnn", "mx.gluon.loss", "gluon"), "mxnet"),
-    "gluon.nn.gluon": "mxnet",
+    "gluon.nn.gluon": "mxnet",  # nn.gluon.Conv2D, as opperf's users write it
 }
 """Parts in front of a name → the framework."""
 _KEY = re.compile(r"(?P<theirs>\w+)(?P<needed>!?)(?P<how>>|=|~)(?P<ours>\S*)\Z")
@@ -171,14 +175,38 @@ def rewritten(
         yield text
         return
     known = {**aliases, **{name: name for name in ops}}
-    items = tuple((key, value) for key, _, value in (item.partition("=") for item in rest.split()))
-    if all(equals for _, equals, _ in (item.partition("=") for item in rest.split())):
-        specs = [_rewritten(chain, items, known, ops, home) for chain in head.split(",")]
-        if any(spec is not None for spec in specs):
-            for chain, spec in zip(head.split(","), specs, strict=True):
-                yield f"{chain.strip()}:{rest}".removesuffix(":") if spec is None else spec
+    parts = [item.partition("=") for item in rest.split()]
+    items = tuple((key, value) for key, _, value in parts)
+    if all(equals for _, equals, _ in parts) and len(dict(items)) == len(items):
+        chains = [
+            (chain, [_rewritten(chain, each, known, ops, home) for each in _apart(chain, items)])
+            for chain in head.split(",")
+        ]
+        if any(spec is not None for _, specs in chains for spec in specs):
+            for chain, specs in chains:
+                ours_already = f"{chain.strip()}:{rest}".removesuffix(":")
+                yield from dict.fromkeys(ours_already if s is None else s for s in specs)
             return
     yield text
+
+
+def _apart(chain: str, items: Items) -> Iterator[Items]:
+    """Yield the items with one value for each key of a call: one value of theirs may be several of
+    ours, and may choose the operation."""
+    theirs: set[str] = set()
+    for part in chain.split("+"):
+        with suppress(UsageError):  # said when the name is read
+            for row in called(part.strip()):
+                theirs |= {*row.keys, *(key for key, _ in row.cases)}
+    choices = [
+        [(key, each) for each in written_out(value, f"{chain}: {key}")]
+        if key in theirs and not value.endswith(",")
+        else [(key, value)]
+        for key, value in items
+    ]
+    if math.prod(map(len, choices)) > MOST_GRAPHS:
+        raise UsageError(f"{chain}: more than {MOST_GRAPHS} graphs")
+    yield from itertools.product(*choices)
 
 
 def _rewritten(
@@ -285,16 +313,20 @@ def translated(row: Name, items: Items) -> tuple[str, Items, Items]:
                 f"{row.spelled}: write {what}: without it {FRAMEWORKS[row.framework]} does what "
                 f"{head} does not; the nearest is {near}"
             )
-    rank = next((int(v) for k, v in (*said, *given.items()) if k == "spatial" and v in "123"), 2)
+    axes = dict(said).get("spatial")
+    if axes is not None and given.get("spatial", axes) != axes:
+        raise UsageError(f"{row.spelled}: spatial={given['spatial']}: it has {axes} spatial axes")
     found = tuple(
         pair
         for theirs, value in items
-        for pair in _said(row, theirs, _TRUTH.get(value.lower(), value), head, rank)
+        for pair in _said(row, theirs, _TRUTH.get(value.lower(), value), head, axes)
     )
     return head.strip(), said, found
 
 
-def _said(row: Name, theirs: str, value: str, head: str, rank: int) -> Iterator[tuple[str, str]]:
+def _said(
+    row: Name, theirs: str, value: str, head: str, rank: str | None
+) -> Iterator[tuple[str, str]]:
     """Yield a key and its value in our words."""
     key = row.keys.get(theirs)
     if key is not None and ("," in key.ours or ";" in key.ours) and not all(value.split("x")):
@@ -314,9 +346,9 @@ def _said(row: Name, theirs: str, value: str, head: str, rank: int) -> Iterator[
             raise UsageError(f"{row.spelled}: {theirs}={value}: expected as many before as after")
         yield from zip(key.ours.split(";"), map("x".join, parts), strict=False)
     elif "," in key.ours:
-        axes = key.ours.split(",")
+        axes = key.ours.split(",")[-int(rank or 3) :]
         lengths = value.split("x")
-        lengths = lengths * rank if len(lengths) == 1 else lengths
+        lengths = lengths * int(rank or 2) if len(lengths) == 1 else lengths
         if len(lengths) > len(axes):
             raise UsageError(f"{theirs}={value}: expected at most {len(axes)} lengths")
         yield from zip(axes[-len(lengths) :], lengths, strict=True)

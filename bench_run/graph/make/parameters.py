@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,9 @@ from bench_run.graph.dtypes import ALIASES, DTYPES
 
 DIGITS = 18
 """Digits of whole numbers that always fit in 64 bits."""
+MOST_GRAPHS = 10_000
+"""Combinations that one spec may ask for."""
+_RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})(?:([*+])(\d{1,9}))?")
 Kind = Literal["int", "ints", "dims", "float", "flag", "choice", "dtype"]
 Params = Mapping[str, Any]
 """Parameter key → value, None if nothing was said and the operation has no default."""
@@ -47,6 +50,25 @@ def parse_value(parameter: SpecParameter, text: str, where: str) -> Any:
         what += f", of at most {DIGITS} digits" if re.search(rf"\d{{{DIGITS + 1}}}", text) else ""
         raise UsageError(f"{where}: {parameter.key}={text!r}: expected {what}")
     return value
+
+
+def written_out(text: str, where: str) -> Iterator[str]:
+    """Yield the values of an item: those between commas, ranges written out."""
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            yield part
+            continue
+        first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
+        geometric = match[3] == "*"
+        if first > last or (geometric and (step < 2 or first < 1)) or step < 1:
+            ways = "A..B, A..B+STEP, A..B*FACTOR"
+            raise UsageError(f"{where}={match[0]}: a range is ascending: {ways}")
+        if not geometric and (last - first) // step >= MOST_GRAPHS:
+            raise UsageError(f"{where}={match[0]}: more than {MOST_GRAPHS} values")
+        while first <= last:
+            yield str(first)
+            first = first * step if geometric else first + step
 
 
 def expected(parameter: SpecParameter) -> str:

@@ -34,7 +34,14 @@ from bench_run.graph.check import check
 from bench_run.graph.make.build import Builder, Value
 from bench_run.graph.make.names import rewritten
 from bench_run.graph.make.operators import OPERATORS
-from bench_run.graph.make.parameters import Params, SpecParameter, parse_value, show_value
+from bench_run.graph.make.parameters import (
+    MOST_GRAPHS,
+    Params,
+    SpecParameter,
+    parse_value,
+    show_value,
+    written_out,
+)
 from bench_run.graph.make.recipes.joint import NEEDED, joint
 from bench_run.graph.make.recipes.recipe import SHAPE_CLASSES, Recipe
 
@@ -190,9 +197,6 @@ def _defaults(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-MOST_GRAPHS = 10_000
-"""Combinations that one spec may ask for."""
-
 DIRECTIONS = {
     "fwd": ("fwd",),
     "bwd": ("bwd",),
@@ -204,7 +208,6 @@ DIRECTIONS = {
 WINDOWS = {"r", "s", "t", "spatial", "window", "pad", "stride", "dilation", "groups"}
 """Parameters that random shapes leave as they are."""
 _RANDOM = re.compile(r"random:(\d{1,4})")
-_RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})(?:([*+])(\d{1,9}))?")
 
 Chain = tuple[Recipe, ...]
 Item = tuple[str, tuple[str, ...]]
@@ -271,7 +274,7 @@ def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
             raise UsageError(f"{text}: parameters are separated by spaces, not commas: {items}")
         if key in special:
             raise UsageError(f"{text}: {key} is given twice; separate several values by commas")
-        special[key] = tuple(_written_out(value, f"{text}: {key}"))
+        special[key] = tuple(written_out(value, f"{text}: {key}"))
     lenient = head == "all" or head.startswith("family:")
     usual = None if usual_direction is None else (usual_direction,)
     direction = special.pop("direction", usual)
@@ -294,24 +297,6 @@ def parse_spec(text: str, usual_direction: str | None = None) -> Spec:
             name = "+".join(recipe.name for recipe in lacking)
             raise UsageError(f"{text}: {name} has no parameter {key!r}; choose from {keys}")
     return spec
-
-
-def _written_out(text: str, where: str) -> Iterator[str]:
-    for part in text.split(","):
-        match = _RANGE.fullmatch(part)
-        if match is None:
-            yield part
-            continue
-        first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
-        geometric = match[3] == "*"
-        if first > last or (geometric and (step < 2 or first < 1)) or step < 1:
-            ways = "A..B, A..B+STEP, A..B*FACTOR"
-            raise UsageError(f"{where}={match[0]}: a range is ascending: {ways}")
-        if not geometric and (last - first) // step >= MOST_GRAPHS:
-            raise UsageError(f"{where}={match[0]}: more than {MOST_GRAPHS} values")
-        while first <= last:
-            yield str(first)
-            first = first * step if geometric else first + step
 
 
 def _chains(head: str, text: str, directions: tuple[str, ...] | None) -> tuple[Chain, ...]:
@@ -339,17 +324,25 @@ def _turned(chain: Chain, wanted: Container[str] | None, text: str) -> Iterator[
     first = chain[0]
     if "fwd" in wanted and first.direction == "fwd":
         yield chain
-    if [recipe.name for recipe in chain] == ["conv_fwd", "bias"]:
-        if "bwd" in wanted:
-            yield from ((OPS[name],) for name in (*first.backward, "conv_bgrad"))
-    elif "bwd" in wanted and (len(chain) > 1 or not (first.backward or first.direction == "bwd")):
-        raise UsageError(f"{text}: {'+'.join(r.name for r in chain)} has no backward operation")
-    elif "bwd" in wanted:
-        yield from ((OPS[name],) for name in first.backward or (first.name,))
+    if "bwd" in wanted:
+        gradients = gradients_of(chain)
+        if not gradients:
+            raise UsageError(f"{text}: {'+'.join(r.name for r in chain)} has no backward operation")
+        yield from ((OPS[name],) for name in gradients)
     if "joint" in wanted and first.joint is not None and len(chain) == 1:
         yield (OPS[first.joint],)
     elif wanted == {"joint"}:
         raise UsageError(f"{text}: {'+'.join(r.name for r in chain)} has no joint operation")
+
+
+def gradients_of(chain: Chain) -> tuple[str, ...]:
+    """Return the operations that are the gradients of a chain; a gradient is its own."""
+    first = chain[0]
+    if [recipe.name for recipe in chain] == ["conv_fwd", "bias"]:
+        return (*first.backward, "conv_bgrad")
+    if len(chain) > 1:
+        return ()
+    return first.backward or ((first.name,) if first.direction == "bwd" else ())
 
 
 def _shape_classes(text: str, where: str) -> tuple[str, ...]:
@@ -441,7 +434,19 @@ def _refuse_part_of_a_product(spec: Spec, rows: Mapping[str, SpecParameter]) -> 
 
 def _has_own_shape(spec: Spec, chain: Chain) -> bool:
     rows = chain_parameters(chain)
-    return spec.shapes is None and any(rows[key].shape for key, _ in spec.items if key in rows)
+    given = [key for key, _ in spec.items if key in rows and key != "spatial"]
+    return spec.shapes is None and any(rows[key].shape for key in given)
+
+
+def _of_rank(texts: list[str], ranks: tuple[str, ...]) -> list[str]:
+    """Return the default shapes of a number of spatial axes; the parameters' own defaults if there
+    are none."""
+    kept = []
+    for text in texts:
+        said = dict(item.split("=") for item in text.split())
+        if said.get("spatial", "3" if "d" in said else "2") in ranks:
+            kept.append(text)
+    return kept or [""]
 
 
 def _assignments(
@@ -474,6 +479,8 @@ def _assignments(
         random = _RANDOM.fullmatch(name)
         drawn = () if random is None else _random_shapes(chain, int(random[1]), seed)
         usual += chain[0].shapes[name] if random is None else drawn
+    if "spatial" in dict(items):
+        usual = _of_rank(usual, dict(items)["spatial"])
     bases = [_typed(text, rows) for text in ([""] if _has_own_shape(spec, chain) else usual)]
     for base, combination in itertools.product(bases, itertools.product(*values)):
         yield {**base, **dict(zip((key for key, _ in items), combination, strict=True))}

@@ -145,18 +145,39 @@ def normal_ends() -> npt.NDArray[np.uint32]:
     return np.array(ends, np.uint32)
 
 
+@cache
+def _first_steps() -> npt.NDArray[np.int32]:
+    """Return the step that the smallest word with these upper 16 bits falls in."""
+    words = np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)
+    return np.searchsorted(normal_ends(), words, side="right").astype(np.int32)
+
+
+def normal_steps(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
+    """Return the step of each word: looked up by its upper half, then one on where the step ends;
+    searched only far out, where several steps share an upper half."""
+    ends, last = normal_ends(), len(normal_ends()) - 1
+    steps: npt.NDArray[np.int32] = _first_steps()[words >> np.uint32(16)]
+    steps += words >= ends[steps]
+    np.minimum(steps, last, out=steps)
+    further = (words >= ends[steps]) & (steps < last)
+    if further.any():
+        found = np.searchsorted(ends, words[further], side="right")
+        steps[further] = np.minimum(found, last)
+    return steps
+
+
 def normal(init: Init, row: DataType) -> Draw:
     """Return the draw of normal numbers: a step of the distribution by one word, a place in it and
     the sign by another. Each is an odd multiple of 2^-21 of the standard deviation."""
-    ends = normal_ends()
     kind = np.float64 if row.name == "double" else np.float32
 
     def draw(stream: np.random.BitGenerator, count: int) -> Values:
         words = raw_words(stream, 2 * count).view(np.uint32).reshape(2, count)
-        step = np.searchsorted(ends, words[0], side="right").clip(max=len(ends) - 1)
-        odd = (step << 15) + ((words[1] >> 17) | 1)
-        values = np.where(words[1] & 1, odd, -odd).astype(kind)
-        values = values * kind(2.0**-21 * init.high) + kind(init.low)
+        odd = (normal_steps(words[0]) << 15) + ((words[1] >> 17) | 1).view(np.int32)
+        odd *= (words[1] & 1).view(np.int32) * 2 - 1
+        values = odd.astype(kind)
+        values *= kind(2.0**-21 * init.high)
+        values += kind(init.low)
         return _normal_numbers(values, row)
 
     return draw

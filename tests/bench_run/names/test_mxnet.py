@@ -509,7 +509,7 @@ def test_a_name_means_what_mxnets_documentation_says(spelled, words):
 def test_a_random_name_has_the_distribution_of_mxnets_documentation(spelled, words):
     graph, _, _ = made(spelled, words)
     said = dict(word.split("=") for word in words.split())
-    assert graph.nodes[0].custom.tolerance["drawn"] == pytest.approx(RANDOM[spelled](said))
+    assert graph.nodes[0].custom.tolerance["drawn"][:2] == pytest.approx(RANDOM[spelled](said))
 
 
 def test_every_key_of_every_name_is_in_a_call():

@@ -229,7 +229,7 @@ def test_an_initializer_may_be_a_callable(tmp_path):
         ("where", {"x": (8, 4), "b": (8, 5)}, r"where: b has 8x5, expected \(dims\)"),
         ("softmux", {}, "did you mean softmax"),
         ("mm,exp", {}, "one operator at a time"),
-        ("conv2d", {"kernel_size": (1, 2, 3, 4)}, "kernel_size=1x2x3x4: expected at most 3"),
+        ("conv2d", {"kernel_size": (1, 2, 3, 4)}, "kernel_size=1x2x3x4: expected at most 2"),
     ],
 )
 def test_shapes_that_do_not_fit_name_port_and_rule(operator, given, said):

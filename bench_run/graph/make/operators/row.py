@@ -131,7 +131,8 @@ class Operator:
     """``rtol`` and ``atol``, where that of the reference's rounding errors does not fit; ``u`` is
     one rounding of the type."""
     drawn: Sequence[str] = ()
-    """Mean and standard deviation of the values, of random operators."""
+    """Mean and standard deviation of the values, of random operators, and the kurtosis where it is
+    above that of a normal distribution."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """``numpy``, or PyTorch's ``cpu`` or ``cuda`` → why it does not run the operator."""
     aliases: tuple[str, ...] = ()

@@ -123,6 +123,48 @@ def test_random_values_that_are_all_alike_are_wrong_together(value):
     assert "the mean or the spread of y" in validation("numpy", graph, [found]).reason
 
 
+@pytest.mark.parametrize("spec", ["random_exponential", "random_gamma: alpha=0.1", "bernoulli"])
+@pytest.mark.parametrize("count", [1, 300, 4096])
+def test_draws_of_the_right_distribution_are_never_wrong(spec, count):
+    (graph,) = make_graphs(f"{spec}{' ' if ':' in spec else ': '}dims={count}")
+    limits = tolerances(graph, overrides=dict(custom_overrides(graph)))
+    checker = OutputChecker(graph, evaluate(graph, {}), limits, 1, {})
+    draw = np.random.default_rng(5)
+    make = {
+        "random_exponential": lambda: draw.standard_exponential(count),
+        "random_gamma: alpha=0.1": lambda: draw.standard_gamma(0.1, count),
+        "bernoulli": lambda: draw.random(count) < 0.5,
+    }[spec]
+    uid = graph.outputs[0].uid
+    found = [checker.check({uid: np.asarray(make(), np.float32)}).mismatched for _ in range(200)]
+    assert set(found) == {0}
+
+
+SWEEPS = {
+    "nn.Conv2d: kernel_size=3x3,5x5 h=8": ["r3s3", "r5s5"],
+    "nn.Conv2d: kernel_size=1..5+2 h=8": ["r1s1", "r3s3", "r5s5"],
+    "nn.Conv2d: bias=0,1 h=8": ["conv_fwd_n", "conv_fwd+bias_n"],
+    "F.avg_pool2d: count_include_pad=0,1 h=8": ["avgpool_n", "avgpool_padded_n"],
+    "onnx.MaxPool: kernel_shape=2x2,3x3 pads=0x0x1x1": ["r2q1", "r3q1"],
+}
+
+
+@pytest.mark.parametrize("spec", SWEEPS)
+def test_each_value_of_a_frameworks_key_is_a_graph(spec):
+    graphs = [graph.name for graph in make_graphs(spec)]
+    assert len(graphs) == len(SWEEPS[spec])
+    assert all(part in name for part, name in zip(SWEEPS[spec], graphs, strict=True))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("name", ["nn.Conv", "nn.ConvTranspose", "nn.MaxPool", "nn.BatchNorm"])
+def test_a_name_with_a_number_has_so_many_spatial_axes(name, rank):
+    graphs = make_graphs(f"{name}{rank}d", "all")
+    assert {len(graph.tensors[0].dims) - 2 for graph in graphs} == {rank}
+    with pytest.raises(UsageError):
+        make_graphs(f"{name}{rank}d: spatial={rank % 3 + 1}")
+
+
 def test_hipdnns_operations_get_gradients_of_the_table():
     graphs = make_graphs("add: dims=4x8", direction="bwd") + make_graphs("add: dims=4x8")
     assert ["CustomOpAttributes", "PointwiseAttributes"] == [g.nodes[0].type for g in graphs]
@@ -151,8 +193,8 @@ SPELLINGS = {
     "F.linear: in_features=4 out_features=8 bias=1": "dense: c=4 k=8",
     "clip: a_min=-0.25 a_max=0.25": "clip: low=-0.25 high=0.25",
     "lesser: dims=4x8": "cmp_lt: dims=4x8",
-    "nn.ConvTranspose2d: in_channels=3 h=8,16 kernel_size=1,3 bias=0": (
-        "conv_transpose: c=3 h=8,16 r=1,3 s=1,3"
+    "nn.ConvTranspose2d: in_channels=3 h=8,16 kernel_size=3 bias=0": (
+        "conv_transpose: c=3 h=8,16 r=3 s=3"
     ),
     "cat: dims=4x8": "concat: axis=0 dims=4x8",
     "kl_div": "kl_div_loss: reduction=mean",
