@@ -12,6 +12,7 @@ import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -289,8 +290,10 @@ def _check_keys(
         usual |= set(ops[known[op]].by_key)
     for key, _ in left:
         if key not in usual:
-            keys = ", ".join(dict.fromkeys((*row.keys, *(k for k, _ in row.cases), *sorted(usual))))
-            raise UsageError(f"{row.spelled}: no key {key!r}; choose from {keys}")
+            keys = dict.fromkeys((*row.keys, *(k for k, _ in row.cases), *sorted(usual)))
+            close = get_close_matches(key, keys, 1, 0.75)
+            words = f"did you mean {close[0]}?" if close else f"choose from {', '.join(keys)}"
+            raise UsageError(f"{row.spelled}: no key {key!r}; {words}")
 
 
 def translated(row: Name, items: Items) -> tuple[str, Items, Items]:
@@ -308,10 +311,10 @@ def translated(row: Name, items: Items) -> tuple[str, Items, Items]:
         if needed.needed and needed.theirs not in given:
             only = needed.how == "="
             what = f"{needed.theirs}={needed.ours}" if only else needed.theirs
-            near = f"{row.spelled}: {what}" if only else f"{head}: {needed.ours}=…"
+            near = row.ours if only else f"{head}: {needed.ours}=…"
             raise UsageError(
-                f"{row.spelled}: write {what}: without it {FRAMEWORKS[row.framework]} does what "
-                f"{head} does not; the nearest is {near}"
+                f"{row.spelled}: give {what}: what {FRAMEWORKS[row.framework]} does without it "
+                f"cannot be said here; in our words: {near}"
             )
     axes = dict(said).get("spatial")
     if axes is not None and given.get("spatial", axes) != axes:
