@@ -92,9 +92,12 @@ def find_hidden(
 
 
 CLOCK_SHARE = 0.75
-"""Share of the wall time that marks around iterations without a gate have to come to."""
+"""Share of the time between two marks, by the host, that the device's clock has to show."""
 CLOCK_SLACK_NS = 50_000
-"""Time that enqueueing a mark and waiting take beside."""
+"""Time that enqueueing a mark and waiting take in addition."""
+MOST_AROUND = 1.25
+"""Ratio of the host's times around and between two marks. Where another process ran next to a mark,
+any clock between these two times would be believed: such a count is repeated."""
 SHORTEST_NS = 50
 """Time that no launch is shorter than: an empty kernel takes 1000."""
 
@@ -103,8 +106,8 @@ def find_false_clock(
     run: Callable[[], None], stream: Stream, device_ns: Sequence[int], e2e_ns: Sequence[int]
 ) -> str | None:
     """Return the reason why the clock of a stream that is the engine's own is not believed, in one
-    line: it is held against the host's over the same iterations, without a gate, so that both see
-    the delays of the host."""
+    line: over the same iterations, without a gate, it shows what the host measures around its marks
+    at most, and what the host measures between them at least."""
     if statistics.median(device_ns) < SHORTEST_NS:
         return "the device's times are not longer than two marks around nothing"
     count = max(1, min(4 * MOST, int(WINDOW_NS / max(1.0, statistics.median(e2e_ns)))))
@@ -113,16 +116,22 @@ def find_false_clock(
         cycles += 1
         stream.synchronize()
         begin, first = read_clock(), stream.mark()
+        between_begin = read_clock()
         for _ in range(count):
             run()
+        stream.synchronize()
+        between_ns = read_clock() - between_begin
         last = stream.mark()
         stream.synchronize()
-        wall_ns = read_clock() - begin
+        around_ns = read_clock() - begin
         marked_ns = stream.elapsed_ns(first, last)
-        if CLOCK_SHARE * wall_ns - CLOCK_SLACK_NS <= marked_ns <= wall_ns + CLOCK_SLACK_NS:
+        least_ns = CLOCK_SHARE * between_ns - CLOCK_SLACK_NS
+        is_right = least_ns <= marked_ns <= around_ns + CLOCK_SLACK_NS
+        if is_right and around_ns <= MOST_AROUND * between_ns + CLOCK_SLACK_NS:
             return None
         sleep(REST_S)
-    return _false(marked_ns, wall_ns)
+    # Each count was disturbed: the last one is as good as any.
+    return None if is_right else _false(marked_ns, around_ns)
 
 
 def _false(marked_ns: float, wall_ns: float) -> str:
