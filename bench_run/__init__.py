@@ -2,7 +2,7 @@
 
     import bench_run
 
-    document = bench_run.run(["graphs/smoke"], engine=["numpy", "torch"], iterations=50)
+    document = bench_run.run(["suite:smoke"], engine=["numpy", "torch"], iterations=50)
     for case in document.cases:
         print(case.graph.name, case.engine, case.outcome.status, case.summary)
 

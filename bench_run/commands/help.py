@@ -52,7 +52,8 @@ Usage:
 
 GRAPH is a graph file, a folder, a glob, an archive (.tar .tar.gz .tgz .tar.bz2
 .tar.xz .zip), a suite file (.toml), or suite:NAME for graphs that come with
-this tool: suite:smoke takes a few seconds, suite:resnet50 some minutes.
+this tool: suite:smoke takes a few seconds, suite:graphs (the folder graphs/)
+a minute or two, suite:resnet50 some minutes.
 
 Examples:
   bench-run suite:smoke                          a table on the terminal

@@ -7,7 +7,7 @@ Options:
   --pairs=N      [default: 20]
   --keep=FOLDER  for the documents; runs that are there already are not repeated
   --engine=NAME  [default: numpy]
-  --smoke        graphs/smoke, which takes ten times as long as eight small graphs
+  --smoke        suite:smoke, whose graphs are larger than these eight
 
 Runs `bench-run` twice for every pair, in turn, compares each pair with `bench-compare`, and prints
 what it said of builds that are one and the same; then three documents a side, of three pairs each.
@@ -24,7 +24,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.harness import ROOT, folder, script
+from tests.benchmarks.harness import folder, script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ SIDE = 3
 def run(target: Path, label: str, engine: str, smoke: bool) -> None:
     if target.exists():
         return
-    what = [str(ROOT / "graphs" / "smoke")] if smoke else [w for op in OPS for w in ("--op", op)]
+    what = ["suite:smoke"] if smoke else [w for op in OPS for w in ("--op", op)]
     words = [*what, "-o", str(target), "--engine", engine, "--label", label, "-q"]
     subprocess.run([sys.executable, "-m", "bench_run", *words], check=True)
 

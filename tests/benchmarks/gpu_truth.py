@@ -28,8 +28,10 @@ from pathlib import Path
 from bench_run.engines import cudnn
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.sources.load import load
+from bench_run.graph.sources.suites import own_graphs, read_suite
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.kernel_pass import SHORT_NS
 from bench_run.measure.loop import REST_S, SamplingBudget, on_device
@@ -203,10 +205,12 @@ def repeat(folder):
 
 def cost(folder):
     """Wall time of the tool over 50 graphs beside a bare loop of the same executions."""
-    paths = sorted((ROOT / "graphs" / "resnet50").glob("*half*.json"))
-    paths += sorted((ROOT / "graphs" / "gemm").glob("*.json"))
-    paths += sorted((ROOT / "graphs" / "activations").glob("*nhwc.json"))
-    paths += sorted((ROOT / "graphs" / "batchnorm").glob("*.json"))
+    paths = []
+    for suite in ("resnet50-batch32", "gemm", "activations", "batchnorm"):
+        for entry in read_suite(Path(own_graphs(f"suite:{suite}"))).layers:
+            for graph in make_graphs(entry.op):
+                paths.append(folder / f"{graph.name}.json")
+                paths[-1].write_bytes(write_graph(graph))
     paths = paths[:50]
     begin = time.perf_counter()
     busy_s = bare(paths)

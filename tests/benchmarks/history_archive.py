@@ -1,4 +1,4 @@
-"""A real archive with known slow-downs: documents of `graphs/smoke` made on this machine, one a
+"""A real archive with known slow-downs: documents of `suite:smoke` made on this machine, one a
 build, and what `bench-compare history` says of them.
 
 Usage:
@@ -58,7 +58,7 @@ def planted(build: int) -> dict[str, str]:
 def measure(target: Path, build: int, environment: dict[str, str]) -> None:
     if target.exists():
         return
-    words = ["graphs/smoke", "--engine", "slowed", "--label", f"build {build + 1}", *FLAGS]
+    words = ["suite:smoke", "--engine", "slowed", "--label", f"build {build + 1}", *FLAGS]
     command = [sys.executable, "-m", "bench_run", *words, "-o", str(target)]
     subprocess.run(command, check=True, cwd=ROOT, env={**environment, **planted(build)})
 

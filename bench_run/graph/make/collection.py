@@ -1,6 +1,7 @@
 """Folders of graph files from a list of op specs, so that the files can be made again.
 
-One line of the list is ``FOLDER SPEC``; blank lines and lines that start with ``#`` say nothing.
+One line of the list is ``FOLDER SPEC``, for files that have the names of their graphs, or
+``FILE.json SPEC``; blank lines and lines that start with ``#`` are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def collection_files(text: str, where: str) -> dict[str, bytes]:
         if not spec:
             raise UsageError(f"{where}:{number}: expected FOLDER SPEC, got {line.strip()!r}")
         for graph in make_graphs(spec.strip()):
-            files[f"{folder}/{graph.name}.json"] = write_graph(graph)
+            path = folder if folder.endswith(".json") else f"{folder}/{graph.name}.json"
+            files[path] = write_graph(graph)
     return files
 
 

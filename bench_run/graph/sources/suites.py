@@ -35,8 +35,8 @@ _FOLDERS = (
 
 
 def own_graphs(argument: str) -> str:
-    """Return the path behind ``suite:NAME``: a suite file or a folder of graphs that comes with
-    this tool; any other argument as it is. Raises `GraphError` with the known names."""
+    """Return the path behind ``suite:NAME``: a suite file that comes with this tool, or the whole
+    folder ``graphs``; any other argument as it is. Raises `GraphError` with the known names."""
     if not argument.startswith(PREFIX):
         return argument
     name = argument.removeprefix(PREFIX)
@@ -48,13 +48,13 @@ def own_graphs(argument: str) -> str:
 
 
 def suite_names() -> dict[str, Path]:
-    """Return the suites that come with this tool, with their files and folders."""
+    """Return the suites that come with this tool, with their files; ``graphs`` is the folder."""
     root = next((folder for folder in _FOLDERS if (folder / "suites").is_dir()), None)
     if root is None:
         return {}
-    known = {path.name: path for path in root.iterdir() if any(path.glob("*.json"))}
-    # a suite file goes before a folder of its name
-    return known | {path.stem: path for path in (root / "suites").glob(f"*{SUFFIX}")}
+    return {path.stem: path for path in sorted((root / "suites").glob(f"*{SUFFIX}"))} | {
+        "graphs": root
+    }
 
 
 def is_suite(data: bytes) -> bool:

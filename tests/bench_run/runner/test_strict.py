@@ -39,9 +39,9 @@ def test_an_honest_engine_s_outputs_are_the_same_in_strict_runs():
 
 @pytest.mark.slow
 @pytest.mark.needs("torch")
-@pytest.mark.parametrize("suite", ["suite:smoke", "graphs/activations"])
+@pytest.mark.parametrize("suite", ["suite:smoke", "suite:activations"])
 def test_honest_engines_outputs_are_the_same_in_strict_runs_of_graphs(root, suite):
-    graphs = [suite if suite.startswith("suite:") else str(root / suite)]
+    graphs = [suite]
     assert same_with_and_without(graphs, ["numpy", "torch:cpu"])
 
 

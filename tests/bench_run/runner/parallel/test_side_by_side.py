@@ -118,14 +118,14 @@ def test_a_run_that_is_killed_while_rounds_are_prepared_loses_none(tmp_path):
     output = tmp_path / "run.json"
     words = [word for op in OPS for word in ("--op", op)]
     engine = ("--engine", "hipdnn", "--prepare", "3")
-    process = start(Path("graphs/smoke"), output, *words, engine=engine)
+    process = start(Path("graphs/conv"), output, *words, engine=engine)
     wait_for_lines(process, journal_path(output), 3)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     kept = rounds_in(read_journal(journal_path(output)))
     assert kept >= 3
     time.sleep(0.2)
-    process = start(Path("graphs/smoke"), output, *words, "--resume", engine=engine)
+    process = start(Path("graphs/conv"), output, *words, "--resume", engine=engine)
     assert 0 == process.wait(), process.stderr.read()
     assert all([0, 1, 2] == [r.index for r in case.rounds] for case in read(output).cases)
 
