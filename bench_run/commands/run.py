@@ -70,6 +70,7 @@ def case_list(options: Options) -> CommandOutput:
     the run refuses; one that cannot be opened here is a remark and exit code 1."""
     from dataclasses import replace
 
+    from bench_run.runner.forecast import Forecast
     from bench_run.runner.places import check_run_places
     from bench_run.runner.planning import plan_dry
 
@@ -77,9 +78,9 @@ def case_list(options: Options) -> CommandOutput:
     planned, problem = plan_dry(options)
     notes = [f"note: {note}" for note in planned.gathered.notes]
     lines = [f"{case.id}  ({case.graph.id.path})" for case in planned.cases]
-    rounds = count_text(options.rounds, "round")
-    effort = f"{count_text(options.iterations, 'iteration')} in {rounds} each"
-    text = "\n".join([*notes, *lines, f"{count_text(len(lines), 'case')}, {effort}"])
+    graphs = {case.graph.id.path: case.graph for case in planned.cases}
+    forecast = Forecast(options, graphs.values(), planned.engines)
+    text = "\n".join([*notes, *lines, forecast.first_line()])
     remarks = () if problem is None else (f"a run would end here: {problem}",)
     return CommandOutput(text, len(remarks), remarks)
 

@@ -3,8 +3,9 @@ API."""
 
 from __future__ import annotations
 
+import threading
 import uuid
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from bench_run.options import Output, Sampling, Validation, grouped
 from bench_run.profilers import ncu
 from bench_run.progress import Progress
 from bench_run.runner.extra_passes import extra_passes
+from bench_run.runner.forecast import Forecast
 from bench_run.runner.output import FINISHED, Record, check_destinations, interrupted, now
 from bench_run.runner.parallel.gate import DeviceGate
 from bench_run.runner.parallel.sharing import ALONE, Sharing, share_devices
@@ -39,7 +41,7 @@ from bench_run.worker.parent.pool import WorkerPool
 from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench_schema.document import Device
 
@@ -71,11 +73,10 @@ def run_benchmark(
     outline = outline_run(options)
     check_references(outline.engines, options.timeout_s)
     check_cache(options.reference_cache)
-    with Progress(0, quiet=options.quiet) as talk:
-        for note in outline.gathered.notes:
-            talk.say(f"note: {note}")
-        if outline.reason is not None:
-            talk.say(f"engine {outline.reason}")
+    forecast = Forecast(options, outline.graphs, outline.engines)
+    first = [forecast.first_line(), *(f"note: {note}" for note in outline.gathered.notes)]
+    if outline.reason is not None:
+        first.append(f"engine {outline.reason}")
     own = Launcher(options.worker_start, options.timeout_s)
     launcher = launcher or own
     pool = WorkerPool(options.timeout_s, launcher, breakdown)
@@ -83,15 +84,42 @@ def run_benchmark(
         before = users_of(device_names()) if options.require_idle else {}
         for engine in outline.engines:
             launcher.preload(engine)
-        planned = plan_opened(options, outline, pool)
+        with _first_lines(first, quiet=options.quiet):
+            planned = plan_opened(options, outline, pool)
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}
             refuse_busy(sorted(used - {"cpu"}), before)
-        return run_planned(options, planned, pool, command)
+        return run_planned(options, planned, pool, command, forecast=forecast)
     finally:
         pool.close()
         pool.kill()
         own.close()
+
+
+FIRST_LINES_S = 5.0
+"""Time after which a run talks although its engines are not open yet."""
+
+
+@contextmanager
+def _first_lines(lines: Sequence[str], *, quiet: bool) -> Iterator[None]:
+    """Print lines when the engines are open, or while that takes long. A run that cannot begin has
+    its error only."""
+
+    def say() -> None:
+        with Progress(0, quiet=quiet) as talk:
+            while left:
+                talk.say(left.pop(0))
+
+    left = list(lines)
+    timer = threading.Timer(FIRST_LINES_S, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+    say()
 
 
 def _refuse_foreign_golden(options: Options, planned: Planned) -> None:
@@ -108,9 +136,10 @@ def run_planned(
     command: Sequence[str] = (),
     references: ReferenceStore | None = None,
     rule: Rule | None = None,
+    forecast: Forecast | None = None,
 ) -> Document:
     """Run these cases and return the document; raises as `run_benchmark` does. `Rounds` says what
-    `references` and `rule` are for."""
+    `references`, `rule` and `forecast` are for."""
     opened = describe_engines(planned.engines, options, pool)
     if options.until == "decided":
         check_until_decided(options.against, len(planned.engines))
@@ -148,6 +177,7 @@ def run_planned(
             gate,
             opened.sharing,
             rule,
+            forecast,
         )
         for note in dict.fromkeys((*planned.notes, *opened.notes, *record.notes)):
             progress.say(f"note: {note}")

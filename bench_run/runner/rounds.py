@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedCase
     from bench_run.plan.engines import PlannedEngine
     from bench_run.progress import Progress
+    from bench_run.runner.forecast import Forecast
     from bench_run.runner.parallel.gate import CaseTurn, DeviceGate
     from bench_run.runner.references import ReferenceStore
     from bench_run.runner.stopping import Rule
@@ -93,12 +95,13 @@ class Rounds:
         gate: DeviceGate,
         sharing: Sharing = ALONE,
         rule: Rule | None = None,
+        forecast: Forecast | None = None,
     ) -> None:
         """`sharing`: the devices on which rounds are prepared at the same time. `references` are
         closed when the rounds are over. `rule` gives some cases more rounds than `sampling`
-        says."""
+        says. `forecast` estimates how long the rounds take."""
         self._sampling = sampling
-        self._rule = rule
+        self._rule, self._forecast = rule, forecast
         self._save = save
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
@@ -140,7 +143,11 @@ class Rounds:
         """Run all rounds; then more if a rule adds some."""
         try:
             fewest, most = self._sampling.rounds, self._sampling.max_rounds
+            if self._forecast is not None:
+                self._forecast.begin(len(self.completed()))
             self.measure(fewest, self.completed())
+            if self._forecast is not None:
+                self._forecast.remember()
             if self._sampling.precision_ratio is not None:
                 until_precise(self, self._sampling.precision_ratio, fewest, most)
             if self._rule is not None:
@@ -192,7 +199,7 @@ class Rounds:
 
     def _batch(self, rounds: Sequence[Sequence[CaseRun]]) -> None:
         """Run rounds at the same time."""
-        self._free = {}
+        begin, self._free = time.monotonic(), {}
         for case_runs in rounds:
             index = case_runs[0].index
             self._progress.round(index, self._sampling.rounds, len(case_runs))
@@ -215,6 +222,11 @@ class Rounds:
                 self.states[result.id].take(result)
                 self._save(result)
             self._progress.finish_case()
+            left = None if self._forecast is None else self._forecast.left(self.pool.breakdown)
+            if left is not None:
+                self._progress.say(left)
+        if self._forecast is not None:
+            self._forecast.end_batch(len(rounds), time.monotonic() - begin)
 
     def _lack_of_memory(self, case: PlannedCase) -> str | None:
         """Return the reason why the case cannot run here; None if it can."""
@@ -226,6 +238,13 @@ class Rounds:
 
     def _run_case(self, case_run: CaseRun, pool: WorkerPool, turn: CaseTurn) -> Case | None:
         """Run the case in this round. Thread-safe."""
+        begin = time.monotonic()
+        result = self._run_case_now(case_run, pool, turn)
+        if self._forecast is not None:
+            self._forecast.took(case_run.case, time.monotonic() - begin)
+        return result
+
+    def _run_case_now(self, case_run: CaseRun, pool: WorkerPool, turn: CaseTurn) -> Case | None:
         case = case_run.case
         if self.states[case.id].ended is not None:
             return None

@@ -265,7 +265,7 @@ def test_two_engines_that_differ_exit_2(hostile, bench_run_command, small_graph)
 
 def test_a_dry_run_lists_the_cases(bench_run_command, graph_folder):
     done = bench_run_command(graph_folder, "--dry-run", *QUICK)
-    assert done.stdout.splitlines()[-1] == "4 cases, 2 iterations in 1 round each"
+    assert done.stdout.splitlines()[-1].startswith("4 cases, 2 iterations in 1 round each: ")
 
 
 def test_every_engine_is_listed_with_its_remedy(hostile, bench_run_command):
