@@ -190,7 +190,11 @@ class Options(RecordedSettings[NoReturn]):
         read_by="record",
     )
     dry_run: bool = setting(
-        False, flag="--dry-run", section="Graphs", help="list the cases and stop", common=True
+        False,
+        flag="--dry-run",
+        section="Graphs",
+        help="list the cases and how long they will take, and stop",
+        common=True,
     )
     engine: tuple[str, ...] = setting(
         (),

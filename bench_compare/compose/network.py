@@ -72,7 +72,7 @@ def read_network(path: Path, table: LayerTable) -> Network:
         pipeline = read_pipeline(path)
     except PipelineError as error:
         raise InputError(str(error)) from error
-    known = dict(_by_chain(pipeline, path, table))
+    known = dict(_by_op(table)) | dict(_by_chain(pipeline, path, table))
     hashes = {row.sha256: row.fingerprint for row in table.rows if not row.is_rewritten}
     tensors: dict[Path, GraphTensors | None] = {}
     numbers = {layer.id: number for number, layer in enumerate(pipeline.order)}
@@ -137,6 +137,15 @@ def _check_tensor(where: str, name: str, side: str, tensors: GraphTensors | None
     forms = [tensors.by_name[one] for one in known]
     if name not in known and not any(tensors.by_name.get(name) is form for form in forms):
         raise InputError(f"{where}: the graph has no {side} {name!r}; there are {', '.join(known)}")
+
+
+def _by_op(table: LayerTable) -> Iterator[tuple[object, str]]:
+    """Yield (op spec, fingerprint) of specs that made a single graph."""
+    made: dict[str, set[str]] = {}
+    for row in table.rows:
+        if row.op is not None and not row.is_rewritten:
+            made.setdefault(row.op, set()).add(row.fingerprint)
+    yield from ((op, *found) for op, found in made.items() if len(found) == 1)
 
 
 def _by_chain(pipeline: Pipeline, path: Path, table: LayerTable) -> Iterator[tuple[object, str]]:

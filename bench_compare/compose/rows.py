@@ -62,6 +62,8 @@ class TableRow:
     """Fingerprints of the graphs of a chain."""
     path: str
     sha256: str
+    op: str | None
+    """Op spec that the graph was made from."""
     problem: str | None
     """Why it cannot be used: it did not run, its outputs are wrong."""
     error: float | None
@@ -277,6 +279,7 @@ def _row(
         layers=case.graph.layers,
         path=case.graph.path,
         sha256=case.graph.sha256,
+        op=case.graph.op,
         problem=_problem(case, lacking),
         error=max(filter(math.isfinite, errors), default=None),
         workspace_bytes=None if case.memory is None else case.memory.workspace_bytes,

@@ -73,6 +73,7 @@ def plan_graph(loaded: LoadedGraph) -> PlannedGraph:
         fingerprint=fingerprint(graph),
         family=family(graph),
         data_type=main_data_type(graph),
+        op=None if loaded.op is None else plain_text(loaded.op),
     )
     return PlannedGraph(loaded, graph_id, work(graph))
 

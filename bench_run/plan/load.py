@@ -163,7 +163,7 @@ def _from_specs(options: Options, left_out: list[str]) -> Iterator[LoadedGraph]:
     for spec in options.op:
         text = _typed(spec, options.dtype)
         graphs = make_graphs(text, options.shapes, options.direction, left_out, options.seed)
-        yield from map(make_graph, graphs)
+        yield from (make_graph(graph, op=spec) for graph in graphs)
 
 
 def _typed(spec: str, dtype: str | None) -> str:
@@ -239,7 +239,8 @@ def _graphs_of(layer: Layer) -> Sequence[LoadedGraph]:
     if layer.op is not None:
         left_out: list[str] = []
         first, *rest = make_graphs(layer.op, left_out=left_out)
-        return [make_graph(first, tuple(left_out)), *map(make_graph, rest)]
+        made = [make_graph(first, tuple(left_out)), *map(make_graph, rest)]
+        return [replace(loaded, op=layer.op) for loaded in made]
     if is_case(str(layer.file)):
         return list(_cases(str(layer.file)))
     report = load([str(layer.file)])
@@ -248,7 +249,7 @@ def _graphs_of(layer: Layer) -> Sequence[LoadedGraph]:
     return report.graphs
 
 
-def make_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
+def make_graph(graph: Graph, notes: tuple[str, ...] = (), op: str | None = None) -> LoadedGraph:
     """Return a graph made from nothing, as if it had been read from the file it would be saved
     to."""
     text = write_graph(graph)
@@ -259,6 +260,7 @@ def make_graph(graph: Graph, notes: tuple[str, ...] = ()) -> LoadedGraph:
         text=text,
         load_ns=0,
         notes=notes,
+        op=op,
     )
 
 

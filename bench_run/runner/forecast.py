@@ -1,5 +1,5 @@
-"""How long a run will take: at its beginning by what this machine remembers of earlier runs, after
-its first round by that round.
+"""Estimates of how long a run takes: at its beginning by what this machine remembers of earlier
+runs, after its first round by that round.
 
 The memory is a JSON file of seconds in a round by graph, engine and effort. It decides nothing
 else: a file that cannot be read or written costs the estimate only.

@@ -108,6 +108,8 @@ class GraphId:
     """Type of the main operand, for tables."""
     layers: tuple[str, ...] = ()
     """Fingerprints of the graphs of a chain, in execution order."""
+    op: str | None = None
+    """Op spec that it was made from, as it was given; None for a graph that was read."""
 
 
 @dataclass(frozen=True, slots=True)

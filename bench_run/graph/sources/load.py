@@ -189,6 +189,8 @@ class LoadedGraph:
     """Number of its occurrences in its suite or log."""
     init: tuple[str, ...] = ()
     """Fill of inputs by its source, in the words of ``--init``."""
+    op: str | None = None
+    """Op spec that it was made from, as it was given."""
     surroundings: PassContext | None = None
     """Layers that run before it in a pass of its pipeline, if it is measured so."""
     is_pass: bool = False

@@ -1,0 +1,64 @@
+"""A pipeline whose layers are op specs, as `run` and `tune` take it."""
+
+from __future__ import annotations
+
+import pytest
+
+import bench_run
+from bench_compare.cli import main
+from bench_run.cli import main as run_main
+
+NET = """
+[[graph]]
+id = "conv"
+op = "conv_fwd: n=1 c=2 h=4 w=4 k=2 r=3 s=3 pad=1"
+
+[[graph]]
+id = "act"
+op = "relu: n=1 c=2 h=4 w=4"
+tensor = {x = "conv:y"}
+"""
+QUICK = {"rounds": 2, "iterations": 4, "warmup": 0}
+
+
+@pytest.fixture
+def net(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.toml").write_text(NET)
+    return "net.toml"
+
+
+def test_documents_of_a_run_are_its_layers(net, capsys):
+    bench_run.run([net], engine=["numpy"], output="a.json", **QUICK)
+    assert 0 == main(["compose", net, "a.json"])
+    assert "net.toml: 2 layers" in capsys.readouterr().out
+
+
+def test_documents_of_single_operations_are_its_layers(net, capsys):
+    ops = ["conv_fwd: n=1 c=2 h=4 w=4 k=2 r=3 s=3 pad=1", "relu: n=1 c=2 h=4 w=4"]
+    bench_run.run([], op=ops, engine=["numpy"], output="a.json", **QUICK)
+    assert 0 == main(["compose", net, "a.json"])
+    assert "net.toml: 2 layers" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_documents_of_a_tuning_are_its_layers(net, capsys):
+    words = ["-e", "numpy", "--space", "dtype=float,half", "-o", "t.json"]
+    assert 0 == run_main(["tune", net, *words, "-q", "--iters", "4", "--warmup", "0"])
+    assert 0 == main(["compose", net, "t.document.json.gz"])
+    assert "net.toml: 2 layers" in capsys.readouterr().out
+
+
+def test_a_layer_that_was_not_measured_is_named(net, capsys):
+    bench_run.run([], op=["relu: n=1 c=2 h=4 w=4"], engine=["numpy"], output="a.json", **QUICK)
+    assert 1 == main(["compose", net, "a.json"])
+    assert "which graphs conv are" in capsys.readouterr().out
+
+
+def test_a_spec_that_made_several_graphs_names_none(net, capsys):
+    spec = "relu: n=1,2 c=2 h=4 w=4"
+    with open(net, "w") as file:
+        file.write(f'[[graph]]\nid = "act"\nop = "{spec}"\n')
+    bench_run.run([], op=[spec], engine=["numpy"], output="a.json", **QUICK)
+    assert 1 == main(["compose", net, "a.json"])
+    assert "which graphs act are" in capsys.readouterr().out
