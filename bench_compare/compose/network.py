@@ -145,7 +145,9 @@ def _by_op(table: LayerTable) -> Iterator[tuple[object, str]]:
     for row in table.rows:
         if row.op is not None and not row.is_rewritten:
             made.setdefault(row.op, set()).add(row.fingerprint)
-    yield from ((op, *found) for op, found in made.items() if len(found) == 1)
+    for op, found in made.items():
+        if len(found) == 1:
+            yield op, found.pop()
 
 
 def _by_chain(pipeline: Pipeline, path: Path, table: LayerTable) -> Iterator[tuple[object, str]]:

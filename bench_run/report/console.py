@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import tabulate as tables
@@ -32,6 +33,7 @@ from bench_run.report.labels import (
 )
 from bench_run.report.one_graph import compares_with_a
 from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, size_text, time_text
+from bench_run.validate.settings import GOLDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -129,14 +131,16 @@ def peak_text(memory: Memory | None) -> str:
 
 
 def validation_text(validation: Validation | None, implausible: str | None = None) -> str:
-    """Return the validation in a word or two; a time that no machine reaches outweighs correct
-    outputs."""
+    """Return the validation in a word or two, with golden tensors named; a time that no machine
+    reaches outweighs correct outputs."""
     if validation is not None and validation.status == "failed":
         wrong = sum(output.mismatched for output in validation.outputs)
         return f"{wrong} wrong" if wrong else "failed"
     if implausible is not None:
         return "implausible"
-    return "–" if validation is None or validation.status == "not checked" else "passed"
+    if validation is None or validation.status == "not checked":
+        return "–"
+    return "passed, golden" if validation.reference == GOLDEN else "passed"
 
 
 def _endings(document: Document) -> list[str]:
@@ -179,18 +183,33 @@ def short_lines(document: Document) -> list[str]:
 
 
 def totals(document: Document) -> str:
-    """Return one line with the number of cases by outcome."""
+    """Return one line with the number of cases by outcome, and what their outputs were compared
+    with."""
     counts: dict[str, int] = {}
+    references: dict[str, Counter[str]] = {}
     for case in document.cases:
         counts[case.outcome.status] = counts.get(case.outcome.status, 0) + 1
         status = "none" if case.validation is None else case.validation.status
         if status != "not checked" and case.outcome.status == "completed":
-            counts[f"validation {status}"] = counts.get(f"validation {status}", 0) + 1
+            name = f"validation {status}"
+            counts[name] = counts.get(name, 0) + 1
+            if case.validation is not None:
+                references.setdefault(name, Counter())[one_line(case.validation.reference)] += 1
     implausible = sum(case.implausible is not None for case in document.cases)
     if implausible:
         counts["implausible"] = implausible
-    parts = ", ".join(f"{count} {name}" for name, count in counts.items())
+    parts = ", ".join(
+        f"{count} {name}{_against(references.get(name, Counter()))}"
+        for name, count in counts.items()
+    )
     return f"{count_text(len(document.cases), 'case')}: {parts}" if parts else "no cases"
+
+
+def _against(references: Counter[str]) -> str:
+    """Return `` against NAME``, or with several references the number of cases of each."""
+    if len(references) < 2:
+        return "".join(f" against {name}" for name in references)
+    return f" ({', '.join(f'{n} against {name}' for name, n in references.most_common())})"
 
 
 STATISTICS = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", "mad")
