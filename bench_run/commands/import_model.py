@@ -62,7 +62,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     from bench_run.errors import UsageError
     from bench_run.files import writing
     from bench_run.models.lower import ModelLowering, fuse, take_apart
-    from bench_run.models.operations import LOWERINGS
+    from bench_run.models.own import LOWERINGS
     from bench_run.models.save import save_model
 
     chosen = {}

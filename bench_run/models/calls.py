@@ -7,12 +7,12 @@ argument is looked up by its place or name in ONNX, then by its name in ATen's s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from bench_run.models.model import Array, Dims
 
@@ -21,8 +21,18 @@ Made: TypeAlias = tuple[str, tuple[Any, ...], dict[str, Any]]
 Numbers = tuple[int, ...]
 
 
+HARMLESS = (
+    *("storage_order", "momentum", "stash_type", "keepdims", "allowzero", "consumed_inputs"),
+    *("seed", "sorted", "hidden_size", "num_outputs", "saturate", "round_mode", "output_sequence"),
+    *("is_test", "spatial", "ratio", "shape", "axes", "split", "to", "noop_with_empty_axes"),
+    *("output_padding", "kernel_shape", "training_mode", "select_last_index"),
+)
+"""Attributes of ONNX that change no value of what is made here, or that follow from the lengths of
+the result."""
+
+
 class InexpressibleError(Exception):
-    """No operation of hipDNN does the call with these arguments."""
+    """No graph does the call with these arguments. The text is the reason, where one is known."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +48,30 @@ class Arguments:
     unit: Callable[[Any], float]
     """Distance between 1 and the next number of an operand's type."""
     outputs: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    """ONNX: results by place, with empty names of those that are not wanted."""
     opset: int = 99
     """Version of ONNX's operations."""
+    asked: set[int | str] = field(default_factory=set)
+    """Keys that were looked up: what a call says beyond those was not read."""
 
     def get(self, *keys: int | str, default: Any = None) -> Any:
+        self.asked.update(keys)
         return next((self.values[key] for key in keys if key in self.values), default)
+
+    def unread(self) -> list[str]:
+        """Return attributes that say something which was not looked up."""
+        words = [key for key in self.values if isinstance(key, str) and key not in self.asked]
+        return [word for word in words if word not in HARMLESS]
 
     @property
     def x(self) -> Any:
         """The first operand."""
         return self.get(0, "self", "input")
+
+    def rank(self, value: Any) -> int:
+        """Number of axes of an operand."""
+        return len(self.shape(value))
 
     @property
     def dims(self) -> Dims:
@@ -65,7 +89,9 @@ class Arguments:
         if value is None or isinstance(value, (int, list, tuple)):
             return (value,) if isinstance(value, int) else None if value is None else tuple(value)
         array = self.known(value)
-        return refuse() if array is None else tuple(int(number) for number in array.reshape(-1))
+        if array is None:
+            return not_constant(keys)
+        return tuple(int(number) for number in array.reshape(-1))
 
     def number(self, *keys: int | str) -> float | None:
         """Return one number, from an attribute or from an operand with a known value."""
@@ -73,11 +99,24 @@ class Arguments:
         if value is None or isinstance(value, (int, float)):
             return None if value is None else float(value)
         array = self.known(value)
-        return refuse() if array is None or array.size != 1 else float(array.reshape(-1)[0])
+        if array is None:
+            return not_constant(keys)
+        return refuse() if array.size != 1 else float(array.reshape(-1)[0])
+
+    def is_constant(self, *keys: int | str) -> bool:
+        """Return True if a number is absent or known."""
+        value = self.get(*keys)
+        return value is None or isinstance(value, (int, float)) or self.known(value) is not None
 
 
-def refuse() -> Any:
-    raise InexpressibleError
+def refuse(reason: str = "") -> Any:
+    raise InexpressibleError(reason)
+
+
+def not_constant(keys: Sequence[int | str]) -> Any:
+    """Refuse an operand whose values are known only when the model runs. `keys` name it."""
+    name = next(key for key in keys if isinstance(key, str))
+    return refuse(f"the values of its operand {name} are not constants of the model")
 
 
 def _many(value: Any, rank: int) -> Numbers:
@@ -117,10 +156,6 @@ def conv(a: Arguments, *, transposed: bool = False) -> Made:
     transposed = transposed or a.get("transposed", default=False)
     if not window or len(a.dims) != len(window) + 2:
         refuse()  # without an axis of images
-    if transposed and (
-        "output_shape" in a.values or a.get("auto_pad", default="NOTSET") != "NOTSET"
-    ):
-        refuse()
     if not transposed and any(a.get("output_padding", default=())):
         refuse()
     stride, dilation = (
@@ -129,11 +164,34 @@ def conv(a: Arguments, *, transposed: bool = False) -> Made:
     )
     if min(stride) < 1:
         refuse()
-    before, after = _padding(a, window, stride, dilation)
+    if transposed:
+        before, after = _transposed_padding(a, window, stride, dilation)
+    else:
+        before, after = _padding(a, window, stride, dilation)
     attributes = {"stride": stride, "pad": before, "pad_post": after, "dilation": dilation}
     attributes["groups"] = a.get("group", "groups", default=1)
     kind = "conv_transpose" if transposed else "conv"
     return kind, (a.x, w, a.get(2, "bias")), attributes
+
+
+def _transposed_padding(
+    a: Arguments, window: Dims, stride: Dims, dilation: Dims
+) -> tuple[Numbers, Numbers]:
+    """Return the padding of a transposed convolution, which may follow from the lengths of its
+    result."""
+    how = a.get("auto_pad", default="NOTSET")
+    shape = a.get("output_shape")
+    if how in ("SAME_UPPER", "SAME_LOWER") and shape is None:
+        shape = [n * s for n, s in zip(a.dims[2:], stride, strict=True)]
+    if shape is None:
+        return _padding(a, window, stride, dilation)
+    more = _many(a.get("output_padding", default=0), len(window))
+    rows = zip(a.dims[2:], shape[-len(window) :], window, stride, dilation, more, strict=True)
+    totals = [s * (n - 1) + o + (w - 1) * d + 1 - length for n, length, w, s, d, o in rows]
+    if min(totals) < 0:
+        refuse("an output_shape beyond what its filter reaches")
+    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    return (small, large) if how == "SAME_UPPER" else (large, small)
 
 
 def pool(a: Arguments, kind: str) -> Made:
@@ -142,14 +200,25 @@ def pool(a: Arguments, kind: str) -> Made:
     stride = _many(a.get("strides") or a.get("stride", default=ones) or window, len(window))
     dilation = _many(a.get("dilations", "dilation", default=1), len(window))
     before, after = _padding(a, window, stride, dilation)
-    if before != after or dilation != ones or a.get("divisor_override"):
-        refuse()
-    rows = zip(a.dims[2:], before, window, stride, strict=True)
-    if a.get("ceil_mode") and any((n + 2 * p - w) % s for n, p, w, s in rows):
-        refuse()  # its last window would end beyond the padding
+    if a.get("divisor_override"):
+        refuse("a divisor of its own")
+    if len(a.outputs) > 1:
+        refuse("the positions of its maxima, in ONNX's numbering")
     if kind == "avgpool" and a.get("count_include_pad"):
         kind = "avgpool_padded"
-    return kind, (a.x,), {"window": window, "pad": before, "stride": stride}
+    if a.get("ceil_mode"):
+        # The last window may end beyond the padding: more padding after the image.
+        reach = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
+        rows = zip(a.dims[2:], a.shape(a.outputs[0])[2:], before, after, reach, stride, strict=True)
+        needed = tuple(max(q, (y - 1) * s + r - n - p) for n, y, p, q, r, s in rows)
+        if kind == "avgpool_padded" and needed != after:
+            refuse("windows beyond the padding, of which it counts a part")
+        after = needed
+    if dilation != ones:
+        words = {"window": window, "stride": stride, "dilation": dilation}
+        words |= {"pad": before, "pad_post": after, "mode": kind}
+        return "dilated_pool", (a.x,), words
+    return kind, (a.x,), {"window": window, "pad": before, "pad_post": after, "stride": stride}
 
 
 def adaptive(a: Arguments, kind: str) -> Made:
@@ -159,7 +228,8 @@ def adaptive(a: Arguments, kind: str) -> Made:
     if not dims or any(have % want for have, want in zip(dims, wanted, strict=True)):
         refuse()
     window = tuple(int(have // want) for have, want in zip(dims, wanted, strict=True))
-    return kind, (a.x,), {"window": window, "stride": window, "pad": (0,) * len(dims)}
+    pads = dict.fromkeys(("pad", "pad_post"), (0,) * len(dims))
+    return kind, (a.x,), {"window": window, "stride": window, **pads}
 
 
 # Norms, sums, products.
@@ -170,7 +240,9 @@ def batchnorm(a: Arguments) -> Made:
     names = ((1, "weight"), (2, "bias"), (3, "running_mean"), (4, "running_var"))
     operands = tuple(a.get(*each) for each in names)
     trains = a.get("training_mode", "training") or (a.opset < 7 and not a.get("is_test"))
-    if trains or len(a.outputs) > 1 or not a.get("spatial", default=1) or None in operands[2:]:
+    if trains or len(a.outputs) > 1:
+        refuse("it trains: statistics of the batch")
+    if not a.get("spatial", default=1) or None in operands[2:]:
         refuse()
     return "batchnorm", (a.x, *operands), {"eps": a.get("epsilon", "eps", default=1e-5)}
 
@@ -188,7 +260,9 @@ def norm(a: Arguments, kind: str, operands: int) -> Made:
 def group_norm(a: Arguments) -> Made:
     """Lower a group norm: ONNX scales each channel since version 21, before that each group."""
     groups = a.get("num_groups")
-    if a.opset < 21 or len(a.dims) < 3:
+    if a.opset < 21:
+        refuse("before version 21 its scale was one of each group")
+    if len(a.dims) < 3:
         refuse()
     eps = a.get("epsilon", "eps", default=1e-5)
     operands = (a.x, a.get(1, "weight"), a.get(2, "bias"))
@@ -203,25 +277,27 @@ def reduce(a: Arguments, kind: str) -> Made:
     return kind, (a.x,), {"axes": tuple(sorted(every))}
 
 
-def softmax(a: Arguments) -> Made:
+def softmax(a: Arguments, kind: str) -> Made:
     """Make a softmax; before version 13 of ONNX over all axes from the given one on."""
     axis = a.axis(a.get("axis", "dim", default=-1 if a.opset >= 13 else 1))
     if a.opset < 13 and math.prod(a.dims[axis + 1 :]) > 1:
-        refuse()
-    return "softmax", (a.x,), {"axis": axis}
+        return kind, (a.x,), {"axis": axis, "all": True}
+    return kind, (a.x,), {"axis": axis}
 
 
 def gemm(a: Arguments) -> Made:
-    """Make a product; the addend has one number for each column."""
+    """Make a product; one with a number added to each column is the same as a linear layer."""
     if "mat1" in a.values:
         x, w, added, turned = a.get("mat1"), a.get("mat2"), a.get("self"), False
     else:
         x, w, added, turned = a.x, a.get(1), a.get(2), bool(a.get("transB"))
     row = a.shape(w)[0 if turned else 1 :][:1]
-    scaled = a.get("alpha", default=1) != 1 or a.get("beta", default=1) != 1
-    if scaled or a.get("transA") or (added is not None and a.shape(added) not in (row, (1, *row))):
-        refuse()
-    return ("linear" if turned else "matmul"), (x, w, added), {}
+    alpha, beta = float(a.get("alpha", default=1)), float(a.get("beta", default=1))
+    plain = alpha == beta == 1 and not a.get("transA")
+    if plain and (added is None or a.shape(added) in (row, (1, *row))):
+        return ("linear" if turned else "matmul"), (x, w, added), {}
+    words = {"turn_a": bool(a.get("transA")), "turn_b": turned, "alpha": alpha, "beta": beta}
+    return "gemm", (x, w, added), words
 
 
 def linear(a: Arguments) -> Made:
@@ -271,6 +347,8 @@ def gelu(a: Arguments) -> Made:
 
 
 def clip(a: Arguments) -> Made:
+    if not (a.is_constant(1, "min") and a.is_constant(2, "max")):
+        return "clip_between", (a.x, a.get(1, "min"), a.get(2, "max")), {}
     given = {"low": a.number(1, "min", "min_val"), "high": a.number(2, "max", "max_val")}
     bounds = {name: bound for name, bound in given.items() if bound is not None}
     if bounds == {"low": 0.0, "high": 6.0}:
@@ -281,23 +359,39 @@ def clip(a: Arguments) -> Made:
 
 
 def power(a: Arguments) -> Made:
+    second = a.get(1, "exponent")
+    array = None if second is None or isinstance(second, (int, float)) else a.known(second)
+    if isinstance(second, str) and (array is None or array.size != 1):
+        return own(a, "pow", operands=(a.x, second))
     exponent = a.number(1, "exponent")
     if exponent == 2.0:
         return "mul", (a.x, a.x), {}
     if exponent in range(3, 9):
         return "power", (a.x,), {"exponent": int(exponent or 0)}
     kind = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}.get(exponent or 0.0)
-    return (kind, (a.x,), {}) if kind else refuse()
+    return (kind, (a.x,), {}) if kind else own(a, "pow", operands=(a.x, second))
 
 
 def binary(a: Arguments, kind: str) -> Made:
     """Make a binary operation; before version 7 of ONNX an attribute gave the axes of the second
     operand."""
     old = a.get("broadcast") or a.get("axis")
-    if old or a.get("alpha", default=1) != 1 or a.get(2) is not None:
+    if old or a.get("alpha", default=1) != 1:
         refuse()
     second = a.get(1, "other")
     return (kind, (a.x, second), {}) if second is not None else refuse()
+
+
+def many(a: Arguments, kind: str) -> Made:
+    """Make an operation of any number of operands, as ONNX has them."""
+    if "other" in a.values or a.get("broadcast") or a.get("axis"):
+        return binary(a, kind)
+    operands = tuple(a.values[n] for n in range(len(a.values)) if n in a.values)
+    if len(operands) == 1:
+        return "identity", operands, {}
+    if len(operands) == 2 and kind != "mean":
+        return kind, operands, {}
+    return "many", operands, {"kind": kind}
 
 
 # Views.
@@ -305,8 +399,8 @@ def binary(a: Arguments, kind: str) -> Made:
 
 def identity(a: Arguments) -> Made:
     """Lower an identity, and a dropout that does not drop: ONNX has a third operand for that."""
-    drops = (a.get("train") and a.get("p")) or a.number(2)
-    return refuse() if drops else ("identity", (a.x,), {})
+    drops = (a.get("train") and a.get("p")) or a.number("training_mode", 2)
+    return refuse("it drops elements") if drops else ("identity", (a.x,), {})
 
 
 def expand(a: Arguments) -> Made:
@@ -386,21 +480,217 @@ def _span(
 
 
 def pad(a: Arguments) -> Made:
-    """Accept only padding of zero elements."""
-    return refuse() if any(a.get("pad", default=(1,))) else ("identity", (a.x,), {})
+    """Make a padding with a constant; one of zero elements is the tensor itself."""
+    if "pad" in a.values:  # ATen: the last axis first, before and after each
+        pairs = a.get("pad")
+        lengths = dict(zip(range(len(a.dims) - 1, -1, -1), _pairs(pairs), strict=False))
+        value = a.get("value", default=0.0) or 0.0
+    else:
+        pads = a.numbers("pads", 1, "paddings") or ()
+        axes = a.numbers("axes", 3) or range(len(a.dims))
+        half = len(pads) // 2
+        lengths = {
+            a.axis(axis): (pads[n], pads[n + half]) for n, axis in enumerate(axes) if n < half
+        }
+        value = (a.number("value", 2, "constant_value") or 0.0) if a.get("value", 2) else 0.0
+    if a.get("mode", default="constant") != "constant":
+        refuse(f"it pads by {a.get('mode')}")
+    around = [lengths.get(axis, (0, 0)) for axis in range(len(a.dims))]
+    if not any(map(any, around)):
+        return "identity", (a.x,), {}
+    if min(map(min, around)) < 0:
+        refuse("a padding below 0, which cuts")
+    return "pad", (a.x,), {"around": tuple(around), "value": float(value)}
+
+
+def _pairs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    return [(int(one), int(other)) for one, other in zip(numbers[::2], numbers[1::2], strict=True)]
 
 
 def select(a: Arguments) -> Made:
-    """Take one index of an axis; ONNX's Gather of one."""
-    index = a.numbers(1, "index") or ()
+    """Take indices of an axis; a single known one is a slice."""
+    if not a.is_constant(1, "index"):
+        return "gather", (a.x, a.get(1, "index")), {"axis": a.axis(a.get("axis", "dim", default=0))}
+    axis, index = a.axis(a.get("axis", "dim", default=0)), a.numbers(1, "index") or ()
     if len(index) != 1:
-        refuse()
-    axis = a.axis(a.get("axis", "dim", default=0))
+        return "gather", (a.x, a.get(1, "index")), {"axis": axis}
     return "select", (a.x,), {"axis": axis, "start": a.axis(index[0], int(a.dims[axis]))}
+
+
+def embedding(a: Arguments) -> Made:
+    return "gather", (a.get("weight"), a.get("indices")), {"axis": 0}
 
 
 def split(a: Arguments, kind: str) -> Made:
     return kind, (a.x,), {"axis": a.axis(a.get("axis", "dim", default=0))}
+
+
+# Operators of our own table, beyond hipDNN's nodes (`bench-run help operators`).
+
+
+def own(
+    a: Arguments,
+    operator: str,
+    operands: tuple[Any, ...] | None = None,
+    words: Mapping[str, Word] | None = None,
+    only: Mapping[str, Any] | None = None,
+) -> Made:
+    """Make an operator of the table, with parameters of its spec. `only`: attributes that the
+    operator has in one way."""
+    for name, value in (only or {}).items():
+        found = a.get(name, default=value)
+        if found != value:
+            refuse(f"{name}={found}: {operator} has {name}={value}")
+    given = {word: a.get(*names, default=usual) for word, (*names, usual) in (words or {}).items()}
+    given = {word: value for word, value in given.items() if value is not None}
+    return "own", (a.x,) if operands is None else operands, {"operator": operator, "words": given}
+
+
+def pair(a: Arguments, operator: str) -> Made:
+    """Make an operator of two operands."""
+    return own(a, operator, (a.x, a.get(1, "other")))
+
+
+def along(a: Arguments, operator: str, **only: Any) -> Made:
+    """Make an operator along an axis, which reduces it or not."""
+    axis = a.axis(int(a.number("axis", "dim", 1) or 0))
+    made = own(a, operator, only=only)
+    return made[0], made[1], {**made[2], "words": {"axis": axis}}
+
+
+def mod(a: Arguments) -> Made:
+    return pair(a, "fmod" if a.get("fmod") else "mod")
+
+
+def selu(a: Arguments) -> Made:
+    usual = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
+    given = {name: a.get(name, default=value) for name, value in usual.items()}
+    if any(not math.isclose(given[name], value, rel_tol=1e-6) for name, value in usual.items()):
+        refuse("an alpha or gamma of its own")
+    return own(a, "selu")
+
+
+def celu(a: Arguments) -> Made:
+    return "celu", (a.x,), {"alpha": float(a.get("alpha", default=1.0))}
+
+
+def thresholded(a: Arguments) -> Made:
+    return "thresholded_relu", (a.x,), {"alpha": float(a.get("alpha", default=1.0))}
+
+
+def is_infinite(a: Arguments) -> Made:
+    return own(a, "isinf", only={"detect_negative": 1, "detect_positive": 1})
+
+
+def compare(a: Arguments, kind: str) -> Made:
+    if a.get("broadcast") or a.get("axis"):
+        refuse()
+    return kind, (a.x, *(() if kind == "logical_not" else (a.get(1, "other", "weight"),))), {}
+
+
+def where(a: Arguments) -> Made:
+    return "where", (a.get(0, "condition"), a.get(1, "self"), a.get(2, "other")), {}
+
+
+def sum_of_logs(a: Arguments, kind: str) -> Made:
+    made = reduce(a, kind)
+    return made[0], made[1], made[2]
+
+
+def gather_elements(a: Arguments) -> Made:
+    """Make a choice of one column in each row."""
+    index = a.shape(a.get(1))
+    if a.axis(a.get("axis", default=0)) != 1 or len(a.dims) != 2 or index != (a.dims[0], 1):
+        refuse("other than one column of each row of a matrix")
+    return own(a, "pick", (a.x, a.get(1)))
+
+
+def top(a: Arguments) -> Made:
+    found = a.numbers("k", 1) or ()
+    count = found[0] if len(found) == 1 else refuse()
+    words = {"k": int(count), "axis": a.axis(a.get("axis", default=-1))}
+    words["largest"] = bool(a.get("largest", default=1))
+    return "topk", (a.x,), {**words, "places": a.places}
+
+
+def concat(a: Arguments) -> Made:
+    operands = tuple(a.values[n] for n in range(len(a.values)) if n in a.values)
+    axis = a.axis(a.get("axis", default=1 if a.opset < 4 else 0))
+    if len(operands) == 1:
+        return "identity", operands, {}
+    return "concat", operands, {"axis": axis}
+
+
+def space(a: Arguments, operator: str) -> Made:
+    mode = a.get("mode", default="DCR").lower()
+    return "own", (a.x,), {"operator": operator, "words": {"block": a.get("blocksize"), "mode": mode}}
+
+
+def triangle(a: Arguments) -> Made:
+    if a.get("upper", default=1) or a.number("k", 1):
+        refuse("the upper triangle, or one beside the diagonal")
+    return own(a, "tril")
+
+
+def lp_normalization(a: Arguments) -> Made:
+    p = a.get("p", default=2)
+    if p not in (1, 2):
+        refuse(f"p={p}")
+    return "lp_norm", (a.x,), {"axis": a.axis(a.get("axis", default=-1)), "p": p}
+
+
+def instance_norm(a: Arguments) -> Made:
+    words = {"groups": int(a.dims[1]), "eps": float(a.get("epsilon", default=1e-5))}
+    return "group_norm", (a.x, a.get(1), a.get(2)), words
+
+
+def recurrent(a: Arguments, operator: str) -> Made:
+    """Make a recurrent layer of one direction without lengths of its sequences."""
+    if a.get("direction", default="forward") != "forward":
+        refuse(f"its direction is {a.get('direction')}")
+    for place, what in ((4, "lengths of its sequences"), (7, "peepholes")):
+        if a.get(place) is not None:
+            refuse(f"it has {what}")
+    usual = {"rnn": ["Tanh"], "lstm": ["Sigmoid", "Tanh", "Tanh"], "gru": ["Sigmoid", "Tanh"]}
+    if a.get("activations", default=usual[operator]) != usual[operator] or a.get("clip"):
+        refuse("activations of its own")
+    if a.get("input_forget"):
+        refuse("its gates are coupled (input_forget)")
+    if operator == "gru" and not a.get("linear_before_reset"):
+        refuse("linear_before_reset=0: our GRU multiplies after the product, as PyTorch's")
+    operands = tuple(a.get(place) for place in (0, 1, 2, 3, 5, 6))
+    words = {"operator": operator, "places": a.places, "by_batch": bool(a.get("layout"))}
+    return "recurrent", operands, words
+
+
+def loss(a: Arguments, kind: str) -> Made:
+    """Make a loss of classes, which may have axes after those."""
+    if a.get(2) is not None or a.get("ignore_index") is not None:
+        refuse("weights of the classes, or one that is left out")
+    if len(a.outputs) > 1:
+        refuse("its second result, the logarithms of probabilities")
+    return kind, (a.x, a.get(1)), {"reduction": a.get("reduction", default="mean")}
+
+
+def attention(a: Arguments) -> Made:
+    """Make ONNX's attention: heads of their own axis, or within the last one."""
+    if len(a.outputs) > 1:
+        refuse("its further results (caches, scores)")
+    past = [n for n in (4, 5, 6) if a.get(n) is not None]
+    if past:
+        refuse("keys and values of the past, or lengths of the sequences")
+    if a.get("softcap"):
+        refuse("a softcap of the scores")
+    words = {
+        "heads": (a.get("q_num_heads"), a.get("kv_num_heads")),
+        "causal": bool(a.get("is_causal")),
+        "scale": a.get("scale"),
+    }
+    return "attention", tuple(a.get(n) for n in range(4)), words
+
+
+def swiglu(a: Arguments) -> Made:
+    return "swiglu", (a.x, a.get(1)), {"beta": float(a.get("alpha", default=1.0))}
 
 
 # The table.
@@ -429,6 +719,37 @@ _REDUCTIONS = {
     "reduce_norm1": ("ReduceL1", ""),
     "reduce_norm2": ("ReduceL2", ""),
 }
+_OWN = (
+    *((ours, onnx, f"{ours}* {onnx.lower()}*") for ours, onnx in (("cos", "Cos"), ("cosh", "Cosh"))),
+    *((f"arc{f}", f"A{f}", f"a{f}* arc{f}*") for f in ("sin", "cos", "tan")),
+    *((f"arc{f}h", f"A{f}h", f"a{f}h* arc{f}h*") for f in ("sin", "cos", "tan")),
+    ("sinh", "Sinh", "sinh*"),
+    ("round", "Round", "round*"),
+    ("sign", "Sign", "sign*"),
+    ("mish", "Mish", "mish*"),
+    ("softsign", "Softsign", ""),
+    ("hard_swish", "HardSwish", "hardswish*"),
+    ("isnan", "IsNaN", "isnan"),
+)
+"""Operators of one operand without parameters: ours, ONNX's, ATen's."""
+_COMPARED = (
+    ("cmp_eq", "Equal", "eq.Tensor"),
+    ("cmp_gt", "Greater", "gt.Tensor"),
+    ("cmp_ge", "GreaterOrEqual", "ge.Tensor"),
+    ("cmp_lt", "Less", "lt.Tensor"),
+    ("cmp_le", "LessOrEqual", "le.Tensor"),
+    ("logical_and", "And", "logical_and"),
+    ("logical_or", "Or", "logical_or"),
+    ("logical_xor", "Xor", "logical_xor"),
+    ("logical_not", "Not", "logical_not"),
+)
+_HARD: Mapping[str, Word] = {"alpha": ("alpha", "", 0.2), "beta": ("beta", "", 0.5)}
+_LRN: Mapping[str, Word] = {
+    "size": ("size", "", None),
+    "alpha": ("alpha", "", 0.0001),
+    "beta": ("beta", "", 0.75),
+    "bias": ("bias", "", 1.0),
+}
 _SLOPE = {"slope": ("alpha", "negative_slope", 0.01)}
 
 ROWS = (
@@ -446,7 +767,8 @@ ROWS = (
     Row(partial(norm, kind="layernorm", operands=3), "LayerNormalization", "layer_norm"),
     Row(partial(norm, kind="rmsnorm", operands=2), "RMSNormalization", "rms_norm"),
     Row(group_norm, "GroupNormalization", "group_norm"),
-    Row(softmax, "Softmax", "softmax.int _softmax"),
+    Row(partial(softmax, kind="softmax"), "Softmax", "softmax.int _softmax"),
+    Row(partial(softmax, kind="log_softmax"), "LogSoftmax", "log_softmax.int _log_softmax"),
     *(Row(partial(reduce, kind=kind), *names) for kind, names in _REDUCTIONS.items()),
     Row(gemm, "Gemm", "addmm"),
     Row(linear, "", "linear"),
@@ -462,13 +784,47 @@ ROWS = (
     Row(gelu, "Gelu", "gelu"),
     Row(clip, "Clip", "hardtanh* clamp* clamp_min* clamp_max*"),
     Row(power, "Pow", "pow.Tensor_Scalar"),
-    Row(partial(unary, kind="cast"), "Cast", "to.dtype _to_copy type_as"),
+    Row(partial(unary, kind="cast"), "Cast CastLike", "to.dtype _to_copy type_as"),
     *(
         Row(partial(binary, kind=kind), names, f"{kind}*.Tensor {kind}*.Scalar")
-        for kind, names in {"add": "Add Sum", "sub": "Sub", "mul": "Mul", "div": "Div"}.items()
+        for kind, names in {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div"}.items()
     ),
-    Row(partial(binary, kind="max_op"), "Max", "maximum"),
-    Row(partial(binary, kind="min_op"), "Min", "minimum"),
+    Row(partial(many, kind="add"), "Sum", ""),
+    Row(partial(many, kind="mean"), "Mean", ""),
+    Row(partial(many, kind="max_op"), "Max", "maximum"),
+    Row(partial(many, kind="min_op"), "Min", "minimum"),
+    *(Row(partial(own, operator=ours), onnx, aten) for ours, onnx, aten in _OWN),
+    *(Row(partial(compare, kind=kind), onnx, aten) for kind, onnx, aten in _COMPARED),
+    Row(partial(own, operator="hard_sigmoid", words=_HARD), "HardSigmoid", ""),
+    Row(selu, "Selu", "selu*"),
+    Row(celu, "Celu", ""),
+    Row(thresholded, "ThresholdedRelu", ""),
+    Row(is_infinite, "IsInf", "isinf"),
+    Row(mod, "Mod", ""),
+    Row(where, "Where", "where.self"),
+    Row(partial(sum_of_logs, kind="log_sum"), "ReduceLogSum", ""),
+    Row(partial(sum_of_logs, kind="sum_square"), "ReduceSumSquare", ""),
+    Row(partial(sum_of_logs, kind="logsumexp"), "ReduceLogSumExp", "logsumexp"),
+    Row(partial(along, operator="argmax", select_last_index=0), "ArgMax", ""),
+    Row(partial(along, operator="argmin", select_last_index=0), "ArgMin", ""),
+    Row(partial(along, operator="cumsum", exclusive=0, reverse=0), "CumSum", "cumsum"),
+    Row(partial(along, operator="cumprod", exclusive=0, reverse=0), "CumProd", "cumprod"),
+    Row(top, "TopK", ""),
+    Row(concat, "Concat", ""),
+    Row(partial(space, operator="depth_to_space"), "DepthToSpace", ""),
+    Row(partial(space, operator="space_to_depth"), "SpaceToDepth", ""),
+    Row(triangle, "Trilu", ""),
+    Row(partial(own, operator="lrn", words=_LRN), "LRN", ""),
+    Row(lp_normalization, "LpNormalization", ""),
+    Row(instance_norm, "InstanceNormalization", ""),
+    *(Row(partial(recurrent, operator=kind), kind.upper(), "") for kind in ("rnn", "lstm", "gru")),
+    Row(partial(loss, kind="cross_entropy"), "SoftmaxCrossEntropyLoss", ""),
+    Row(partial(loss, kind="nll"), "NegativeLogLikelihoodLoss", ""),
+    Row(attention, "Attention", ""),
+    Row(swiglu, "SwiGLU", ""),
+    Row(embedding, "", "embedding"),
+    Row(partial(compare, kind="prelu"), "PRelu", "prelu _prelu_kernel"),
+    Row(gather_elements, "GatherElements", ""),
     Row(identity, "Identity Dropout", "contiguous clone alias detach lift_fresh_copy"),
     Row(identity, "", "dropout* feature_dropout* alpha_dropout* feature_alpha_dropout*"),
     Row(expand, "", "expand"),
@@ -484,7 +840,7 @@ ROWS = (
     Row(partial(transpose_last, of_matrices=False), "", "mT"),
     Row(move, "", "movedim.int"),
     Row(part, "Slice", "slice.Tensor narrow"),
-    Row(pad, "", "pad constant_pad_nd"),
+    Row(pad, "Pad", "pad constant_pad_nd"),
     Row(select, "Gather", "select.int"),
     Row(partial(split, kind="split"), "Split", "split.Tensor split_with_sizes chunk"),
     Row(partial(split, kind="unbind"), "", "unbind.int"),
@@ -501,9 +857,11 @@ ONNX = {name: row.make for row in ROWS for name in row.onnx.split()}
 ATEN = {name: row.make for row in ROWS for word in row.aten.split() for name in _spelled(word)}
 
 
-def made(table: Mapping[str, Callable[[Arguments], Made]], name: str, a: Arguments) -> Made | None:
-    """Return the call; None if no operation of hipDNN does it with these arguments."""
+def made(table: Mapping[str, Callable[[Arguments], Made]], name: str, a: Arguments) -> Made | str:
+    """Return the call, or the reason why no graph does it with these arguments."""
     try:
-        return table[name](a)
-    except InexpressibleError:
-        return None
+        found = table[name](a)
+        unread = a.unread() if a.places else []
+        return f"its attribute {unread[0]}" if unread else found
+    except InexpressibleError as error:
+        return str(error) or "no operation of hipDNN does this with its attributes"

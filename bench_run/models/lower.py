@@ -74,7 +74,11 @@ def work_of(call: ModelCall, dims: Mapping[str, Dims]) -> int | None:
 SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 TAPS = {1: ("s",), 2: ("r", "s"), 3: ("t", "r", "s")}
 TYPES = ("float", "half", "bfloat16", "double")
-"""Result types for which graphs are made."""
+"""Types of arithmetic."""
+WHOLE = ("int64", "int32", "int8", "boolean")
+"""Further types for which graphs are made, of the operations that have them."""
+SPELLED = {"bool": "boolean"}
+"""Types of models in the words of graphs."""
 LAYOUTS = {
     "nchw": {1: "ncw", 2: "nchw", 3: "ncdhw"},
     "nhwc": {1: "nwc", 2: "nhwc", 3: "ndhwc"},
@@ -124,6 +128,8 @@ class ModelLowering:
     views: dict[str, LinkedView] = field(default_factory=dict)
     written: dict[tuple[str | None, str], str] = field(default_factory=dict)
     """Layer and tensor of a result to its data type."""
+    results: tuple[LinkedView, ...] = ()
+    """Results of the last layer."""
 
     def run(self) -> None:
         for name in self.model.inputs:
@@ -132,6 +138,19 @@ class ModelLowering:
             self.views[name] = known(name, array)
         for call in self.model.calls:
             self._lower_or_refuse(call)
+        for name in self.model.outputs:
+            self._write_out(name)
+
+    def _write_out(self, name: str) -> None:
+        """Add a copy for a result that is an input in another order, as of a transposition."""
+        view = self.views.get(name)
+        if view is None or view.array is not None or view.layer is not None:
+            return
+        kind = self.type_of(view)
+        if kind in TYPES and view.strides != contiguous(view.dims) and name not in self.inputs:
+            call = ModelCall("copy", name, (), (name,), {}, "copy")
+            spec = f"identity: dims={joined(view.dims)}"
+            self.views[name] = self.emit(call, spec, {"x": view}, data_type=kind)
 
     def _lower_or_refuse(self, call: ModelCall) -> None:
         """Lower a call. A joined call that no graph expresses is lowered part by part: some of them
@@ -181,11 +200,12 @@ class ModelLowering:
     def data_type(self, call: ModelCall) -> str:
         """Return the data type of a call's result. Raises `UnsupportedCallError` for one without a
         graph."""
-        return self.float_type(call.outputs[0])
+        return self.known_type(call.outputs[0])
 
-    def float_type(self, value: str) -> str:
+    def known_type(self, value: str) -> str:
         found = self.model.types.get(value, self.model.data_type)
-        if found not in TYPES:
+        found = SPELLED.get(found, found)
+        if found not in (*TYPES, *WHOLE):
             raise UnsupportedCallError(f"its data are {found}")
         return found
 
@@ -202,7 +222,13 @@ class ModelLowering:
         """Add a layer; operands by name of the graph's tensor. The result is laid out like `like`,
         if given. `data_type`: of the operands, if it differs from that of the result. Returns the
         place of the result."""
-        graph = make_graphs(f"{spec} dtype={data_type or self.data_type(call)}")[0]
+        kind = data_type or self.data_type(call)
+        try:
+            graph = make_graphs(f"{spec} dtype={kind}")[0]
+        except UsageError as error:
+            if f"dtype={kind!r}" in str(error):
+                raise UnsupportedCallError(f"its data are {kind}") from error
+            raise
         return self.add(call, graph, operands, like=like, gradients=gradients)
 
     def add(
@@ -217,7 +243,10 @@ class ModelLowering:
         by_name = {tensor.name: tensor for tensor in graph.inputs}
         strides: dict[str, Dims] = {}
         weights: dict[str, Array] = {}
-        plain = {name: self.plain(call, view) for name, view in operands.items()}
+        plain = {
+            name: self.plain(call, self._seen_as(call, view, by_name[name].dims))
+            for name, view in operands.items()
+        }
         for name, view in plain.items():
             tensor = by_name[name]
             if view.array is not None:
@@ -227,8 +256,8 @@ class ModelLowering:
                 weights[name] = view.array.reshape(tensor.dims)
             elif view.dims != tensor.dims:
                 raise UnsupportedCallError(f"{name} is {view.dims}, expected {tensor.dims}")
-            elif self._type_of(view) != tensor.data_type:
-                found = f"{self._type_of(view)}, expected {tensor.data_type}"
+            elif self.type_of(view) != tensor.data_type:
+                found = f"{self.type_of(view)}, expected {tensor.data_type}"
                 raise UnsupportedCallError(f"{name} is {found}")
             elif view.strides is not None:
                 strides[name] = view.strides
@@ -240,12 +269,23 @@ class ModelLowering:
         links = {name: view for name, view in plain.items() if view.array is None}
         name = self._id(call)
         self.layers.append(Lowered(name, graph, links, weights, gradients, call.kind))
-        self.written[name, out.name] = out.data_type
-        return placed(out.name, name, out.dims, out.strides)
+        for each in graph.outputs:
+            self.written[name, each.name] = each.data_type
+        self.results = tuple(placed(o.name, name, o.dims, o.strides) for o in graph.outputs)
+        return self.results[0]
 
-    def _type_of(self, view: LinkedView) -> str:
+    def _seen_as(self, call: ModelCall, view: LinkedView, dims: Dims) -> LinkedView:
+        """Return an operand with the lengths of 1 that its tensor has, as of a number for each
+        channel."""
+        same = view.array is not None or view.dims == dims
+        if same or _plain_dims(view.dims) != _plain_dims(dims):
+            return view
+        return self.reshape(call, view, dims)
+
+    def type_of(self, view: LinkedView) -> str:
         if view.layer is None:
-            return self.model.types.get(view.tensor, self.model.data_type)
+            found = self.model.types.get(view.tensor, self.model.data_type)
+            return SPELLED.get(found, found)
         return self.written[view.layer, view.tensor]
 
     def _id(self, call: ModelCall) -> str:
@@ -267,7 +307,7 @@ class ModelLowering:
             return view
         atoms = tuple(part for axis in view.axes for part in axis)
         apart = replace(view, axes=tuple((part,) for part in atoms))
-        text, kind = joined(apart.dims), self._type_of(view)
+        text, kind = joined(apart.dims), self.type_of(view)
         copy = replace(call, kind="copy")
         copied = self.emit(copy, f"identity: dims={text}", {"x": apart}, data_type=kind)
         return self.reshape(call, copied, view.dims)
@@ -281,7 +321,7 @@ class ModelLowering:
             return found
         copied = self.plain(call, view)
         if copied is view:
-            text, kind = joined(view.dims), self._type_of(view)
+            text, kind = joined(view.dims), self.type_of(view)
             copy = replace(call, kind="copy")
             copied = self.emit(copy, f"identity: dims={text}", {"x": view}, data_type=kind)
         again = reshaped(copied, dims)

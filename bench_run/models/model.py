@@ -25,7 +25,7 @@ Dims: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One operation. ``kind`` is a row of `operations.LOWERINGS`; anything else is an
+    """One operation. ``kind`` is a row of `own.LOWERINGS`; anything else is an
     operation that no graph expresses, for the ``reason`` in its attributes."""
 
     kind: str

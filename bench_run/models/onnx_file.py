@@ -248,6 +248,9 @@ class _OnnxReader:
             return "one of its operands has no known dims"
         if not all(name in self.dims for name in outputs[:1]):
             return "the dims of its result are not known"
+        operands = [name for name in inputs if name is not None]
+        if any(0 in self.dims[name] for name in (*operands[:1], *outputs[:1])):
+            return "an empty tensor has no work"
         values: dict[int | str, Any] = dict(enumerate(inputs))
         values.update(attributes)
         arguments = Arguments(
@@ -256,7 +259,7 @@ class _OnnxReader:
             known=lambda name: self.weights.get(name or ""),
             unit=lambda _name: 2.0**-23,
             outputs=outputs,
+            places=tuple(node.output),
             opset=self._opset,
         )
-        found = made(ONNX, node.op_type, arguments)
-        return found or "no operation of hipDNN does this with its attributes"
+        return made(ONNX, node.op_type, arguments)

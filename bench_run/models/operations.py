@@ -126,7 +126,7 @@ def batchnorm(to: ModelLowering, call: ModelCall) -> None:
 
 def unary(to: ModelLowering, call: ModelCall) -> None:
     """Lower a unary operation; attributes are words of the spec, as in ``slope=0.2``."""
-    x, kind = _at_least_one(to.view(call.inputs[0])), RENAMED.get(call.kind, call.kind)
+    x, kind = at_least_one(to.view(call.inputs[0])), RENAMED.get(call.kind, call.kind)
     words = "".join(f" {key}={value!r}" for key, value in call.attributes.items())
     text = f"dims={joined(x.dims)}{words}"
     gradients = (f"{kind}_bwd: {text}",) if call.kind in WITH_GRADIENT else ()
@@ -135,9 +135,9 @@ def unary(to: ModelLowering, call: ModelCall) -> None:
 
 
 def cast(to: ModelLowering, call: ModelCall) -> None:
-    x, kind = _at_least_one(to.view(call.inputs[0])), to.data_type(call)
+    x, kind = at_least_one(to.view(call.inputs[0])), to.data_type(call)
     name = call.inputs[0]
-    source = to.float_type(name) if isinstance(name, str) and not x.is_weight else kind
+    source = to.type_of(x) if isinstance(name, str) and not x.is_weight else kind
     if source == kind:
         to.views[call.outputs[0]] = to.view(name)
         return
@@ -146,17 +146,66 @@ def cast(to: ModelLowering, call: ModelCall) -> None:
 
 
 def binary(to: ModelLowering, call: ModelCall) -> None:
-    a, b = (_at_least_one(to.view(name)) for name in call.inputs)
-    b = b.once
-    wanted = to.model.dims[call.outputs[0]] or (1,)
-    if (a.dims != wanted or a.is_weight) and call.kind in COMMUTES and b.dims == wanted:
+    a, b = (to.view(name) for name in call.inputs)
+    y = pointwise(to, call, call.kind, a, b, _act(call), _act_gradient(to, call))
+    to.leave(call, y)
+
+
+def pointwise(
+    to: ModelLowering,
+    call: ModelCall,
+    kind: str,
+    a: LinkedView,
+    b: LinkedView,
+    act: str = "",
+    gradients: tuple[str, ...] = (),
+) -> LinkedView:
+    """Add a layer of two operands, which are broadcast to each other, and return its result."""
+    a, b = at_least_one(a), at_least_one(b).once
+    wanted = broadcast(a.dims, b.dims)
+    if (a.dims != wanted or a.is_weight) and kind in COMMUTES and b.dims == wanted:
         a, b = b, a
     a = spread(a, wanted)
     second = "" if b.dims == a.dims else f" rhs_dims={joined(b.dims)}"
-    spec = f"{call.kind}{_act(call)}: dims={joined(a.dims)}{second}"
-    gradients = _act_gradient(to, call)
-    y = to.emit(call, spec, {"x": a, "b": b}, like=a, gradients=gradients)
-    to.views[call.outputs[0]] = y
+    spec = f"{kind}{act}: dims={joined(a.dims)}{second}"
+    data_type = to.type_of(a if not a.is_weight else b) or to.data_type(call)
+    operands = {"x": a, "b": b}
+    return to.emit(call, spec, operands, like=a, gradients=gradients, data_type=data_type)
+
+
+def number(value: float) -> LinkedView:
+    return known(repr(value), np.full((1,), value))
+
+
+def broadcast(one: Dims, other: Dims) -> Dims:
+    """Return the lengths of both operands broadcast to each other."""
+    try:
+        return tuple(map(int, np.broadcast_shapes(one, other)))
+    except ValueError:
+        raise UnsupportedCallError(
+            f"{joined(one)} and {joined(other)} are not broadcast to each other"
+        ) from None
+
+
+def many(to: ModelLowering, call: ModelCall) -> None:
+    """Lower operands of any number one after another; a mean is divided at the end."""
+    kind = call.attributes["kind"]
+    first, *rest = (to.view(name) for name in call.inputs)
+    for each in rest:
+        first = pointwise(to, call, "add" if kind == "mean" else kind, first, each)
+    if kind == "mean":
+        first = pointwise(to, call, "mul", first, number(1 / len(call.inputs)))
+    to.leave(call, first)
+
+
+def clip_between(to: ModelLowering, call: ModelCall) -> None:
+    """Lower bounds that are computed: the larger of x and one, the smaller of that and the
+    other."""
+    x = to.view(call.inputs[0])
+    for kind, name in zip(("max_op", "min_op"), call.inputs[1:], strict=True):
+        if name is not None:
+            x = pointwise(to, call, kind, x, to.view(name))
+    to.leave(call, x)
 
 
 def power(to: ModelLowering, call: ModelCall) -> None:
@@ -174,14 +223,13 @@ def power(to: ModelLowering, call: ModelCall) -> None:
         found = name
 
 
-def _at_least_one(view: LinkedView) -> LinkedView:
+def at_least_one(view: LinkedView) -> LinkedView:
     """Give a number without axes one axis."""
     return view if view.dims else reshaped(view, (1,)) or view
 
 
 def _channel_bias(to: ModelLowering, call: ModelCall) -> None:
     x, bias = to.view(call.inputs[0]), to.view(call.inputs[1])
-    assert bias.array is not None or len(bias.dims) == 1
     dims = (1, bias.dims[0], *(1,) * (len(x.dims) - 2))
     spec = f"add: dims={joined(x.dims)} rhs_dims={joined(dims)}"
     operands = {"x": x, "b": to.reshape(call, bias, dims)}
@@ -196,21 +244,44 @@ def linear(to: ModelLowering, call: ModelCall) -> None:
 
 def matmul(to: ModelLowering, call: ModelCall) -> None:
     a, b = to.view(call.inputs[0]), to.view(call.inputs[1])
-    if len(b.dims) == 2:
+    if len(b.dims) == 2 and len(a.dims) > 1 and not a.is_weight:
         _product(to, call, b, "nn")
         return
-    if len(a.dims) != len(b.dims) or a.dims[:-2] != b.dims[:-2] or call.inputs[2] is not None:
-        raise UnsupportedCallError("batches of a matrix product that are broadcast")
-    if a.is_weight or len(a.dims) < 3:
-        raise UnsupportedCallError("a known or a single first matrix with several second ones")
-    *batch, m, k = a.dims
-    n = b.dims[-1]
-    rows = f"batch={joined(tuple(batch))}"
-    spec = f"matmul{_act(call)}: {rows} m={m} n={n} k={k}"
-    first = f"matmul: {rows} m={m} n={k} k={n} layout=nt"
-    second = f"matmul: {rows} m={k} n={n} k={m} layout=tn"
+    if not a.dims or not b.dims:
+        raise UnsupportedCallError("a number without axes")
+    if call.inputs[2] is not None:
+        raise UnsupportedCallError("a known first matrix, and a bias")
+    # A vector is a matrix of one row, or of one column.
+    a = to.reshape(call, a, (1, *a.dims)) if len(a.dims) == 1 else a
+    b = to.reshape(call, b, (*b.dims, 1)) if len(b.dims) == 1 else b
+    batch = broadcast(a.dims[:-2], b.dims[:-2])
+    (m, k), n = a.dims[-2:], b.dims[-1]
+    rows = f"batch={joined(batch)} " if batch else ""
+    spec = f"matmul{_act(call)}: {rows}m={m} n={n} k={k}"
+    first = f"matmul: {rows}m={m} n={k} k={n} layout=nt"
+    second = f"matmul: {rows}m={k} n={n} k={m} layout=tn"
     gradients = first, second, *_act_gradient(to, call)
-    to.views[call.outputs[0]] = to.emit(call, spec, {"a": a, "b": b}, gradients=gradients)
+    operands = {"a": spread(a, (*batch, m, k)), "b": spread(b, (*batch, k, n))}
+    to.leave(call, to.emit(call, spec, operands, gradients=gradients))
+
+
+def gemm(to: ModelLowering, call: ModelCall) -> None:
+    """Lower ``alpha·A·B + beta·C``: a product, and what it needs of scales and a sum."""
+    words = call.attributes
+    a, b = (
+        permuted(to.view(name), (1, 0)) if words[turned] else to.view(name)
+        for name, turned in zip(call.inputs[:2], ("turn_a", "turn_b"), strict=True)
+    )
+    (m, k), n = a.dims, b.dims[1]
+    y = to.emit(call, f"matmul: m={m} n={n} k={k}", {"a": a, "b": b})
+    if words["alpha"] != 1:
+        y = pointwise(to, call, "mul", y, number(words["alpha"]))
+    if call.inputs[2] is not None and words["beta"] != 0:
+        c = to.view(call.inputs[2])
+        if words["beta"] != 1:
+            c = pointwise(to, call, "mul", c, number(words["beta"]))
+        y = pointwise(to, call, "add", y, c)
+    to.leave(call, y)
 
 
 def _product(to: ModelLowering, call: ModelCall, b: LinkedView, layout: str) -> None:
@@ -255,10 +326,15 @@ def _rows(to: ModelLowering, call: ModelCall, a: LinkedView) -> tuple[LinkedView
 def pool(to: ModelLowering, call: ModelCall) -> None:
     x, a = to.view(call.inputs[0]), call.attributes
     shape, layout = to.image(x)
-    items = " ".join(f"{key}={joined(a[key])}" for key in ("window", "pad", "stride"))
+    keys = ("window", "pad", "pad_post", "stride")
+    items = " ".join(f"{key}={joined(a[key])}" for key in keys)
     rest = f"{shape} {items} {layout}"
     gradients = (f"{call.kind}_bwd: {rest}",)
     to.leave(call, to.emit(call, f"{call.kind}: {rest}", {"x": x}, gradients=gradients))
+
+
+def dilated_pool(to: ModelLowering, call: ModelCall) -> None:
+    raise UnsupportedCallError("a window with gaps (dilation), which hipDNN's pooling does not have")
 
 
 def _reduce(to: ModelLowering, call: ModelCall) -> None:
@@ -268,8 +344,14 @@ def _reduce(to: ModelLowering, call: ModelCall) -> None:
     if call.kind in KEEPS_ONE and all(x.dims[axis] == 1 for axis in axes):
         to.leave(call, x)
         return
-    spec = f"{call.kind}: dims={joined(x.dims)} axes={joined(axes)}"
-    to.leave(call, to.emit(call, spec, {"x": x}))
+    to.leave(call, reduced(to, call, call.kind, x, axes))
+
+
+def reduced(
+    to: ModelLowering, call: ModelCall, kind: str, x: LinkedView, axes: Dims
+) -> LinkedView:
+    """Add a reduction of hipDNN, and return its result with lengths of 1."""
+    return to.emit(call, f"{kind}: dims={joined(x.dims)} axes={joined(axes)}", {"x": x})
 
 
 def mean(to: ModelLowering, call: ModelCall) -> None:
@@ -290,10 +372,22 @@ def rmsnorm(to: ModelLowering, call: ModelCall) -> None:
     if set(normalised) == {1}:
         raise UnsupportedCallError("an RMS norm of single elements")
     scale = known("", np.ones(normalised)) if name is None else to.view(name)
+    _norm(to, call, "rmsnorm", {"scale": scale})
+
+
+def _norm(
+    to: ModelLowering, call: ModelCall, kind: str, affine: Mapping[str, LinkedView]
+) -> None:
+    """Lower a norm over the last axes; its statistics are further results."""
+    x, a = to.view(call.inputs[0]), call.attributes
+    if a["last"] == len(x.dims):  # hipDNN's norms have an axis before those
+        x = to.reshape(call, x, (1, *x.dims))
     shape = f"dims={joined(x.dims)} last={a['last']}"
-    spec, gradients = f"rmsnorm: {shape} eps={a['eps']!r}", (f"rmsnorm_bwd: {shape}",)
-    operands = {"x": x, "scale": scale}
-    to.views[call.outputs[0]] = to.emit(call, spec, operands, like=x, gradients=gradients)
+    phase = " phase=training" if len(call.outputs) > 1 else ""
+    spec, gradients = f"{kind}: {shape} eps={a['eps']!r}{phase}", (f"{kind}_bwd: {shape}",)
+    to.emit(call, spec, {"x": x, **affine}, like=x, gradients=gradients)
+    for output, result in zip(call.outputs, to.results, strict=False):
+        to.views[output] = to.reshape(call, result, to.model.dims[output])
 
 
 def layernorm(to: ModelLowering, call: ModelCall) -> None:
@@ -304,12 +398,7 @@ def layernorm(to: ModelLowering, call: ModelCall) -> None:
         known("", default) if name is None else to.view(name)
         for name, default in zip(call.inputs[1:3], defaults, strict=True)
     )
-    shape = f"dims={joined(x.dims)} last={a['last']}"
-    operands = {"x": x, "scale": scale, "bias": bias}
-    spec = f"layernorm: {shape} eps={a['eps']!r}"
-    gradients = (f"layernorm_bwd: {shape}",)
-    y = to.emit(call, spec, operands, like=x, gradients=gradients)
-    to.views[call.outputs[0]] = y
+    _norm(to, call, "layernorm", {"scale": scale, "bias": bias})
 
 
 def group_norm(to: ModelLowering, call: ModelCall) -> None:
@@ -358,6 +447,8 @@ def sdpa(to: ModelLowering, call: ModelCall) -> None:
 
 def _heads_once(view: LinkedView) -> LinkedView:
     """Return keys or values without the repetition of heads for groups of queries."""
+    if not view.axes[1]:
+        return view
     *heads, last = view.axes[1]
     if last[1] == 0 and len(heads) < 2 and view.array is None:
         return replace(view, axes=(view.axes[0], tuple(heads) or ((1, 1),), *view.axes[2:]))
@@ -429,18 +520,21 @@ def _with_mask(graph: Graph, dims: Dims) -> Graph:
 
 def softmax_rows(to: ModelLowering, call: ModelCall) -> None:
     """Lower a softmax over the last axis, which any axis is if the tensor is read in another
-    order."""
+    order. Before version 13 of ONNX it is over all axes from one on."""
     x = to.view(call.inputs[0])
     if not x.dims:
         raise UnsupportedCallError("a number without axes")
     axis = call.attributes["axis"] % len(x.dims)
+    if call.attributes.get("all"):
+        x = to.reshape(call, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))
+        axis = 1
     if x.dims[axis] == 1:
         raise UnsupportedCallError("a softmax of single elements")
     order = (*(n for n in range(len(x.dims)) if n != axis), axis)
     back = tuple(order.index(n) for n in range(len(order)))
     turned = permuted(x, order)
     graph = softmax_graph(turned.dims, to.data_type(call))
-    to.views[call.outputs[0]] = permuted(to.add(call, graph, {"x": turned}, like=turned), back)
+    to.leave(call, permuted(to.add(call, graph, {"x": turned}, like=turned), back))
 
 
 KEEPS_ONE = ("reduce_add", "reduce_avg", "reduce_max", "reduce_min", "reduce_mul")
@@ -477,7 +571,7 @@ _UNARY = (
     "tan",
 )
 
-LOWERINGS: dict[str, Row] = {
+NODE_LOWERINGS: dict[str, Row] = {
     **VIEWS,
     "conv": conv,
     "conv_transpose": conv_transpose,
@@ -494,6 +588,10 @@ LOWERINGS: dict[str, Row] = {
     "rmsnorm": rmsnorm,
     "layernorm": layernorm,
     "group_norm": group_norm,
+    "gemm": gemm,
+    "many": many,
+    "clip_between": clip_between,
+    "dilated_pool": dilated_pool,
     "sdpa": sdpa,
     "softmax": softmax_rows,
     "power": power,

@@ -16,7 +16,7 @@ from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.work import flops
-from bench_run.models.lower import linkable
+from bench_run.models.lower import TYPES, linkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +51,12 @@ def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward
     gradients = _gradients(lowering) if backward else {}
     shared = shared_weights(lowering.layers)
     read = dict(_read_inputs(lowering))
+    floats = {
+        read[each.id, tensor.name].tensor
+        for each in lowering.layers
+        for tensor in each.graph.inputs
+        if (each.id, tensor.name) in read and tensor.data_type in TYPES
+    }
     layers = [
         *(_layer(each, folder, read, shared, weights=weights) for each in lowering.layers),
         *(  # without links: each runs on data of its own
@@ -69,7 +75,7 @@ def save_model(lowering: ModelLowering, folder: Path, *, weights: bool, backward
         layers=tuple(layers),
         inputs=(
             *(
-                Input(each, "normal")
+                Input(each, "normal" if each in floats else None)
                 for each in dict.fromkeys(link.tensor for link in read.values())
             ),
             *(
@@ -165,6 +171,9 @@ def _filled(each: Lowered, tensor: str, array: Array, *, weights: bool) -> str |
     # as it is, the rest by its role.
     if array.size == 1:
         return f"constant:{float(array.reshape(-1)[0])!r}"
+    custom = each.graph.nodes[0].custom
+    if custom is not None and (tensor in custom.init or array.dtype.kind not in "f"):
+        return None
     if tensor == "w" or (tensor == "b" and len(array.shape) > 1):
         dims = next(t.dims for t in each.graph.inputs if t.name == tensor)
         fan_in = math.prod(dims[1:]) if tensor == "w" else dims[-2]

@@ -245,12 +245,15 @@ class _ExportReader:
             part = f"{prefix}{whole.name}.{index}"
             return ModelCall("identity", name, (part,), outputs, {}, "getitem")
         own = target.removesuffix(".default").removeprefix("aten.")
-        found = made(ATEN, own, self._arguments(node, prefix)) if own in ATEN else None
-        if found is None or not all(map(_is_operand, found[1])):
+        found: Made | str = "no operation of hipDNN does this"
+        if own in ATEN:
+            found = made(ATEN, own, self._arguments(node, prefix))
+            if not isinstance(found, str) and not all(map(_is_operand, found[1])):
+                found = "no operation of hipDNN does this with its attributes"
+        if isinstance(found, str):
             operands = tuple(prefix + a.name for a in node.all_input_nodes)
             parts = () if prefix else self._taken_apart(node, name)
-            why = "no operation of hipDNN does this"
-            why = f"{why} with its arguments" if own in ATEN else why
+            why = found.replace("its attributes", "its arguments")
             unknown = {"reason": why, "flops": _flops(node)}
             return ModelCall("unknown", name, operands, outputs, unknown, target, parts)
         kind, operands, attributes = found

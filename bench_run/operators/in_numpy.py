@@ -80,8 +80,18 @@ def padded(x: Array, rows: int, columns: int) -> Array:
     return np.pad(x, ((rows, rows), (columns, columns)))
 
 
-def pad(x: Array, width: int) -> Array:
-    return np.pad(x, width)
+def widths(given: Dims | None, dims: Dims) -> Dims:
+    """Return the padding of each axis: 2 if it is not given."""
+    return given or (2,) * len(dims)
+
+
+def pad(x: Array, before: Dims, after: Dims, value: float) -> Array:
+    return np.pad(x, list(zip(before, after, strict=True)), constant_values=value)
+
+
+def parts(x: Array, axis: int, first: int) -> tuple[Array, ...]:
+    """Return the first elements along an axis, and the others."""
+    return tuple(np.split(x, [first], axis))
 
 
 def halves(x: Array, axis: int) -> tuple[Array, ...]:

@@ -171,6 +171,19 @@ def padded(x: T, rows: int, columns: int) -> T:
     return torch.nn.functional.pad(x, (columns, columns, rows, rows))
 
 
+def widths(given: tuple[int, ...] | None, dims: tuple[int, ...]) -> tuple[int, ...]:
+    return given or (2,) * len(dims)
+
+
+def pad(x: T, before: tuple[int, ...], after: tuple[int, ...], value: float) -> T:
+    around = [n for pair in zip(reversed(before), reversed(after), strict=True) for n in pair]
+    return torch.nn.functional.pad(x, around, value=value)
+
+
+def parts(x: T, axis: int, first: int) -> tuple[T, ...]:
+    return x.tensor_split([first], axis)
+
+
 def halves(x: T, axis: int) -> tuple[T, ...]:
     first, second = torch.chunk(x, 2, axis)
     return first, second

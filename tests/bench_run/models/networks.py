@@ -6,7 +6,7 @@ from torch import nn
 
 from bench_run.graph.sources.suites import read_suite
 from bench_run.models.lower import ModelLowering, fuse, take_apart
-from bench_run.models.operations import LOWERINGS
+from bench_run.models.own import LOWERINGS
 from bench_run.models.save import save_model
 from bench_run.plan.load import read_chain
 from bench_run.tensors.seeded.inputs import make_chain_inputs

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 from bench_run.cli import main  # noqa: E402
 from bench_run.models.lower import ModelLowering, fuse  # noqa: E402
 from bench_run.models.onnx_file import read_onnx  # noqa: E402
-from bench_run.models.operations import LOWERINGS  # noqa: E402
+from bench_run.models.own import LOWERINGS  # noqa: E402
 from bench_run.models.save import save_model  # noqa: E402
 from bench_run.plan.load import read_chain  # noqa: E402
 from bench_run.tensors.seeded.inputs import make_chain_inputs  # noqa: E402

@@ -12,7 +12,7 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 from bench_run.models.lower import ModelLowering, fuse, take_apart  # noqa: E402
-from bench_run.models.operations import LOWERINGS  # noqa: E402
+from bench_run.models.own import LOWERINGS  # noqa: E402
 from bench_run.models.save import save_model  # noqa: E402
 from bench_run.models.torch_export import model_of  # noqa: E402
 from bench_run.plan.load import read_chain  # noqa: E402

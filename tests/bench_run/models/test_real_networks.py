@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="these are models of PyTorch")
 
 from bench_run.graph.work import flops  # noqa: E402
 from bench_run.models.lower import ModelLowering, fuse  # noqa: E402
-from bench_run.models.operations import LOWERINGS  # noqa: E402
+from bench_run.models.own import LOWERINGS  # noqa: E402
 from bench_run.models.torch_export import model_of  # noqa: E402
 from tests.bench_run.models import zoo  # noqa: E402
 from tests.bench_run.models.test_random_networks import values_apart  # noqa: E402

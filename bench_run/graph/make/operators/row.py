@@ -65,6 +65,8 @@ _WORDS: Mapping[str, Any] = {
     "min_of": min,
     "along": lambda dims, axis, n: (*dims[: axis % len(dims)], n, *dims[axis % len(dims) + 1 :]),
     "spreads": spreads,
+    "zip": zip,
+    "widths": lambda given, dims: given or (2,) * len(dims),
     "left": lambda how, *dims: {"none": dims, "rows": dims[:1]}.get(how, (1,)),
 }
 """Functions that expressions of lengths may use."""
