@@ -7,121 +7,25 @@ argument is looked up by its place or name in ONNX, then by its name in ATen's s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+
+from bench_run.models import own_calls as ours
+from bench_run.models.arguments import (
+    Arguments,
+    InexpressibleError,
+    Made,
+    Numbers,
+    Word,
+    many_of,
+    refuse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from bench_run.models.model import Array, Dims
-
-Made: TypeAlias = tuple[str, tuple[Any, ...], dict[str, Any]]
-"""Kind, operands, attributes."""
-Numbers = tuple[int, ...]
-
-
-HARMLESS = (
-    *("storage_order", "momentum", "stash_type", "keepdims", "allowzero", "consumed_inputs"),
-    *("seed", "sorted", "hidden_size", "num_outputs", "saturate", "round_mode", "output_sequence"),
-    *("is_test", "spatial", "ratio", "shape", "axes", "split", "to", "noop_with_empty_axes"),
-    *("output_padding", "kernel_shape", "training_mode", "select_last_index"),
-)
-"""Attributes of ONNX that change no value of what is made here, or that follow from the lengths of
-the result."""
-
-
-class InexpressibleError(Exception):
-    """No graph does the call with these arguments. The text is the reason, where one is known."""
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """The arguments of one call."""
-
-    values: Mapping[int | str, Any]
-    """ONNX: operands by place, attributes by name. ATen: all by the names of the schema."""
-    shape: Callable[[Any], Dims]
-    """Dims of an operand."""
-    known: Callable[[Any], Array | None]
-    """The values of an operand, if they are known."""
-    unit: Callable[[Any], float]
-    """Distance between 1 and the next number of an operand's type."""
-    outputs: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
-    """ONNX: results by place, with empty names of those that are not wanted."""
-    opset: int = 99
-    """Version of ONNX's operations."""
-    asked: set[int | str] = field(default_factory=set)
-    """Keys that were looked up: what a call says beyond those was not read."""
-
-    def get(self, *keys: int | str, default: Any = None) -> Any:
-        self.asked.update(keys)
-        return next((self.values[key] for key in keys if key in self.values), default)
-
-    def unread(self) -> list[str]:
-        """Return attributes that say something which was not looked up."""
-        words = [key for key in self.values if isinstance(key, str) and key not in self.asked]
-        return [word for word in words if word not in HARMLESS]
-
-    @property
-    def x(self) -> Any:
-        """The first operand."""
-        return self.get(0, "self", "input")
-
-    def rank(self, value: Any) -> int:
-        """Number of axes of an operand."""
-        return len(self.shape(value))
-
-    @property
-    def dims(self) -> Dims:
-        """Dims of the first operand."""
-        return self.shape(self.x)
-
-    def axis(self, value: int, rank: int | None = None) -> int:
-        """Return the axis counted from the first; a number without axes has one of length one."""
-        rank = max(1, len(self.dims) if rank is None else rank)
-        return value % rank if -rank <= value < rank else refuse()
-
-    def numbers(self, *keys: int | str) -> Numbers | None:
-        """Return the whole numbers of an attribute or of an operand whose values are known."""
-        value = self.get(*keys)
-        if value is None or isinstance(value, (int, list, tuple)):
-            return (value,) if isinstance(value, int) else None if value is None else tuple(value)
-        array = self.known(value)
-        if array is None:
-            return not_constant(keys)
-        return tuple(int(number) for number in array.reshape(-1))
-
-    def number(self, *keys: int | str) -> float | None:
-        """Return one number, from an attribute or from an operand with a known value."""
-        value = self.get(*keys)
-        if value is None or isinstance(value, (int, float)):
-            return None if value is None else float(value)
-        array = self.known(value)
-        if array is None:
-            return not_constant(keys)
-        return refuse() if array.size != 1 else float(array.reshape(-1)[0])
-
-    def is_constant(self, *keys: int | str) -> bool:
-        """Return True if a number is absent or known."""
-        value = self.get(*keys)
-        return value is None or isinstance(value, (int, float)) or self.known(value) is not None
-
-
-def refuse(reason: str = "") -> Any:
-    raise InexpressibleError(reason)
-
-
-def not_constant(keys: Sequence[int | str]) -> Any:
-    """Refuse an operand whose values are known only when the model runs. `keys` name it."""
-    name = next(key for key in keys if isinstance(key, str))
-    return refuse(f"the values of its operand {name} are not constants of the model")
-
-
-def _many(value: Any, rank: int) -> Numbers:
-    found = tuple(value) if isinstance(value, (list, tuple)) else (value,) * rank
-    return found if len(found) == rank else found * rank if len(found) == 1 else refuse()
+    from bench_run.models.model import Dims
 
 
 # Windows.
@@ -144,7 +48,7 @@ def _padding(a: Arguments, window: Dims, stride: Dims, dilation: Dims) -> tuple[
         refuse()
     pads = a.get("pads")
     if pads is None:
-        both = _many(given, rank)
+        both = many_of(given, rank)
         return both, both
     return (tuple(pads[:rank]), tuple(pads[rank:])) if len(pads) == 2 * rank else refuse()
 
@@ -159,7 +63,7 @@ def conv(a: Arguments, *, transposed: bool = False) -> Made:
     if not transposed and any(a.get("output_padding", default=())):
         refuse()
     stride, dilation = (
-        _many(a.get(*names, default=1), len(window))
+        many_of(a.get(*names, default=1), len(window))
         for names in (("strides", "stride"), ("dilations", "dilation"))
     )
     if min(stride) < 1:
@@ -185,7 +89,7 @@ def _transposed_padding(
         shape = [n * s for n, s in zip(a.dims[2:], stride, strict=True)]
     if shape is None:
         return _padding(a, window, stride, dilation)
-    more = _many(a.get("output_padding", default=0), len(window))
+    more = many_of(a.get("output_padding", default=0), len(window))
     rows = zip(a.dims[2:], shape[-len(window) :], window, stride, dilation, more, strict=True)
     totals = [s * (n - 1) + o + (w - 1) * d + 1 - length for n, length, w, s, d, o in rows]
     if min(totals) < 0:
@@ -195,10 +99,10 @@ def _transposed_padding(
 
 
 def pool(a: Arguments, kind: str) -> Made:
-    window = _many(a.get("kernel_shape", "kernel_size") or refuse(), len(a.dims) - 2)
+    window = many_of(a.get("kernel_shape", "kernel_size") or refuse(), len(a.dims) - 2)
     ones = (1,) * len(window)
-    stride = _many(a.get("strides") or a.get("stride", default=ones) or window, len(window))
-    dilation = _many(a.get("dilations", "dilation", default=1), len(window))
+    stride = many_of(a.get("strides") or a.get("stride", default=ones) or window, len(window))
+    dilation = many_of(a.get("dilations", "dilation", default=1), len(window))
     before, after = _padding(a, window, stride, dilation)
     if a.get("divisor_override"):
         refuse("a divisor of its own")
@@ -209,13 +113,21 @@ def pool(a: Arguments, kind: str) -> Made:
     if a.get("ceil_mode"):
         # The last window may end beyond the padding: more padding after the image.
         reach = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
-        rows = zip(a.dims[2:], a.shape(a.outputs[0])[2:], before, after, reach, stride, strict=True)
-        needed = tuple(max(q, (y - 1) * s + r - n - p) for n, y, p, q, r, s in rows)
+        rows = list(zip(a.dims[2:], before, after, reach, stride, strict=True))
+        # A window that would begin in the padding after the image is left out.
+        counts = [-(-(n + p + q - r) // s) + 1 for n, p, q, r, s in rows]
+        lengths = (
+            y - ((y - 1) * s >= n + p) for y, (n, p, _, _, s) in zip(counts, rows, strict=True)
+        )
+        needed = tuple(
+            max(q, (y - 1) * s + r - n - p)
+            for y, (n, p, q, r, s) in zip(lengths, rows, strict=True)
+        )
         if kind == "avgpool_padded" and needed != after:
             refuse("windows beyond the padding, of which it counts a part")
         after = needed
     if dilation != ones:
-        words = {"window": window, "stride": stride, "dilation": dilation}
+        words: dict[str, Any] = {"window": window, "stride": stride, "dilation": dilation}
         words |= {"pad": before, "pad_post": after, "mode": kind}
         return "dilated_pool", (a.x,), words
     return kind, (a.x,), {"window": window, "pad": before, "pad_post": after, "stride": stride}
@@ -224,7 +136,7 @@ def pool(a: Arguments, kind: str) -> Made:
 def adaptive(a: Arguments, kind: str) -> Made:
     """Pool to lengths that divide those of the image; ONNX's global pooling makes one element."""
     dims = a.dims[2:]
-    wanted = _many(a.get("output_size", default=1), len(dims))
+    wanted = many_of(a.get("output_size", default=1), len(dims))
     if not dims or any(have % want for have, want in zip(dims, wanted, strict=True)):
         refuse()
     window = tuple(int(have // want) for have, want in zip(dims, wanted, strict=True))
@@ -319,9 +231,6 @@ def sdpa(a: Arguments) -> Made:
 
 # Elementwise.
 
-Word: TypeAlias = tuple[str, str, float | None]
-"""Names of a number in ONNX and ATen, and what its absence means."""
-
 
 def unary(a: Arguments, kind: str, words: Mapping[str, Word] | None = None) -> Made:
     """Make a unary operation; numbers become words of the op spec."""
@@ -362,14 +271,14 @@ def power(a: Arguments) -> Made:
     second = a.get(1, "exponent")
     array = None if second is None or isinstance(second, (int, float)) else a.known(second)
     if isinstance(second, str) and (array is None or array.size != 1):
-        return own(a, "pow", operands=(a.x, second))
+        return ours.own(a, "pow", operands=(a.x, second))
     exponent = a.number(1, "exponent")
     if exponent == 2.0:
         return "mul", (a.x, a.x), {}
     if exponent in range(3, 9):
         return "power", (a.x,), {"exponent": int(exponent or 0)}
     kind = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}.get(exponent or 0.0)
-    return (kind, (a.x,), {}) if kind else own(a, "pow", operands=(a.x, second))
+    return (kind, (a.x,), {}) if kind else ours.own(a, "pow", operands=(a.x, second))
 
 
 def binary(a: Arguments, kind: str) -> Made:
@@ -404,13 +313,17 @@ def identity(a: Arguments) -> Made:
 
 
 def expand(a: Arguments) -> Made:
+    if 1 in a.values:  # ONNX: the lengths are those of the result
+        return "expand", (a.x,), {}
     sizes = zip(a.dims, a.get("size"), strict=False)
     same = len(a.get("size")) == len(a.dims) and all(size in (-1, n) for n, size in sizes)
     return ("identity" if same else "expand"), (a.x,), {}
 
 
 def reshape(a: Arguments) -> Made:
-    """Make a reshape, if the number of the result's elements is known."""
+    """Make a reshape, if the number of the result's elements is known: the lengths follow from the
+    result."""
+    a.get("axis")
     counts = {math.prod(a.shape(name)) for name in (a.x, *a.outputs[:1])}
     return ("reshape", (a.x,), {}) if len(counts) == 1 else refuse()
 
@@ -525,174 +438,6 @@ def split(a: Arguments, kind: str) -> Made:
     return kind, (a.x,), {"axis": a.axis(a.get("axis", "dim", default=0))}
 
 
-# Operators of our own table, beyond hipDNN's nodes (`bench-run help operators`).
-
-
-def own(
-    a: Arguments,
-    operator: str,
-    operands: tuple[Any, ...] | None = None,
-    words: Mapping[str, Word] | None = None,
-    only: Mapping[str, Any] | None = None,
-) -> Made:
-    """Make an operator of the table, with parameters of its spec. `only`: attributes that the
-    operator has in one way."""
-    for name, value in (only or {}).items():
-        found = a.get(name, default=value)
-        if found != value:
-            refuse(f"{name}={found}: {operator} has {name}={value}")
-    given = {word: a.get(*names, default=usual) for word, (*names, usual) in (words or {}).items()}
-    given = {word: value for word, value in given.items() if value is not None}
-    return "own", (a.x,) if operands is None else operands, {"operator": operator, "words": given}
-
-
-def pair(a: Arguments, operator: str) -> Made:
-    """Make an operator of two operands."""
-    return own(a, operator, (a.x, a.get(1, "other")))
-
-
-def along(a: Arguments, operator: str, **only: Any) -> Made:
-    """Make an operator along an axis, which reduces it or not."""
-    axis = a.axis(int(a.number("axis", "dim", 1) or 0))
-    made = own(a, operator, only=only)
-    return made[0], made[1], {**made[2], "words": {"axis": axis}}
-
-
-def mod(a: Arguments) -> Made:
-    return pair(a, "fmod" if a.get("fmod") else "mod")
-
-
-def selu(a: Arguments) -> Made:
-    usual = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
-    given = {name: a.get(name, default=value) for name, value in usual.items()}
-    if any(not math.isclose(given[name], value, rel_tol=1e-6) for name, value in usual.items()):
-        refuse("an alpha or gamma of its own")
-    return own(a, "selu")
-
-
-def celu(a: Arguments) -> Made:
-    return "celu", (a.x,), {"alpha": float(a.get("alpha", default=1.0))}
-
-
-def thresholded(a: Arguments) -> Made:
-    return "thresholded_relu", (a.x,), {"alpha": float(a.get("alpha", default=1.0))}
-
-
-def is_infinite(a: Arguments) -> Made:
-    return own(a, "isinf", only={"detect_negative": 1, "detect_positive": 1})
-
-
-def compare(a: Arguments, kind: str) -> Made:
-    if a.get("broadcast") or a.get("axis"):
-        refuse()
-    return kind, (a.x, *(() if kind == "logical_not" else (a.get(1, "other", "weight"),))), {}
-
-
-def where(a: Arguments) -> Made:
-    return "where", (a.get(0, "condition"), a.get(1, "self"), a.get(2, "other")), {}
-
-
-def sum_of_logs(a: Arguments, kind: str) -> Made:
-    made = reduce(a, kind)
-    return made[0], made[1], made[2]
-
-
-def gather_elements(a: Arguments) -> Made:
-    """Make a choice of one column in each row."""
-    index = a.shape(a.get(1))
-    if a.axis(a.get("axis", default=0)) != 1 or len(a.dims) != 2 or index != (a.dims[0], 1):
-        refuse("other than one column of each row of a matrix")
-    return own(a, "pick", (a.x, a.get(1)))
-
-
-def top(a: Arguments) -> Made:
-    found = a.numbers("k", 1) or ()
-    count = found[0] if len(found) == 1 else refuse()
-    words = {"k": int(count), "axis": a.axis(a.get("axis", default=-1))}
-    words["largest"] = bool(a.get("largest", default=1))
-    return "topk", (a.x,), {**words, "places": a.places}
-
-
-def concat(a: Arguments) -> Made:
-    operands = tuple(a.values[n] for n in range(len(a.values)) if n in a.values)
-    axis = a.axis(a.get("axis", default=1 if a.opset < 4 else 0))
-    if len(operands) == 1:
-        return "identity", operands, {}
-    return "concat", operands, {"axis": axis}
-
-
-def space(a: Arguments, operator: str) -> Made:
-    mode = a.get("mode", default="DCR").lower()
-    return "own", (a.x,), {"operator": operator, "words": {"block": a.get("blocksize"), "mode": mode}}
-
-
-def triangle(a: Arguments) -> Made:
-    if a.get("upper", default=1) or a.number("k", 1):
-        refuse("the upper triangle, or one beside the diagonal")
-    return own(a, "tril")
-
-
-def lp_normalization(a: Arguments) -> Made:
-    p = a.get("p", default=2)
-    if p not in (1, 2):
-        refuse(f"p={p}")
-    return "lp_norm", (a.x,), {"axis": a.axis(a.get("axis", default=-1)), "p": p}
-
-
-def instance_norm(a: Arguments) -> Made:
-    words = {"groups": int(a.dims[1]), "eps": float(a.get("epsilon", default=1e-5))}
-    return "group_norm", (a.x, a.get(1), a.get(2)), words
-
-
-def recurrent(a: Arguments, operator: str) -> Made:
-    """Make a recurrent layer of one direction without lengths of its sequences."""
-    if a.get("direction", default="forward") != "forward":
-        refuse(f"its direction is {a.get('direction')}")
-    for place, what in ((4, "lengths of its sequences"), (7, "peepholes")):
-        if a.get(place) is not None:
-            refuse(f"it has {what}")
-    usual = {"rnn": ["Tanh"], "lstm": ["Sigmoid", "Tanh", "Tanh"], "gru": ["Sigmoid", "Tanh"]}
-    if a.get("activations", default=usual[operator]) != usual[operator] or a.get("clip"):
-        refuse("activations of its own")
-    if a.get("input_forget"):
-        refuse("its gates are coupled (input_forget)")
-    if operator == "gru" and not a.get("linear_before_reset"):
-        refuse("linear_before_reset=0: our GRU multiplies after the product, as PyTorch's")
-    operands = tuple(a.get(place) for place in (0, 1, 2, 3, 5, 6))
-    words = {"operator": operator, "places": a.places, "by_batch": bool(a.get("layout"))}
-    return "recurrent", operands, words
-
-
-def loss(a: Arguments, kind: str) -> Made:
-    """Make a loss of classes, which may have axes after those."""
-    if a.get(2) is not None or a.get("ignore_index") is not None:
-        refuse("weights of the classes, or one that is left out")
-    if len(a.outputs) > 1:
-        refuse("its second result, the logarithms of probabilities")
-    return kind, (a.x, a.get(1)), {"reduction": a.get("reduction", default="mean")}
-
-
-def attention(a: Arguments) -> Made:
-    """Make ONNX's attention: heads of their own axis, or within the last one."""
-    if len(a.outputs) > 1:
-        refuse("its further results (caches, scores)")
-    past = [n for n in (4, 5, 6) if a.get(n) is not None]
-    if past:
-        refuse("keys and values of the past, or lengths of the sequences")
-    if a.get("softcap"):
-        refuse("a softcap of the scores")
-    words = {
-        "heads": (a.get("q_num_heads"), a.get("kv_num_heads")),
-        "causal": bool(a.get("is_causal")),
-        "scale": a.get("scale"),
-    }
-    return "attention", tuple(a.get(n) for n in range(4)), words
-
-
-def swiglu(a: Arguments) -> Made:
-    return "swiglu", (a.x, a.get(1)), {"beta": float(a.get("alpha", default=1.0))}
-
-
 # The table.
 
 
@@ -718,37 +463,6 @@ _REDUCTIONS = {
     "reduce_mul": ("ReduceProd", ""),
     "reduce_norm1": ("ReduceL1", ""),
     "reduce_norm2": ("ReduceL2", ""),
-}
-_OWN = (
-    *((ours, onnx, f"{ours}* {onnx.lower()}*") for ours, onnx in (("cos", "Cos"), ("cosh", "Cosh"))),
-    *((f"arc{f}", f"A{f}", f"a{f}* arc{f}*") for f in ("sin", "cos", "tan")),
-    *((f"arc{f}h", f"A{f}h", f"a{f}h* arc{f}h*") for f in ("sin", "cos", "tan")),
-    ("sinh", "Sinh", "sinh*"),
-    ("round", "Round", "round*"),
-    ("sign", "Sign", "sign*"),
-    ("mish", "Mish", "mish*"),
-    ("softsign", "Softsign", ""),
-    ("hard_swish", "HardSwish", "hardswish*"),
-    ("isnan", "IsNaN", "isnan"),
-)
-"""Operators of one operand without parameters: ours, ONNX's, ATen's."""
-_COMPARED = (
-    ("cmp_eq", "Equal", "eq.Tensor"),
-    ("cmp_gt", "Greater", "gt.Tensor"),
-    ("cmp_ge", "GreaterOrEqual", "ge.Tensor"),
-    ("cmp_lt", "Less", "lt.Tensor"),
-    ("cmp_le", "LessOrEqual", "le.Tensor"),
-    ("logical_and", "And", "logical_and"),
-    ("logical_or", "Or", "logical_or"),
-    ("logical_xor", "Xor", "logical_xor"),
-    ("logical_not", "Not", "logical_not"),
-)
-_HARD: Mapping[str, Word] = {"alpha": ("alpha", "", 0.2), "beta": ("beta", "", 0.5)}
-_LRN: Mapping[str, Word] = {
-    "size": ("size", "", None),
-    "alpha": ("alpha", "", 0.0001),
-    "beta": ("beta", "", 0.75),
-    "bias": ("bias", "", 1.0),
 }
 _SLOPE = {"slope": ("alpha", "negative_slope", 0.01)}
 
@@ -793,41 +507,44 @@ ROWS = (
     Row(partial(many, kind="mean"), "Mean", ""),
     Row(partial(many, kind="max_op"), "Max", "maximum"),
     Row(partial(many, kind="min_op"), "Min", "minimum"),
-    *(Row(partial(own, operator=ours), onnx, aten) for ours, onnx, aten in _OWN),
-    *(Row(partial(compare, kind=kind), onnx, aten) for kind, onnx, aten in _COMPARED),
-    Row(partial(own, operator="hard_sigmoid", words=_HARD), "HardSigmoid", ""),
-    Row(selu, "Selu", "selu*"),
-    Row(celu, "Celu", ""),
-    Row(thresholded, "ThresholdedRelu", ""),
-    Row(is_infinite, "IsInf", "isinf"),
-    Row(mod, "Mod", ""),
-    Row(where, "Where", "where.self"),
-    Row(partial(sum_of_logs, kind="log_sum"), "ReduceLogSum", ""),
-    Row(partial(sum_of_logs, kind="sum_square"), "ReduceSumSquare", ""),
-    Row(partial(sum_of_logs, kind="logsumexp"), "ReduceLogSumExp", "logsumexp"),
-    Row(partial(along, operator="argmax", select_last_index=0), "ArgMax", ""),
-    Row(partial(along, operator="argmin", select_last_index=0), "ArgMin", ""),
-    Row(partial(along, operator="cumsum", exclusive=0, reverse=0), "CumSum", "cumsum"),
-    Row(partial(along, operator="cumprod", exclusive=0, reverse=0), "CumProd", "cumprod"),
-    Row(top, "TopK", ""),
-    Row(concat, "Concat", ""),
-    Row(partial(space, operator="depth_to_space"), "DepthToSpace", ""),
-    Row(partial(space, operator="space_to_depth"), "SpaceToDepth", ""),
-    Row(triangle, "Trilu", ""),
-    Row(partial(own, operator="lrn", words=_LRN), "LRN", ""),
-    Row(lp_normalization, "LpNormalization", ""),
-    Row(instance_norm, "InstanceNormalization", ""),
-    *(Row(partial(recurrent, operator=kind), kind.upper(), "") for kind in ("rnn", "lstm", "gru")),
-    Row(partial(loss, kind="cross_entropy"), "SoftmaxCrossEntropyLoss", ""),
-    Row(partial(loss, kind="nll"), "NegativeLogLikelihoodLoss", ""),
-    Row(attention, "Attention", ""),
-    Row(swiglu, "SwiGLU", ""),
+    *(Row(partial(ours.own, operator=name), onnx, aten) for name, onnx, aten in ours.PLAIN),
+    *(Row(partial(ours.compare, kind=kind), onnx, aten) for kind, onnx, aten in ours.COMPARED),
+    Row(partial(ours.own, operator="hard_sigmoid", words=ours.HARD_SIGMOID), "HardSigmoid", ""),
+    Row(ours.selu, "Selu", "selu*"),
+    Row(ours.celu, "Celu", ""),
+    Row(ours.thresholded, "ThresholdedRelu", ""),
+    Row(ours.is_infinite, "IsInf", "isinf"),
+    Row(ours.mod, "Mod", ""),
+    Row(ours.where, "Where", "where.self"),
+    Row(partial(reduce, kind="log_sum"), "ReduceLogSum", ""),
+    Row(partial(reduce, kind="sum_square"), "ReduceSumSquare", ""),
+    Row(partial(reduce, kind="logsumexp"), "ReduceLogSumExp", "logsumexp"),
+    Row(partial(ours.along, operator="argmax", select_last_index=0), "ArgMax", ""),
+    Row(partial(ours.along, operator="argmin", select_last_index=0), "ArgMin", ""),
+    Row(partial(ours.along, operator="cumsum", exclusive=0, reverse=0), "CumSum", "cumsum"),
+    Row(partial(ours.along, operator="cumprod", exclusive=0, reverse=0), "CumProd", "cumprod"),
+    Row(ours.top, "TopK", ""),
+    Row(ours.concat, "Concat", "cat concat"),
+    Row(partial(ours.space, operator="depth_to_space"), "DepthToSpace", ""),
+    Row(partial(ours.space, operator="space_to_depth"), "SpaceToDepth", ""),
+    Row(ours.triangle, "Trilu", ""),
+    Row(partial(ours.own, operator="lrn", words=ours.LRN), "LRN", ""),
+    Row(ours.lp_normalization, "LpNormalization", ""),
+    Row(ours.instance_norm, "InstanceNormalization", ""),
+    *(
+        Row(partial(ours.recurrent, operator=kind), kind.upper(), "")
+        for kind in ("rnn", "lstm", "gru")
+    ),
+    Row(partial(ours.loss, kind="cross_entropy"), "SoftmaxCrossEntropyLoss", ""),
+    Row(partial(ours.loss, kind="nll"), "NegativeLogLikelihoodLoss", ""),
+    Row(ours.attention, "Attention", ""),
+    Row(ours.swiglu, "SwiGLU", ""),
     Row(embedding, "", "embedding"),
-    Row(partial(compare, kind="prelu"), "PRelu", "prelu _prelu_kernel"),
-    Row(gather_elements, "GatherElements", ""),
+    Row(ours.prelu, "PRelu", "prelu _prelu_kernel"),
+    Row(ours.gather_elements, "GatherElements", ""),
     Row(identity, "Identity Dropout", "contiguous clone alias detach lift_fresh_copy"),
     Row(identity, "", "dropout* feature_dropout* alpha_dropout* feature_alpha_dropout*"),
-    Row(expand, "", "expand"),
+    Row(expand, "Expand", "expand"),
     Row(
         reshape,
         "Reshape Flatten Squeeze Unsqueeze",

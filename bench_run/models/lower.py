@@ -222,14 +222,18 @@ class ModelLowering:
         """Add a layer; operands by name of the graph's tensor. The result is laid out like `like`,
         if given. `data_type`: of the operands, if it differs from that of the result. Returns the
         place of the result."""
-        kind = data_type or self.data_type(call)
-        try:
-            graph = make_graphs(f"{spec} dtype={kind}")[0]
-        except UsageError as error:
-            if f"dtype={kind!r}" in str(error):
-                raise UnsupportedCallError(f"its data are {kind}") from error
-            raise
+        graph = self.graph(spec, data_type or self.data_type(call))
         return self.add(call, graph, operands, like=like, gradients=gradients)
+
+    def graph(self, spec: str, data_type: str) -> Graph:
+        """Return the graph of an op spec. Raises `UnsupportedCallError` if its operation does not
+        have the type."""
+        try:
+            return make_graphs(f"{spec} dtype={data_type}")[0]
+        except UsageError as error:
+            if f"dtype={data_type!r}" in str(error):
+                raise UnsupportedCallError(f"its data are {data_type}") from error
+            raise
 
     def add(
         self,
@@ -253,7 +257,9 @@ class ModelLowering:
                 if _plain_dims(view.array.shape) != _plain_dims(tensor.dims):
                     found, wanted = joined(view.array.shape), joined(tensor.dims)
                     raise UnsupportedCallError(f"{name} is {found}, expected {wanted}")
-                weights[name] = view.array.reshape(tensor.dims)
+                array = view.array.reshape(tensor.dims)
+                is_truth = array.dtype == bool and tensor.data_type != "boolean"
+                weights[name] = array.astype(np.float32) if is_truth else array
             elif view.dims != tensor.dims:
                 raise UnsupportedCallError(f"{name} is {view.dims}, expected {tensor.dims}")
             elif self.type_of(view) != tensor.data_type:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bench_run.errors import UsageError
-from bench_run.models.calls import ONNX, Arguments, made
+from bench_run.models.arguments import Arguments
+from bench_run.models.calls import ONNX, made
 from bench_run.models.model import Model, ModelCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_run.models.calls import Made
+    from bench_run.models.arguments import Made
     from bench_run.models.model import Array, Dims
 
 
@@ -29,11 +30,23 @@ GROWING = ("ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Upsample", "
 """Operations that make much of little; they are computed only if the size is known."""
 TYPES = {"float": "float", "float16": "half", "double": "double", "bfloat16": "bfloat16"}
 """ONNX's names of data types to those of graphs."""
+NUMPY: Mapping[str, type[np.generic]] = {
+    "float": np.float32,
+    "half": np.float16,
+    "double": np.float64,
+    "bfloat16": np.float32,
+    **{name: np.dtype(name).type for name in ("int8", "int32", "int64", "uint8", "bool")},
+}
+"""NumPy's types of types of graphs and models."""
 CONTROL = ("Loop", "If", "Scan")
 """Operations with graphs of their own, whose work depends on values."""
 DOMAINS = ("", "ai.onnx")
 """Domains of ONNX's own operations; others may have the same names."""
 INSTALL = 'reading ONNX needs the package onnx: pip install "dnn-bench[onnx]"'
+MOST_PASSES = 8
+"""Times that shapes are inferred again, with lengths that were computed before."""
+MOST_BYTES = 2**30
+"""Largest model whose shapes are inferred again: it is written out for that."""
 SMALL_BYTES = 4096
 """Size of shapes in files of their own, which shape inference reads."""
 
@@ -75,7 +88,22 @@ def read_onnx(path: str, inputs: Mapping[str, Dims] | None = None) -> Model:
         if Path(path).suffix == ".json":
             said = [f"it is JSON; a graph runs as it is: bench-run {path}"]
         raise UsageError(f"import: {path}: no ONNX model: {said[0]}") from error
-    return _OnnxReader(onnx, model, weights).model(path)
+    return _with_all_lengths(onnx, model, weights, path)
+
+
+def _with_all_lengths(onnx: Any, model: Any, weights: dict[str, Array], path: str) -> Model:
+    """Read the file's graph, and again as long as lengths that were computed tell those of more
+    values."""
+    reader = _OnnxReader(onnx, model, weights)
+    found = reader.model(path)
+    for _ in range(MOST_PASSES):
+        again = reader.with_lengths(model)
+        if again is None:
+            break
+        model = again
+        reader = _OnnxReader(onnx, model, {**weights, **reader.lengths})
+        found = reader.model(path)
+    return found
 
 
 def _fix(graph: Any, inputs: Mapping[str, Dims], path: str) -> None:
@@ -102,8 +130,11 @@ def _fix(graph: Any, inputs: Mapping[str, Dims], path: str) -> None:
 
 def _array(onnx: Any, tensor: Any) -> Array:
     """Convert to NumPy, which does not have bfloat16: as float32."""
-    found: Array = onnx.numpy_helper.to_array(tensor)
-    return found.astype(np.float32) if found.dtype.name == "bfloat16" else found
+    return _wide(onnx.numpy_helper.to_array(tensor))
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
 @dataclass
@@ -115,24 +146,55 @@ class _OnnxReader:
     weights: dict[str, Array]
 
     def __post_init__(self) -> None:
-        graph = self.file.graph
+        graph, self.weights = self.file.graph, dict(self.weights)
         self.dims: dict[str, Dims] = {name: array.shape for name, array in self.weights.items()}
         self.types: dict[str, str] = {}
-        for value in (*graph.input, *graph.value_info, *graph.output):
+        held = [(tensor.name, tensor.data_type) for tensor in graph.initializer]
+        values = (*graph.input, *graph.value_info, *graph.output)
+        for name, number in (*held, *((v.name, v.type.tensor_type.elem_type) for v in values)):
+            if number:
+                spelled = self.onnx.TensorProto.DataType.Name(number).lower()
+                self.types[name] = TYPES.get(spelled, spelled)
+        for value in values:
             kind = value.type.tensor_type
-            if kind.elem_type:
-                name = self.onnx.TensorProto.DataType.Name(kind.elem_type).lower()
-                self.types[value.name] = TYPES.get(name, name)
             lengths = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
             fixed = tuple(length for length in lengths if length is not None)
             if kind.HasField("shape") and len(fixed) == len(lengths):
                 self.dims[value.name] = fixed
         versions = {one.domain: one.version for one in self.file.opset_import}
         self._opset = next((versions[d] for d in DOMAINS if d in versions), 1)
+        self.lengths: dict[str, Array] = {}
+        """Small whole numbers that nodes compute from known values."""
+
+    def with_lengths(self, model: Any) -> Any:
+        """Return the model with lengths in place of the nodes that compute them, and the shapes
+        that follow; None if some are known already, or none was found."""
+        nodes = [node for node in model.graph.node if set(node.output) & set(self.lengths)]
+        unknown = [n for node in model.graph.node for n in node.output if n and n not in self.dims]
+        if not nodes or not unknown or model.ByteSize() > MOST_BYTES:
+            return None
+        again = self.onnx.ModelProto()
+        again.CopyFrom(model)
+        kept = [node for node in again.graph.node if not set(node.output) & set(self.lengths)]
+        del again.graph.node[:]
+        again.graph.node.extend(kept)
+        for name, array in self.lengths.items():
+            again.graph.initializer.append(self.onnx.numpy_helper.from_array(array, name))
+        try:
+            return self.onnx.shape_inference.infer_shapes(again, data_prop=True)
+        except Exception:  # foreign: onnx raises many kinds
+            return None
 
     def model(self, path: str) -> Model:
         graph = self.file.graph
         inputs = tuple(value.name for value in graph.input if value.name not in self.weights)
+        for value in graph.input:
+            if value.type.WhichOneof("value") not in (None, "tensor_type"):
+                kind = value.type.WhichOneof("value").removesuffix("_type")
+                raise UsageError(
+                    f"import: {path}: the input {value.name} is of the kind {kind}: graphs read "
+                    "tensors only"
+                )
         for name in inputs:
             if name not in self.dims:
                 example = f"--input {name}=1x3x224x224"
@@ -154,6 +216,8 @@ class _OnnxReader:
             if values is None:
                 calls.append(self._call(node, number, attributes))
             else:
+                if all(v.dtype.kind in "iub" and v.nbytes <= SMALL_BYTES for v in values.values()):
+                    self.lengths.update(values)
                 self.weights.update(values)
                 self.dims.update({name: value.shape for name, value in values.items()})
         kinds = [self.types.get(name, "") for name in inputs]
@@ -173,8 +237,17 @@ class _OnnxReader:
         """Return the results, by name, of a node that reads only known values, computed by ONNX's
         own reference; None for other nodes."""
         names = [name for name in node.output if name]
-        if node.op_type == "Shape" and not attributes and any(n in self.dims for n in node.input):
-            return {names[0]: np.array(self.dims[node.input[0]], np.int64)}
+        if node.op_type in ("Shape", "Size") and any(n in self.dims for n in node.input):
+            whole = self.dims[node.input[0]]
+            part = whole[slice(attributes.get("start"), attributes.get("end"))]
+            of_size = node.op_type == "Size"
+            return {names[0]: np.array(math.prod(whole) if of_size else part, np.int64)}
+        if node.op_type == "CastLike" and node.input[0] in self.weights:
+            dtype = NUMPY.get(self.types.get(node.input[1], ""))
+            like = self.weights.get(node.input[1])
+            if dtype is not None or like is not None:
+                kind = np.dtype(dtype) if like is None else like.dtype
+                return {names[0]: self.weights[node.input[0]].astype(kind)}
         if node.op_type == "Constant" and "value" in attributes:
             return {names[0]: _array(self.onnx, attributes["value"])}
         drawn = node.op_type.startswith(DRAWN) or node.op_type in CONTROL
@@ -215,7 +288,7 @@ class _OnnxReader:
                 )
         except Exception:  # foreign: whatever the reference raises for operands that do not fit
             return None
-        return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
+        return {name: _wide(np.asarray(value)) for name, value in zip(names, found, strict=True)}
 
     def _call(self, node: Any, number: int, attributes: dict[str, Any]) -> ModelCall:
         inputs = tuple(name or None for name in node.input)

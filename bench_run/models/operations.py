@@ -23,6 +23,8 @@ from bench_run.models.model import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bench_run.graph.model import Graph
     from bench_run.models.lower import ModelLowering, Row
     from bench_run.models.model import Array, Axis, Dims, ModelCall
@@ -168,7 +170,9 @@ def pointwise(
     a = spread(a, wanted)
     second = "" if b.dims == a.dims else f" rhs_dims={joined(b.dims)}"
     spec = f"{kind}{act}: dims={joined(a.dims)}{second}"
-    data_type = to.type_of(a if not a.is_weight else b) or to.data_type(call)
+    data_type = to.type_of(a if not a.is_weight else b)
+    if data_type not in TYPES and kind not in OF_WHOLE:
+        raise UnsupportedCallError(f"its data are {data_type}")
     operands = {"x": a, "b": b}
     return to.emit(call, spec, operands, like=a, gradients=gradients, data_type=data_type)
 
@@ -239,7 +243,11 @@ def _channel_bias(to: ModelLowering, call: ModelCall) -> None:
 def linear(to: ModelLowering, call: ModelCall) -> None:
     if len(to.view(call.inputs[1]).dims) != 2:
         raise UnsupportedCallError("a vector as its weight")
-    _product(to, call, permuted(to.view(call.inputs[1]), (1, 0)), "nt")
+    turned = permuted(to.view(call.inputs[1]), (1, 0))
+    if to.view(call.inputs[0]).is_weight:
+        _general(to, call, to.view(call.inputs[0]), turned)
+        return
+    _product(to, call, turned, "nt")
 
 
 def matmul(to: ModelLowering, call: ModelCall) -> None:
@@ -249,8 +257,11 @@ def matmul(to: ModelLowering, call: ModelCall) -> None:
         return
     if not a.dims or not b.dims:
         raise UnsupportedCallError("a number without axes")
-    if call.inputs[2] is not None:
-        raise UnsupportedCallError("a known first matrix, and a bias")
+    _general(to, call, a, b)
+
+
+def _general(to: ModelLowering, call: ModelCall, a: LinkedView, b: LinkedView) -> None:
+    """Lower a product of batches, which are broadcast; a bias is added to it."""
     # A vector is a matrix of one row, or of one column.
     a = to.reshape(call, a, (1, *a.dims)) if len(a.dims) == 1 else a
     b = to.reshape(call, b, (*b.dims, 1)) if len(b.dims) == 1 else b
@@ -262,7 +273,10 @@ def matmul(to: ModelLowering, call: ModelCall) -> None:
     second = f"matmul: {rows}m={k} n={n} k={m} layout=tn"
     gradients = first, second, *_act_gradient(to, call)
     operands = {"a": spread(a, (*batch, m, k)), "b": spread(b, (*batch, k, n))}
-    to.leave(call, to.emit(call, spec, operands, gradients=gradients))
+    y = to.emit(call, spec, operands, gradients=gradients)
+    if call.inputs[2] is not None:
+        y = pointwise(to, call, "add", y, to.view(call.inputs[2]))
+    to.leave(call, y)
 
 
 def gemm(to: ModelLowering, call: ModelCall) -> None:
@@ -288,8 +302,6 @@ def _product(to: ModelLowering, call: ModelCall, b: LinkedView, layout: str) -> 
     """Lower a product; all leading axes of the first operand are rows of one matrix, in the order
     of memory."""
     a = to.view(call.inputs[0])
-    if a.is_weight:
-        raise UnsupportedCallError("a known first matrix")
     k, n = b.dims
     rows, leading = _rows(to, call, a)
     m = rows.dims[0]
@@ -333,10 +345,6 @@ def pool(to: ModelLowering, call: ModelCall) -> None:
     to.leave(call, to.emit(call, f"{call.kind}: {rest}", {"x": x}, gradients=gradients))
 
 
-def dilated_pool(to: ModelLowering, call: ModelCall) -> None:
-    raise UnsupportedCallError("a window with gaps (dilation), which hipDNN's pooling does not have")
-
-
 def _reduce(to: ModelLowering, call: ModelCall) -> None:
     x, axes = to.view(call.inputs[0]), call.attributes["axes"]
     if not x.dims:
@@ -347,9 +355,7 @@ def _reduce(to: ModelLowering, call: ModelCall) -> None:
     to.leave(call, reduced(to, call, call.kind, x, axes))
 
 
-def reduced(
-    to: ModelLowering, call: ModelCall, kind: str, x: LinkedView, axes: Dims
-) -> LinkedView:
+def reduced(to: ModelLowering, call: ModelCall, kind: str, x: LinkedView, axes: Dims) -> LinkedView:
     """Add a reduction of hipDNN, and return its result with lengths of 1."""
     return to.emit(call, f"{kind}: dims={joined(x.dims)} axes={joined(axes)}", {"x": x})
 
@@ -375,9 +381,7 @@ def rmsnorm(to: ModelLowering, call: ModelCall) -> None:
     _norm(to, call, "rmsnorm", {"scale": scale})
 
 
-def _norm(
-    to: ModelLowering, call: ModelCall, kind: str, affine: Mapping[str, LinkedView]
-) -> None:
+def _norm(to: ModelLowering, call: ModelCall, kind: str, affine: Mapping[str, LinkedView]) -> None:
     """Lower a norm over the last axes; its statistics are further results."""
     x, a = to.view(call.inputs[0]), call.attributes
     if a["last"] == len(x.dims):  # hipDNN's norms have an axis before those
@@ -541,6 +545,8 @@ KEEPS_ONE = ("reduce_add", "reduce_avg", "reduce_max", "reduce_min", "reduce_mul
 """Reductions that give a single element as it is."""
 RENAMED = {"clip": "relu"}
 """Calls by the operation that does them, with their attributes as its parameters."""
+OF_WHOLE = ("add", "sub", "mul", "max_op", "min_op")
+"""Operations that whole numbers have too."""
 COMMUTES = ("add", "mul", "max_op", "min_op")
 WITH_GRADIENT = (
     "relu",
@@ -591,7 +597,6 @@ NODE_LOWERINGS: dict[str, Row] = {
     "gemm": gemm,
     "many": many,
     "clip_between": clip_between,
-    "dilated_pool": dilated_pool,
     "sdpa": sdpa,
     "softmax": softmax_rows,
     "power": power,

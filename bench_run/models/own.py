@@ -1,16 +1,16 @@
-"""Layers of operators beyond hipDNN's nodes: rows of the table of operators, and what hipDNN's nodes
+"""Layers of operators beyond hipDNN's nodes: rows of the table of operators, and what several nodes
 do together.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.graph.make import make_graphs
 from bench_run.graph.make.operators import OPERATORS
 from bench_run.models.lower import UnsupportedCallError, joined
 from bench_run.models.model import known, permuted, spread
@@ -42,7 +42,8 @@ def emit_own(
     ports whose lengths follow from `words`."""
     row = OPERATORS[operator]
     shapes = {port: view.dims for port, view in operands.items() if port not in fixed}
-    lengths = " ".join(f"{key}={value}" for key, value in row.lengths_of(shapes).items())
+    found = row.lengths_of(shapes, words)
+    lengths = " ".join(f"{key}={value}" for key, value in found.items())
     said = " ".join(f"{key}={_text(value)}" for key, value in (words or {}).items())
     own = (port for port, rule in row.inputs.items() if "|" not in rule or _is_filling(rule))
     typed = [operands[port] for port in own if port in operands and not operands[port].is_weight]
@@ -108,8 +109,7 @@ def _truth(
     of_truth: bool,
 ) -> LinkedView:
     """Add a node whose result, or of which all tensors, are truth values."""
-    data_type = "float" if of_truth else kind
-    (graph,) = make_graphs(f"{call.kind}: {words} dtype={data_type}")
+    graph = to.graph(f"{call.kind}: {words}", "float" if of_truth else kind)
     written = {tensor.uid for tensor in graph.outputs}
     tensors = tuple(
         replace(tensor, data_type="boolean") if of_truth or tensor.uid in written else tensor
@@ -139,6 +139,13 @@ def celu(to: ModelLowering, call: ModelCall) -> None:
         to.leave(call, pointwise(to, call, "mul", y, number(alpha)))
 
 
+def scaled_elu(to: ModelLowering, call: ModelCall) -> None:
+    """Lower a SELU with numbers of its own: ``gamma·elu(x)``."""
+    x, words = at_least_one(to.view(call.inputs[0])), call.attributes
+    y = to.emit(call, f"elu: dims={joined(x.dims)} alpha={words['alpha']!r}", {"x": x}, like=x)
+    to.leave(call, pointwise(to, call, "mul", y, number(words["gamma"])))
+
+
 def thresholded_relu(to: ModelLowering, call: ModelCall) -> None:
     """Lower ``x·(x > alpha)``."""
     x = at_least_one(to.view(call.inputs[0]))
@@ -150,6 +157,8 @@ def prelu(to: ModelLowering, call: ModelCall) -> None:
     """Lower a PReLU: as the operator of the table for a slope of each column, otherwise as ``max(x,
     0) + slope·min(x, 0)``."""
     x, slope = (at_least_one(to.view(name)) for name in call.inputs)
+    if call.attributes["by_channel"] and len(slope.dims) == 1 and len(x.dims) > 2:
+        slope = to.reshape(call, slope, (*slope.dims, *(1,) * (len(x.dims) - 2)))
     if len(x.dims) == 2 and slope.dims == x.dims[1:]:
         to.leave(call, emit_own(to, call, "prelu", {"x": x, "w": slope}))
         return
@@ -210,6 +219,44 @@ def log_softmax(to: ModelLowering, call: ModelCall) -> None:
         x = to.reshape(call, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))
         axis = 1
     to.leave(call, emit_own(to, call, "log_softmax", {"x": x}, {"axis": axis}))
+
+
+MOST_PLACES = 27
+"""Places of a window with gaps: each is a layer."""
+LOWEST = -3e38
+"""Stands around an image whose largest values are taken."""
+
+
+def dilated_pool(to: ModelLowering, call: ModelCall) -> None:
+    """Lower a window with gaps: its places are slices of the image, which are joined two by two."""
+    x, a, out = to.view(call.inputs[0]), call.attributes, to.model.dims[call.outputs[0]][2:]
+    is_max, before, after = a["mode"] == "maxpool", a["pad"], a["pad_post"]
+    places = list(itertools.product(*map(range, a["window"])))
+    if len(places) > MOST_PLACES:
+        raise UnsupportedCallError(f"a window with gaps (dilation) of {len(places)} places")
+    image = x.dims[2:]
+    if any((*before, *after)):
+        words: dict[str, Any] = {"before": (0, 0, *before), "after": (0, 0, *after)}
+        x = emit_own(to, call, "pad", {"x": x}, {**words, "value": LOWEST if is_max else 0.0})
+    found: LinkedView | None = None
+    counts = np.zeros(out)
+    for place in places:
+        part, inside = x, np.ones(out, bool)
+        for axis, at in enumerate(place):
+            start, stride = at * a["dilation"][axis], a["stride"][axis]
+            part = to.slice(call, part, axis + 2, start, out[axis], stride)
+            first = start - before[axis]
+            reached = first + stride * np.arange(out[axis])
+            shape = [-1 if n == axis else 1 for n in range(len(out))]
+            inside &= ((reached >= 0) & (reached < image[axis])).reshape(shape)
+        counts += inside | (a["mode"] == "avgpool_padded")
+        kind = "max_op" if is_max else "add"
+        found = part if found is None else pointwise(to, call, kind, found, part)
+    assert found is not None
+    if not is_max:
+        shares = known("shares", 1 / np.maximum(counts, 1)[None, None])
+        found = pointwise(to, call, "mul", found, shares)
+    to.leave(call, found)
 
 
 # Indices.
@@ -284,9 +331,13 @@ def _classes_last(
 
 
 def cross_entropy(to: ModelLowering, call: ModelCall) -> None:
-    x, t = _classes_last(to, call, to.view(call.inputs[0]))
+    """Lower the loss; a second result, logarithms of the probabilities, is a layer of its own."""
+    scores = to.view(call.inputs[0])
+    x, t = _classes_last(to, call, scores)
     words = {"reduction": call.attributes["reduction"]}
     to.leave(call, emit_own(to, call, "softmax_cross_entropy_loss", {"x": x, "t": t}, words))
+    for name in call.outputs[1:]:
+        to.views[name] = emit_own(to, call, "log_softmax", {"x": scores}, {"axis": 1})
 
 
 def nll(to: ModelLowering, call: ModelCall) -> None:
@@ -387,11 +438,13 @@ LOWERINGS: dict[str, Row] = {
     **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not"), compare),
     "where": where,
     "celu": celu,
+    "scaled_elu": scaled_elu,
     "thresholded_relu": thresholded_relu,
     "prelu": prelu,
     "swiglu": swiglu,
     **dict.fromkeys(("logsumexp", "log_sum", "sum_square"), log_reductions),
     "lp_norm": lp_norm,
+    "dilated_pool": dilated_pool,
     "log_softmax": log_softmax,
     "gather": gather,
     "topk": topk,

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import UsageError
-from bench_run.models.calls import ATEN, Arguments, made
+from bench_run.models.arguments import Arguments
+from bench_run.models.calls import ATEN, made
 from bench_run.models.model import Model, ModelCall
 
 if TYPE_CHECKING:
+    from bench_run.models.arguments import Made
     from bench_run.models.model import Array
 
 

@@ -181,7 +181,8 @@ def pad(x: T, before: tuple[int, ...], after: tuple[int, ...], value: float) -> 
 
 
 def parts(x: T, axis: int, first: int) -> tuple[T, ...]:
-    return x.tensor_split([first], axis)
+    one, other = x.tensor_split([first], axis)
+    return one, other
 
 
 def halves(x: T, axis: int) -> tuple[T, ...]:

@@ -53,7 +53,7 @@ class Strange(nn.Module):
         self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
 
     def forward(self, x):
-        return self.two(torch.cumsum(self.one(x), 1))
+        return self.two(torch.erfinv(self.one(x)))
 
 
 class WritesIntoView(nn.Module):

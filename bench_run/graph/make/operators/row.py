@@ -209,8 +209,11 @@ class Operator:
                 dtype = params.get(part, part)
         return Port(name, dims or (1,), dtype, init if name in self.inputs or init else None)
 
-    def lengths_of(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-        """Return parameters, as texts, for the shapes of some inputs.
+    def lengths_of(
+        self, shapes: Mapping[str, tuple[int, ...]], given: Params | None = None
+    ) -> dict[str, str]:
+        """Return parameters, as texts, for the shapes of some inputs. `given`: further parameters,
+        for which these have to fit.
 
         Raises `UsageError` if a shape does not fit, with the port and its rule.
         """
@@ -231,6 +234,7 @@ class Operator:
                 raise UsageError(f"{self.name}: {what}")
             found |= pairs
         params = {**self.params, **{k: v if k == "dims" else v[0] for k, v in found.items()}}
+        params |= given or {}
         self.ports(FORWARD, {"dtype": self.dtypes[0], **params})
         for port, dims in shapes.items():
             want = self._port(port, {"dtype": self.dtypes[0], **params}).dims
