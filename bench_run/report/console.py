@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import tabulate as tables
-from bench_schema.document import PAID_ONCE
+from bench_schema.document import GOLDEN, PAID_ONCE
 from bench_schema.estimate import case_time, change, main_series
 from bench_schema.launches import launch_text, library_shares
 from bench_schema.merge import SHORT, shortfall
@@ -33,7 +33,6 @@ from bench_run.report.labels import (
 )
 from bench_run.report.one_graph import compares_with_a
 from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, size_text, time_text
-from bench_run.validate.settings import GOLDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

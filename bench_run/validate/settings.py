@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bench_schema.document import GOLDEN as GOLDEN
+
 FORMULAS = "numpy"
 """The reference by formulas in float64, computed with NumPy; no engine."""
-GOLDEN = "golden"
-"""The reference by stored tensors."""
 KEPT_BYTES = 256 << 20
 """Once so much is kept of timed iterations, only the last one is kept besides."""
 

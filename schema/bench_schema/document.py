@@ -276,6 +276,10 @@ class OutputValidation:
     worst: tuple[Mismatch, ...]
 
 
+GOLDEN = "golden"
+"""Reference of outputs that were compared with stored tensors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Validation:
     status: Literal["passed", "failed", "not checked"]

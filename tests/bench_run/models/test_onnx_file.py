@@ -9,6 +9,8 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from bench_run.cli import main  # noqa: E402
+from bench_run.graph.make.names import names  # noqa: E402
+from bench_run.models.calls import ONNX  # noqa: E402
 from bench_run.models.lower import ModelLowering, fuse  # noqa: E402
 from bench_run.models.onnx_file import read_onnx  # noqa: E402
 from bench_run.models.own import LOWERINGS  # noqa: E402
@@ -567,3 +569,9 @@ def test_casts_of_constants_change_their_values(tmp_path):
     made = saved(write(tmp_path, nodes, (2,), {"a": np.array([1.7, -2.5])}))
     (values,) = (np.load(file) for file in (made.path.parent / "weights").glob("*.npy"))
     assert [1.0, -2.0] == values.tolist()
+
+
+def test_every_name_of_onnx_that_a_spec_knows_is_imported():
+    known = [row.spelled.partition(".")[2] for row in names() if row.framework == "onnx"]
+    assert len(known) > 90
+    assert [] == [name for name in known if name not in ONNX]

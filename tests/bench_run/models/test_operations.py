@@ -311,9 +311,7 @@ def test_a_branch_is_an_unknown_share_of_the_work(tmp_path):
 
 @pytest.mark.slow
 def test_a_recurrent_layer_is_what_its_steps_do(tmp_path):
-    lstm, linear = (
-        each.double() for each in (nn.LSTM(16, 16, batch_first=True), nn.Linear(16, 16))
-    )
+    lstm, linear = (each.double() for each in (nn.LSTM(16, 16), nn.Linear(16, 16)))
     module, made = imported(tmp_path, lambda x, a, b: b(a(x)[0]), (2, 3, 16), lstm, linear)
     assert () == made.pipeline.left_out
     assert difference(made.path, module, (2, 3, 16)) < 1e-13
