@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from bench_schema.document import INIT_PHASES
 from bench_schema.estimate import case_time, change, main_series
 from bench_schema.merge import shortfall
 from bench_schema.names import cut
@@ -57,15 +58,25 @@ def one_graph(document: Document) -> str:
     """Return the block of the only case of a document."""
     (case,) = document.cases
     names = [name for name in SERIES if name in case.summary]
-    lines = [*_head(document, [case]), *_effort(document), RULE]
-    lines.append(_row("Initialization", [init_total_ns(case, ("first_run_ns",))]))
-    lines += [_row("Total with initialization", [init_total_ns(case)]), ""]
+    lines = [*_head(document, [case]), *_effort(document), RULE, *_initialization([case]), ""]
     lines.append(f"{'':26}" + "".join(f"{SERIES[name]:>14}" for name in names))
     for title, field in ROWS:
         lines.append(_row(title, [getattr(case.summary[name], field) for name in names]))
     return "\n".join(
         [*lines, "", *_time(case), *_validation("Validation", case), *footnotes([case])]
     )
+
+
+def _initialization(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield what comes before the first sample: the import of a library apart from the graph."""
+    first = ("first_run_ns",)
+    for title, without in (
+        ("Initialization", first),
+        ("  Library import", (*(n for n in INIT_PHASES if n != "import_ns"),)),
+        ("  Graph build time", (*first, "import_ns")),
+        ("Total with initialization", ()),
+    ):
+        yield _row(title, [init_total_ns(case, without) for case in cases])
 
 
 def one_pair(document: Document) -> str:
@@ -77,11 +88,7 @@ def one_pair(document: Document) -> str:
     name = name if name is not None and name in b.summary else "e2e_ns"
     lines = [*_head(document, [a, b]), *_effort(document), RULE]
     lines += [f"{'':26}{'A':>14}{'B':>14}"]
-    for title, without in (
-        ("Initialization", ("first_run_ns",)),
-        ("Total with initialization", ()),
-    ):
-        lines.append(_row(title, [init_total_ns(case, without) for case in (a, b)]))
+    lines += _initialization([a, b])
     for title, field in ROWS:
         lines.append(_row(title, [getattr(case.summary[name], field) for case in (a, b)]))
     found = None if are_unlike(a, b) else change(a, b, name)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # ``knob:NAME=all`` take them from the engine's own list for the graph.
 
 ALL = "all"
+PICK_GLOBAL = "pick_global"
+"""MIGraphX's word: every value, and the same one for all graphs."""
 CHOICES: Mapping[str, Sequence[str]] = {
     "dtype": (*DATA_TYPES, INT8),
     "layout": tuple(LAYOUTS),
@@ -183,6 +185,7 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     if record == STDOUT:
         raise UsageError("tune: -o - is not possible: the record is read again, name a file")
     given, of_run = read_tune_options(arguments), given_values(arguments)
+    given = _with_pick_global(given, arguments)
     space = parse_space(given.space, options.engine)
     if not space.axes and len(space.engines) < 2:
         raise UsageError("nothing to choose from: name an axis, such as --space plan=all")
@@ -208,6 +211,17 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     if Path(tuning.document) == Path(record):
         raise UsageError("--document and -o name the same file")
     return tuning
+
+
+def _with_pick_global(given: TuneOptions, arguments: Mapping[str, Any]) -> TuneOptions:
+    """Return the options with ``AXIS=pick_global`` as ``AXIS=all`` and ``--scope global``."""
+    wanted = [text for text in given.space if text.endswith(f"={PICK_GLOBAL}")]
+    if not wanted:
+        return given
+    if arguments.get("--scope") not in (None, "global"):
+        raise UsageError(f"--space {wanted[0]} is for all graphs: it goes with --scope global")
+    space = tuple(text.replace(f"={PICK_GLOBAL}", f"={ALL}") for text in given.space)
+    return replace(given, space=space, scope="global")
 
 
 def _within(space: Space, limits: Limits, texts: Sequence[str]) -> Space:

@@ -224,6 +224,10 @@ class Selection:
     knobs: Mapping[str, str] = field(default_factory=dict)
 
 
+MIOPEN, MIOPEN_BEFORE = "MIOPEN_ENGINE", 1
+"""MIOpen's engine, and its number in dnn-benchmarking; ids of hipDNN follow from names."""
+
+
 class Chooser:
     """Engines of one open library; `handle` tells the names that plugins invented."""
 
@@ -300,8 +304,12 @@ class Chooser:
         others = self.names(self.ranked(native)) or f"none ({self.why_none})"
         name = choice.name or self.name_of(choice.id)
         if self.info(choice.id) is None:
+            meant = ""
+            if choice.id == MIOPEN_BEFORE:
+                own = engine_id(MIOPEN)
+                meant = f" (MIOpen's is {own}: --engine-id {own}, or by name hipdnn:{MIOPEN})"
             return UnsupportedGraphError(
-                f"hipdnn: no loaded plugin has the engine {name}; "
+                f"hipdnn: no loaded plugin has the engine {name}{meant}; "
                 f"engines that run this graph: {others}"
             )
         return UnsupportedGraphError(
