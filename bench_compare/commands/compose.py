@@ -65,6 +65,9 @@ Where to write ('-' is stdout, in place of the text):
   --json FILE           everything
   --html FILE           one page that opens offline: the slowest layers, the
                         choices of each layer
+  --tensors FILE        HPVM's table: a line '** LAYER 1' with the names of
+                        columns (fp32_time fp32_energy f2h_time ...), and one
+                        with milliseconds and millijoules
   --save FILE           the chosen plans as a pipeline for bench-run --chain
 
 Many at once:
@@ -100,6 +103,7 @@ class ComposeOptions:
     settings: ComposeSettings
     outputs: Mapping[str, str]
     save: Path | None
+    tensors: str | None
     quiet: bool
 
 
@@ -119,6 +123,8 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
             raise UsageError(f"{flag} goes with --configurations FILE")
     files = pipeline_files(options.pipeline)
     saved = {} if options.save is None else {"save": str(options.save)}
+    if options.tensors is not None:
+        saved["tensors"] = options.tensors
     documents = {"DOC": options.documents, "--against": options.against}
     check_reports(
         {**options.outputs, **saved},
@@ -133,6 +139,15 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
         write(options.save, export(composed.network, composed.rows, options.save))
     view = View(width=width)
     report = report_of(composition, conclude(composition, remarks))
+    if options.tensors is not None:
+        from bench_compare.commands.outcome import CommandResult as Result
+        from bench_compare.report.compose import tensor_table
+
+        text = tensor_table(composition)
+        if options.tensors == "-":
+            said = (*remarks, *composition.problems)
+            return Result(text.rstrip("\n"), report.conclusion, remarks=said, is_document=True)
+        write(Path(options.tensors), text)
     return write_reports(
         options.outputs,
         report,
@@ -220,6 +235,7 @@ def parse(arguments: Mapping[str, Any]) -> ComposeOptions:
         ),
         outputs=outputs,
         save=None if arguments["--save"] is None else Path(arguments["--save"]),
+        tensors=arguments["--tensors"],
         quiet=arguments["--quiet"],
     )
 

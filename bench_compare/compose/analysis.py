@@ -372,6 +372,11 @@ class Composer:
                 f"{len(space.unpriced)} conversions were not measured: choices with them are out",
             ),
             (gaps, f"{gaps} {count} nothing"),
+            (
+                pipeline.is_linked and any(one.tensors is None for one in given.network.stations),
+                "the types and memory orders of layers without a graph's file are not known: ways "
+                "to run them that change these are out; with files they count",
+            ),
             (not pipeline.is_linked, "the file has no links: its layers are added, without seams"),
             (left_out, f"without {left_out:.1%} of the model's work, which no graph expresses"),
             (None in shares, "without operations whose share of the model's work is not known"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
@@ -181,6 +182,61 @@ def records_of(made: Composition) -> Records:
 
     head = ("layer", "repeat", "chosen", "baseline", *columns)
     return Records(head, len(made.layers), groups)
+
+
+SHORT = {"float": "fp32", "half": "fp16", "bfloat16": "bf16", "double": "fp64"}
+"""Types in the words of HPVM's tables."""
+LETTER = {"float": "f", "half": "h"}
+IN_NAME = re.compile("|".join(f"(?<=_){name}(?=_|$)" for name in (*SHORT, "int8")))
+
+
+def tensor_table(made: Composition) -> str:
+    """Return HPVM's table of tensors: for each layer a line ``** LAYER 1`` with the names of
+    columns, and one with its values. Times are milliseconds of one execution, energies millijoules;
+    ``nan`` was not measured."""
+    lines = []
+    engines = {option.configuration.split()[0] for each in made.layers for option in each.options}
+    for layer in made.layers:
+        found = IN_NAME.search(layer.name)
+        own = SHORT.get(found[0], found[0]) if found else "fp32"
+        values = {_converted(one.name): (one.time_ns, one.energy_j) for one in layer.conversions}
+        for option in layer.options:
+            name = _way(option.configuration, own, len(engines) > 1)
+            values[name] = option.time.value, option.energy_j
+        head = [f"{name}_{what}" for name in values for what in ("time", "energy")]
+        lines.append(" ".join(["**", _word(layer.layer), "1", *head]))
+        cells = [
+            text
+            for ns, joules in values.values()
+            for text in (_scaled(ns, 1e6), _scaled(joules, 1e-3))
+        ]
+        lines.append(" ".join([_word(layer.layer), *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def _converted(name: str) -> str:
+    """Return ``f2h`` for ``float_to_half``."""
+    source, _, target = name.partition("_to_")
+    return f"{LETTER.get(source, source)}2{LETTER.get(target, target)}"
+
+
+def _way(configuration: str, own: str, several: bool) -> str:
+    """Return the name of a column: the type, then what else the configuration says."""
+    engine, *words = configuration.split()
+    said = dict(word.split("=", 1) for word in words if "=" in word)
+    kind = said.pop("dtype", None)
+    first = [engine] if several else []
+    said = {key: value for key, value in said.items() if value != "none"}
+    rest = (value if key == "approx" else f"{key}={value}" for key, value in said.items())
+    return _word("_".join([*first, SHORT.get(kind, kind) if kind else own, *rest]))
+
+
+def _word(text: str) -> str:
+    return "_".join(text.split())
+
+
+def _scaled(value: float | None, unit: float) -> str:
+    return "nan" if value is None else f"{value / unit:.6g}"
 
 
 def configurations(made: Composition) -> list[str]:

@@ -41,6 +41,27 @@ def test_documents_of_single_operations_are_its_layers(net, capsys):
     assert "net.toml: 2 layers" in capsys.readouterr().out
 
 
+def test_ways_that_change_what_layers_pass_on_are_out_and_this_is_said(net, capsys):
+    bench_run.run([net], engine=["numpy"], output="a.json", **QUICK)
+    assert 0 == main(["compose", net, "a.json"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "are not known: ways to run them that change these are out" in said
+
+
+def test_the_table_of_tensors_is_hpvm_s(net, capsys):
+    bench_run.run([net], engine=["numpy"], output="a.json", **QUICK)
+    assert 0 == main(["compose", net, "a.json", "--tensors", "table.txt"])
+    with open("table.txt") as file:
+        head, values, *_ = file.read().splitlines()
+    assert "** conv 1 fp32_time fp32_energy" == head
+    name, milliseconds, energy = values.split()
+    assert ("conv", "nan") == (name, energy)
+    assert 0 < float(milliseconds) < 100
+    capsys.readouterr()
+    assert 0 == main(["compose", net, "a.json", "--tensors", "-"])
+    assert capsys.readouterr().out.startswith("** conv 1 fp32_time")
+
+
 @pytest.mark.long
 def test_documents_of_a_tuning_are_its_layers(net, capsys):
     words = ["-e", "numpy", "--space", "dtype=float,half", "-o", "t.json"]
