@@ -589,8 +589,8 @@ class TuneOptions:
 
 @rows(frozen=True)
 class Spellings:
-    """Flags of dnn-benchmarking that say what others say here: `bench_run.options.read` turns them
-    into `engine`, `a` and `b`."""
+    """Flags of dnn-benchmarking and of MXNet's opperf that say what others say here:
+    `bench_run.options.read` turns them into `engine`, `a` and `b`, and into files."""
 
     engine_id: str | None = setting(
         None,
@@ -619,6 +619,29 @@ class Spellings:
     )
     b_path: str | None = setting(
         None, flag="--BPath DIR", rare=True, section="hipDNN plugins", help="plugins of B"
+    )
+    context: str | None = setting(
+        None,
+        flag="--ctx DEVICE",
+        rare=True,
+        section="Engines",
+        help="opperf's word for a device: cpu or gpu(0), with PyTorch; NumPy without",
+    )
+    output_format: Literal["json", "md", "csv"] | None = setting(
+        None,
+        flag="--output-format FORMAT",
+        rare=True,
+        section=FILES,
+        choices=("json", "md", "csv"),
+        help="what --output-file gets: json, as -o does, md or csv",
+    )
+    output_file: str | None = setting(
+        None,
+        flag="--output-file FILE",
+        rare=True,
+        section=FILES,
+        kind="output file",
+        help="opperf's word for -o FILE, --markdown FILE or --csv FILE",
     )
 
 

@@ -60,6 +60,7 @@ complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l markdown -
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l csv -r -d 'one row a layer and way to run it'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l json -r -d 'everything'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l html -r -d 'one page that opens offline'
+complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l tensors -r -d 'HPVMs table'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l save -r -d 'the chosen plans as a pipeline for bench-run --chain'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l configurations -r -d 'a file of blocks +++++, NAME SPEED-UP ENERGY ..., a line a layer'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l space -r -d 'the table of knobs that its ids stand for'

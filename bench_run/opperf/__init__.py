@@ -22,15 +22,20 @@ from bench_run.opperf import mx, nd, run_performance_test
 A result is a flat dictionary of plain values, so that ``pandas.DataFrame(results)`` or
 ``json.dumps`` takes it. Forward, backward and both in one execution are results of their own. Times
 are nanoseconds of one execution: of the device if it has a clock (``series`` is ``device_ns``),
-otherwise end to end; ``MX_NAME_…_Time`` says the same in seconds.
+otherwise end to end; ``MX_NAME_…_Time`` says the same in seconds. ``buffer_bytes`` are the
+operator's own tensors; ``peak_bytes`` is ``peak_is``: what was held on the device, or how much the
+process grew.
 
 ``run_all_mxnet_operator_benchmarks()`` and ``run_all_arithmetic_operations_benchmarks()`` (any
-category) return one dictionary of such times. ``from bench_run.opperf import Add`` has a class for
-each operator. ``mx``, ``nd`` and ``nn`` stand for MXNet's modules: they give names of operators.
+category) print a line for each operator and return a dictionary of these times: forward and
+backward together where there is a gradient. ``from bench_run.opperf import Add`` has a class for
+each operator. ``profiler.get_summary()`` is JSON of all results since ``profiler.reset()``.
+``mx``, ``nd`` and ``nn`` stand for MXNet's modules: they give names of operators.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tempfile
@@ -43,6 +48,7 @@ import numpy as np
 from bench_schema.estimate import case_time, main_series
 from bench_schema.summary import iterations_of, rates
 
+from bench_run.engines.context import engine_of
 from bench_run.errors import UsageError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.make.names import ours, plain, rewritten
@@ -60,7 +66,8 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
 
 Inputs = Mapping[str, Any]
-MOST_ROUNDS = 5
+MOST_ROUNDS = 2
+"""Rounds of one call, which share its warm-up and its runs."""
 WHERE = "run_performance_test"
 IMAGE_LETTERS = {3: "ncw", 4: "nchw", 5: "ncdhw"}
 DIRECTIONS = {"fwd": "Forward", "bwd": "Backward", "joint": "Forward_Backward"}
@@ -86,6 +93,73 @@ class Name(str):
 
 
 mx, nd, nn = Name("mx"), Name("mx.nd"), Name("gluon.nn")
+NAMES = {
+    "mul": "Multiply",
+    "sub": "Subtract",
+    "div": "Divide",
+    "mod": "Modulo",
+    "pow": "Power",
+    "neg": "Negative",
+    "iadd": "Inplace_Add",
+    "isub": "Inplace_Subtract",
+    "imul": "Inplace_Multiply",
+    "idiv": "Inplace_Division",
+    "imod": "Inplace_Modulo",
+    **{f"arg{word}": f"Arg{word.capitalize()}" for word in ("max", "min", "sort")},
+    "cmp_lt": "Lesser",
+    "cmp_le": "Lesser_Equal",
+    "cmp_gt": "Greater",
+    "cmp_eq": "Equal",
+    "cmp_ge": "Greater_Equal",
+    "cmp_neq": "Not_Equal",
+}
+"""Operators to their names in opperf's results, where these are not ours in capitals."""
+CATEGORIES: Mapping[str, tuple[str, ...]] = {
+    "arithmetic": (
+        *("add", "mul", "sub", "div", "mod", "pow", "neg"),
+        *("iadd", "isub", "imul", "idiv", "imod"),
+    ),
+    "inplacearithmetic": ("iadd", "isub", "imul", "idiv", "imod"),
+    "conversion": ("copy", "as_in_context", "asnumpy", "asscalar", "astype"),
+    "creation": ("zeros", "zeros_like", "ones", "ones_like", "full", "arange"),
+    "shape": (
+        *("transpose", "shape_array", "size_array", "reshape", "reshape_like", "flatten"),
+        *("expand_dims", "split", "diag", "tile", "pad"),
+    ),
+    "reduction": ("sum", "nansum", "prod", "nanprod", "mean", "amax", "amin", "norm"),
+    "sortingandsearching": ("sort", "argsort", "topk", "argmax", "argmin", "argmax_channel"),
+    "comparison": ("cmp_lt", "cmp_le", "cmp_gt", "cmp_ge", "cmp_eq", "cmp_neq"),
+    "indexing": (
+        *("get_item", "set_item", "slice", "slice_axis", "take", "batch_take", "pick"),
+        "one_hot",
+    ),
+    "exponentsandlogarithms": ("exp", "log"),
+    "powers": ("sqrt", "square"),
+    "joinandsplit": ("concat", "split", "stack"),
+    "gemm": ("matmul", "syrk"),
+    "randomsampling": (
+        *("random_normal", "random_poisson", "random_uniform", "randint", "shuffle"),
+    ),
+    "basic": ("gluon.nn.Dense", "gluon.nn.Flatten", "gluon.nn.Embedding", "dropout"),
+    "convolution": (
+        *("gluon.nn.Conv1D", "gluon.nn.Conv2D", "gluon.nn.Conv1DTranspose"),
+        "gluon.nn.Conv2DTranspose",
+    ),
+    "pooling": (
+        *(f"gluon.nn.{kind}Pool{n}D" for kind in ("Max", "Avg") for n in (1, 2)),
+        *(f"gluon.nn.Global{kind}Pool{n}D" for kind in ("Max", "Avg") for n in (1, 2)),
+    ),
+    "activation": ("leaky_relu", "prelu", "sigmoid", "softmax", "log_softmax", "relu", "tanh"),
+    "recurrent": ("rnn_cell", "lstm_cell", "gru_cell", "sequential_rnn_cell", "bidirectional_cell"),
+    "loss": (
+        *("l1_loss", "l2_loss", "sigmoid_bce_loss", "softmax_cross_entropy_loss", "kl_div_loss"),
+        *("huber_loss", "hinge_loss", "squared_hinge_loss", "logistic_loss", "triplet_loss"),
+        "ctc_loss",
+    ),
+}
+"""The categories of opperf's proposal, in its order."""
+SQUARE = (1024, 1024)
+"""Shape of opperf's operators on each element."""
 HOME = "mxnet"
 """Framework that a name means here if several have it."""
 
@@ -109,30 +183,42 @@ def run_performance_test(
     `inputs`: dictionaries of shapes by port (``lhs``, ``rhs``, ``data``, or the names of the
     table of operators), of parameters (``channels``, ``kernel_size``, ``axis`` …), ``dtype``,
     ``run_backward`` and ``initializer`` (a name, a distribution of ``--init``, or a callable that
-    takes a shape and returns an array). `ctx`: ``cpu`` or ``gpu(0)``: PyTorch there.
+    takes a shape and returns an array); without shapes an operator on each element has 1024x1024.
+    `ctx`: ``cpu`` or ``gpu(0)``: PyTorch there, NumPy without PyTorch; the GPU if there is one.
+    `runs`: iterations in all, `warmup` before them.
 
     ``options`` are those of `bench_run.run` (``engine``, ``shapes``, ``seed`` …). Raises
     `bench_run.errors.BenchRunError` as `run` does; a case that fails is a result that says why.
     """
-    if ctx is not None:
-        options.setdefault("engine", [_engine(str(ctx))])
+    options.setdefault("engine", [engine_of(None if ctx is None else str(ctx), f"{WHERE}: ctx=")])
     several = isinstance(F, (list, tuple))
     results: list[dict[str, Any]] = []
+    rounds = max(1, min(int(options.pop("rounds", MOST_ROUNDS)), runs))
     for each in F if several else (F,):
         for given in inputs or ({},):
             given = {**({} if dtype is None else {"dtype": dtype}), **given}
+            if not options.get("shapes") and set(given) <= NO_SHAPES:
+                given |= _default_shapes(each)
             backward = bool(given.pop("run_backward", run_backward))
-            limits = {"warmup": warmup, "iterations": runs, "rounds": min(MOST_ROUNDS, runs)}
+            limits: dict[str, Any] = {"warmup": -(-warmup // rounds), "iterations": runs}
+            limits |= {"rounds": rounds, "max_time_s": None}
             results += _measured(each, given, backward, {**limits, **options})
+    profiler.results += results
     return results
 
 
-def _engine(context: str) -> str:
-    device = context.rpartition(".")[2].replace("(", ":").rstrip(")")
-    kind, _, index = device.partition(":")
-    if kind not in ("cpu", "gpu"):
-        raise UsageError(f"{WHERE}: ctx={context}: expected cpu or gpu(0)")
-    return "torch:cpu" if kind == "cpu" else ":".join(filter(None, ("torch:cuda", index)))
+NO_SHAPES = {"dtype", "run_backward", "initializer"}
+"""Inputs that say nothing about shapes."""
+
+
+def _default_shapes(F: Any) -> Inputs:  # noqa: N803
+    """Return opperf's default shapes, of an operator on each element; none for others."""
+    name = F if isinstance(F, str) else str(F.__name__)
+    row = OPERATORS.get(ours(name.partition(":")[0], {**ALIASES, **OPS}, HOME))
+    if ":" in name or row is None or not all("dims" in rule for rule in row.inputs.values()):
+        return {}
+    names = ("lhs", "rhs") if len(row.inputs) == 2 else ("data",)
+    return dict.fromkeys(names[: len(row.inputs)], SQUARE)
 
 
 def _measured(
@@ -165,10 +251,14 @@ def _measured(
         init += options.pop("init", ())
         words = f"{spec} direction={direction}" if direction else spec
         document = run((), op=(words,), init=init, **options)
-    return [
-        _result(name, DIRECTIONS[labels.get(case.graph.name, "fwd")], shown, case)
-        for case in document.cases
-    ]
+    on_host = {engine.key: engine.device == "cpu" for engine in document.engines}
+    found = []
+    for case in document.cases:
+        direction = DIRECTIONS[labels.get(case.graph.name, "fwd")]
+        result = _result(name, direction, shown, case)
+        grown = on_host.get(case.engine, True)
+        found.append({**result, "peak_is": "growth of the process" if grown else "on the device"})
+    return found
 
 
 def _result(name: str, direction: str, given: Inputs, case: Case) -> dict[str, Any]:
@@ -191,9 +281,13 @@ def _result(name: str, direction: str, given: Inputs, case: Case) -> dict[str, A
 
 
 def camel(name: str) -> str:
-    """Return the operator's name in capitalised words: ``Add`` for ``mx.nd.add``, ``Zeros_Like``
-    for ``zeros_like``."""
-    return "_".join(part[:1].upper() + part[1:] for part in name.rpartition(".")[2].split("_"))
+    """Return the operator's name as opperf's results have it: ``Add`` for ``mx.nd.add``,
+    ``Zeros_Like`` for ``zeros_like``, ``Gluon_Imperative_Conv2D`` for ``gluon.nn.Conv2D``."""
+    head, _, short = name.rpartition(".")
+    if not head and short in NAMES:
+        return NAMES[short]
+    layer = "Gluon_Imperative_" if "gluon" in head else ""
+    return layer + "_".join(part[:1].upper() + part[1:] for part in short.split("_"))
 
 
 def _file_of(function: Callable[..., Any]) -> str | None:
@@ -358,13 +452,81 @@ def _seconds(results: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 def run_all_mxnet_operator_benchmarks(**options: Any) -> dict[str, float]:
     """Measure every operator with its default inputs: seconds by ``MX_NAME_…_Time``."""
-    return _run_family(tuple(FAMILIES), options)
+    names = [name for family in FAMILIES.values() for name in family]
+    return _run_all([name for name in names if OPS[name].direction == "fwd"], options)
 
 
-def _run_family(families: Sequence[str], options: dict[str, Any]) -> dict[str, float]:
-    names = [name for family in families for name in FAMILIES[family]]
-    wanted = [name for name in names if OPS[name].direction == "fwd"]
-    return _seconds(run_performance_test(wanted, **options))
+def _run_all(names: Sequence[str], options: dict[str, Any]) -> dict[str, float]:
+    """Measure these operators, print a line for each as it comes, and return their seconds."""
+    found: dict[str, float] = {}
+    for name in names:
+        times = _whole(_seconds(run_performance_test(name, **options)))
+        _print(times)
+        found |= times
+    return found
+
+
+def _whole(times: Mapping[str, float]) -> dict[str, float]:
+    """Return forward and backward as one time, where both were measured."""
+    by_name: dict[str, dict[str, float]] = {}
+    for key, seconds in times.items():
+        for words in reversed(DIRECTIONS.values()):  # the longest first
+            if key.endswith(f"_{words}_Time"):
+                by_name.setdefault(key.removesuffix(f"_{words}_Time"), {})[words] = seconds
+                break
+    whole: dict[str, float] = {}
+    for name, parts in by_name.items():
+        both = {"Forward", "Backward"} <= parts.keys()
+        summed = parts["Forward"] + parts["Backward"] if both else None
+        joint = parts.get("Forward_Backward", summed)
+        if joint is None:
+            whole |= {f"{name}_{words}_Time": seconds for words, seconds in parts.items()}
+        else:
+            whole[f"{name}_Forward_Backward_Time"] = joint
+    return whole
+
+
+def _print(times: Mapping[str, float]) -> None:
+    for name, seconds in times.items():
+        sys.stdout.write(f"{name} - {seconds:.6g} seconds\n")
+    sys.stdout.flush()
+
+
+class Profiler:
+    """All results of this process, as MXNet's profiler sums them up."""
+
+    def __init__(self) -> None:
+        self.results: list[dict[str, Any]] = []
+
+    def get_summary(self, reset: bool = False) -> str:
+        """Return JSON: ``Time`` and ``Memory`` by ``MX_NAME_…``, times in seconds, memory in
+        bytes. `reset`: forget the results."""
+        times: dict[str, Any] = {}
+        memory: dict[str, Any] = {}
+        for each in self.results:
+            if each["series"] is None:
+                continue
+            name = next(key for key in each if key.startswith("MX_"))
+            times[name] = {
+                "Count": each["iterations"],
+                "Avg": each["time_ns"] / 1e9,
+                **{
+                    word.capitalize(): each[f"pooled_{word}_ns"] / 1e9
+                    for word in ("min", "max", "median", "p90", "p99")
+                },
+            }
+            keys = ("buffer_bytes", "peak_bytes", "peak_is")
+            memory[name.removesuffix("_Time")] = {key: each[key] for key in keys}
+        if reset:
+            self.reset()
+        return json.dumps({"Time": times, "Memory": memory}, indent=4)
+
+    def reset(self) -> None:
+        """Forget the results."""
+        self.results.clear()
+
+
+profiler = Profiler()
 
 
 class OperatorBenchmark:
@@ -373,34 +535,35 @@ class OperatorBenchmark:
     operator = ""
 
     def __init__(self, inputs: Inputs | None = None, **options: Any) -> None:
-        self.inputs = {**self._shapes(), "run_backward": True, "dtype": "float32"}
+        shapes = _default_shapes(self.operator)
+        self.inputs = {
+            **shapes,
+            **({"initializer": nd.normal} if shapes else {}),
+            "run_backward": True,
+            "dtype": "float32",
+        }
         self.inputs |= inputs or {}
         self.results: dict[str, float] = {}
         self._options = options
 
-    def _shapes(self) -> Inputs:
-        """Return opperf's default shapes, of an operator on each element."""
-        row = OPERATORS.get(ours(self.operator, {**ALIASES, **OPS}, HOME))
-        if row is None or not all("dims" in rule for rule in row.inputs.values()):
-            return {}
-        names = ("lhs", "rhs") if len(row.inputs) == 2 else ("data",)
-        return dict.fromkeys(names[: len(row.inputs)], (1024, 1024))
-
     def run_benchmark(self) -> None:
-        self.results = _seconds(run_performance_test(self.operator, [self.inputs], **self._options))
+        times = _seconds(run_performance_test(self.operator, [self.inputs], **self._options))
+        self.results = _whole(times)
 
     def print_benchmark_results(self) -> None:
-        for name, seconds in self.results.items():
-            sys.stdout.write(f"{name} - {seconds:.6g} seconds\n")
+        _print(self.results)
 
 
 def __getattr__(name: str) -> Any:
     """Return ``run_all_CATEGORY_operations_benchmarks`` or the class of an operator."""
     if name.startswith("run_all_"):
-        short = plain(name.removeprefix("run_all_").partition("_op")[0])
-        for family in FAMILIES:
-            if plain(family).replace("-", "") == short:
-                return lambda **options: _run_family((family,), options)
+        short = plain(name.removeprefix("run_all_").partition("_op")[0]).replace("_", "")
+        families = {plain(family).replace("-", ""): FAMILIES[family] for family in FAMILIES}
+        known = {**families, **CATEGORIES}
+        names = known.get(short) or known.get(f"{short}s")
+        if names is not None:
+            wanted = [each for each in names if each not in OPS or OPS[each].direction == "fwd"]
+            return lambda **options: _run_all(wanted, options)
     elif name[:1].isupper():
         found = ours(name, {**ALIASES, **OPS}, HOME)
         if re.split(r"[:+]", found)[0] in OPS:

@@ -325,6 +325,10 @@ def in_our_words(values: dict[str, Any]) -> dict[str, Any]:
     if not spelled:
         return values
     values = {name: value for name, value in values.items() if name not in spelled}
+    values |= _in_opperf_words(spelled, values)
+    spelled = {name: value for name, value in spelled.items() if name not in OPPERF}
+    if not spelled:
+        return values
     named = values.pop("engine", ("hipdnn",))
     flags = {name: rows_of(Spellings)[name].flag for name in spelled}
     first = next(iter(flags.values()))
@@ -343,6 +347,28 @@ def in_our_words(values: dict[str, Any]) -> dict[str, Any]:
         path = spelled.get(f"{side}_path")
         values[side] = text if path is None else f"{text.partition('@')[0]}@{path}"
     return values | {"hold_iterations": True}  # exactly 100 without --iters, as these words say
+
+
+OPPERF = ("context", "output_format", "output_file")
+FILES = {"json": "output", "md": "markdown", "csv": "csv"}
+"""Formats of opperf, and our settings for files of them."""
+
+
+def _in_opperf_words(spelled: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that opperf's flags stand for."""
+    made: dict[str, Any] = {}
+    if "context" in spelled:
+        from bench_run.engines.context import engine_of
+
+        if "engine" in values:
+            raise UsageError("--ctx and --engine: give one or the other")
+        made["engine"] = (engine_of(spelled["context"], "--ctx "),)
+    if "output_format" in spelled or "output_file" in spelled:
+        name = FILES[spelled.get("output_format", "json")]
+        if name in values:
+            raise UsageError(f"--output-file and --{name}: give one or the other")
+        made[name] = spelled.get("output_file", STDOUT)
+    return made
 
 
 def _with_id(engine: str, flag: str, identifier: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 
@@ -12,8 +13,10 @@ import pytest
 from safetensors.numpy import load_file
 
 import bench_run
+from bench_run.commands.run import USAGE
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.opperf import op_spec
+from bench_run.options import read_options
 
 QUICK = {"warmup": 1, "runs": 2, "engine": ["numpy"], "rounds": 1}
 
@@ -193,21 +196,122 @@ def test_an_operator_class_prints_its_times(capsys):
     from bench_run.opperf import Add
 
     add = Add(inputs={"dtype": "float64", "lhs": (8, 8), "rhs": (8, 8)}, **QUICK)
-    assert {"lhs": (8, 8), "rhs": (8, 8), "run_backward": True, "dtype": "float64"} == add.inputs
+    shapes = {"lhs": (8, 8), "rhs": (8, 8)}
+    rest = {"initializer": "mx.nd.normal", "run_backward": True, "dtype": "float64"}
+    assert {**shapes, **rest} == add.inputs
     add.run_benchmark()
     add.print_benchmark_results()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2].startswith("MX_Add_Forward_Backward_Time - ")
-    assert lines[2].endswith(" seconds")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"MX_Add_Forward_Backward_Time - \S+ seconds", line)
 
 
 @pytest.mark.long
-def test_a_category_is_one_call():
+def test_a_category_is_one_call(capsys):
     from bench_run.opperf import run_all_hyperbolic_operations_benchmarks
 
     found = run_all_hyperbolic_operations_benchmarks(shapes="small", **QUICK)
     assert found["MX_Sinh_Forward_Backward_Time"] > 0
-    assert 15 == len(found)
+    names = [line.partition(" - ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == list(found)
+    assert 5 == len(found)
+
+
+ARITHMETIC = [
+    *("Add_Forward_Backward", "Multiply_Forward_Backward", "Subtract_Forward_Backward"),
+    *("Divide_Forward_Backward", "Modulo_Forward_Backward", "Power_Forward_Backward"),
+    *("Negative_Forward_Backward", "Inplace_Add_Forward", "Inplace_Subtract_Forward"),
+    *("Inplace_Multiply_Forward", "Inplace_Division_Forward", "Inplace_Modulo_Forward"),
+]
+
+
+@pytest.mark.long
+def test_the_arithmetic_operations_have_the_documents_names_and_lines(capsys):
+    from bench_run.opperf import run_all_arithmetic_operations_benchmarks
+
+    found = run_all_arithmetic_operations_benchmarks(shapes="small", **QUICK)
+    names = [f"MX_{name}_Time" for name in ARITHMETIC]
+    lines = capsys.readouterr().out.splitlines()
+    assert names == list(found)
+    assert names == [line.partition(" - ")[0] for line in lines]
+    assert all(re.fullmatch(r"MX_\w+ - \S+ seconds", line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    "category", ["convolution", "loss", "activation", "comparison", "pooling", "creation"]
+)
+def test_the_documents_categories_are_functions(category):
+    import bench_run.opperf
+
+    assert callable(getattr(bench_run.opperf, f"run_all_{category}_operations_benchmarks"))
+
+
+def test_one_operator_has_one_default_everywhere():
+    from bench_run.opperf import Add, mx, run_performance_test
+
+    quick = {"warmup": 0, "runs": 2, "rounds": 1, "reference": "none", "run_backward": False}
+    graphs = {
+        run_performance_test(F=F, **more, **quick)[0]["graph"]
+        for F, more in ((mx.nd.add, {}), ("add", {}), (mx.nd.add, {"ctx": mx.cpu()}))
+    }
+    assert {"add_1024x1024_float"} == graphs
+    assert (1024, 1024) == Add().inputs["lhs"]
+
+
+@pytest.mark.long
+def test_as_many_runs_as_were_asked_for():
+    from bench_run.opperf import run_performance_test
+
+    given = {"data": (2, 3), "dtype": "float64"}
+    (row,) = run_performance_test("relu", [given], runs=50, run_backward=False, engine=["numpy"])
+    assert (50, "iterations") == (row["iterations"], row["stopped_by"])
+
+
+def test_the_profiler_sums_up_what_was_measured():
+    from bench_run.opperf import profiler, run_performance_test
+
+    profiler.reset()
+    run_performance_test("relu", [{"data": (4, 8)}], run_backward=False, **QUICK)
+    summary = json.loads(profiler.get_summary())
+    assert summary["Time"]["MX_Relu_Forward_Time"]["Avg"] > 0
+    memory = summary["Memory"]["MX_Relu_Forward"]
+    assert (2 * 4 * 8 * 4, "growth of the process") == (memory["buffer_bytes"], memory["peak_is"])
+    assert summary == json.loads(profiler.get_summary(reset=True))
+    assert {"Time": {}, "Memory": {}} == json.loads(profiler.get_summary())
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--output-format", "csv", "--output-file", "r.csv"], {"csv": "r.csv"}),
+        (["--output-format", "md", "--output-file", "r.md"], {"markdown": "r.md"}),
+        (["--output-format", "json", "--output-file", "r.json"], {"output": "r.json"}),
+        (["--output-file", "r.json"], {"output": "r.json"}),
+        (["--output-format", "csv"], {"csv": "-"}),
+        (["--ctx", "gpu(2)"], {"engine": ("torch:cuda:2",)}),
+        (["--ctx", "mx.gpu(0)", "--dtype", "float64"], {"engine": ("torch:cuda:0",)}),
+    ],
+)
+def test_the_flags_of_opperf_say_what_ours_say(words, found):
+    from docopt import docopt
+
+    options = read_options(docopt(USAGE, ["--op", "all", *words], default_help=False))
+    assert found == {name: getattr(options, name) for name in found}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--ctx", "tpu"], "--ctx tpu: expected cpu or gpu"),
+        (["--ctx", "cpu", "-e", "numpy"], "--ctx and --engine: give one or the other"),
+        (["--output-file", "a.json", "-o", "b.json"], "--output-file and --output: give one"),
+        (["--output-format", "xml"], "choose from json, md, csv"),
+    ],
+)
+def test_flags_of_opperf_that_do_not_make_sense_say_why(words, said):
+    from docopt import docopt
+
+    with pytest.raises(UsageError, match=said):
+        read_options(docopt(USAGE, ["--op", "all", *words], default_help=False))
 
 
 def test_an_initializer_may_be_a_callable(tmp_path):
