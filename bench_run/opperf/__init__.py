@@ -39,7 +39,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +57,7 @@ from bench_run.graph.make.spec import ALIASES, FAMILIES, OPS, find, gradients_of
 from bench_run.runner.call import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from bench_schema.document import Case
 
@@ -191,29 +191,32 @@ def run_performance_test(
     `bench_run.errors.BenchRunError` as `run` does; a case that fails is a result that says why.
     """
     options.setdefault("engine", [engine_of(None if ctx is None else str(ctx), f"{WHERE}: ctx=")])
+    options = _limits(warmup, runs, options)
     several = isinstance(F, (list, tuple))
     results: list[dict[str, Any]] = []
-    rounds = max(1, min(int(options.pop("rounds", MOST_ROUNDS)), runs))
     for each in F if several else (F,):
         for given in inputs or ({},):
             given = {**({} if dtype is None else {"dtype": dtype}), **given}
-            if not options.get("shapes") and set(given) <= NO_SHAPES:
-                given |= _default_shapes(each)
             backward = bool(given.pop("run_backward", run_backward))
-            limits: dict[str, Any] = {"warmup": -(-warmup // rounds), "iterations": runs}
-            limits |= {"rounds": rounds, "max_time_s": None}
-            results += _measured(each, given, backward, {**limits, **options})
+            results += _measured(each, given, backward, dict(options))
     profiler.results += results
     return results
+
+
+def _limits(warmup: int, runs: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run: rounds share its iterations and its warm-up, and no limit of
+    time cuts them."""
+    rounds = max(1, min(int(options.get("rounds", MOST_ROUNDS)), runs))
+    made = {"warmup": -(-warmup // rounds), "iterations": runs, "max_time_s": None}
+    return {**made, **options, "rounds": rounds}
 
 
 NO_SHAPES = {"dtype", "run_backward", "initializer"}
 """Inputs that say nothing about shapes."""
 
 
-def _default_shapes(F: Any) -> Inputs:  # noqa: N803
+def _default_shapes(name: str) -> Inputs:
     """Return opperf's default shapes, of an operator on each element; none for others."""
-    name = F if isinstance(F, str) else str(F.__name__)
     row = OPERATORS.get(ours(name.partition(":")[0], {**ALIASES, **OPS}, HOME))
     if ":" in name or row is None or not all("dims" in rule for rule in row.inputs.values()):
         return {}
@@ -228,41 +231,47 @@ def _measured(
     options: dict[str, Any],
 ) -> list[dict[str, Any]]:
     name = F if isinstance(F, str) else str(F.__name__)
+    if not options.get("shapes") and set(given) <= NO_SHAPES:
+        given |= _default_shapes(name)
     file = None if isinstance(F, str) else _file_of(F)
     if file is not None:
         options["engine"] = [*options.get("engine", ()), f"kernel:{name}@{file}"]
     shown = {key: getattr(v, "__name__", v) for key, v in given.items()}
     fillings = {k: given.pop(k) for k in list(given) if k.endswith("initializer")}
     spec = op_spec(name, given)
-    (recipe, *others) = (find(op, WHERE) for op in spec.partition(":")[0].split("+"))
-    wanted = ["fwd"]
-    gradients = gradients_of((recipe, *others)) if recipe.direction == "fwd" else ()
-    if backward and file is None and gradients:
-        wanted += ["bwd"] + ["joint"] * (recipe.joint is not None and not others)
-    alone = recipe.direction == "fwd" and (gradients or not others)
-    direction = ",".join(wanted) if alone else None
     shapes = str(options.get("shapes", "common"))
-    labels: dict[str, str] = {}
-    for key in wanted if direction else ():
-        labels |= {graph.name: key for graph in make_graphs(spec, shapes, key)}
+    words, labels = _directions(spec, shapes, backward and file is None)
     with tempfile.TemporaryDirectory() as folder:
         (graph, *_) = make_graphs(spec, shapes)
         init = [t for key, v in fillings.items() for t in _filling(key, v, graph, Path(folder))]
         init += options.pop("init", ())
-        words = f"{spec} direction={direction}" if direction else spec
         document = run((), op=(words,), init=init, **options)
     on_host = {engine.key: engine.device == "cpu" for engine in document.engines}
-    found = []
-    for case in document.cases:
-        direction = DIRECTIONS[labels.get(case.graph.name, "fwd")]
-        result = _result(name, direction, shown, case)
-        grown = on_host.get(case.engine, True)
-        found.append({**result, "peak_is": "growth of the process" if grown else "on the device"})
-    return found
+    return [
+        _result(name, labels, shown, case, on_host.get(case.engine, True))
+        for case in document.cases
+    ]
 
 
-def _result(name: str, direction: str, given: Inputs, case: Case) -> dict[str, Any]:
-    times = _times(case)
+def _directions(spec: str, shapes: str, backward: bool) -> tuple[str, Mapping[str, str]]:
+    """Return the spec with its directions, and the direction of each graph by its name."""
+    (recipe, *others) = (find(op, WHERE) for op in spec.partition(":")[0].split("+"))
+    wanted = ["fwd"]
+    gradients = gradients_of((recipe, *others)) if recipe.direction == "fwd" else ()
+    if backward and gradients:
+        wanted += ["bwd"] + ["joint"] * (recipe.joint is not None and not others)
+    if recipe.direction != "fwd" or not (gradients or not others):
+        return spec, {}
+    labels: dict[str, str] = {}
+    for key in wanted:
+        labels |= {graph.name: key for graph in make_graphs(spec, shapes, key)}
+    return f"{spec} direction={','.join(wanted)}", labels
+
+
+def _result(
+    name: str, labels: Mapping[str, str], given: Inputs, case: Case, on_host: bool
+) -> dict[str, Any]:
+    times, direction = _times(case), DIRECTIONS[labels.get(case.graph.name, "fwd")]
     memory = {} if case.memory is None else asdict(case.memory)
     seconds = None if times["series"] is None else times["time_ns"] / 1e9
     return {
@@ -277,6 +286,7 @@ def _result(name: str, direction: str, given: Inputs, case: Case) -> dict[str, A
         f"MX_{camel(name)}_{direction}_Time": seconds,
         **times,
         **{key: memory.get(key) for key in ("peak_bytes", "workspace_bytes", "buffer_bytes")},
+        "peak_is": "growth of the process" if on_host else "on the device",
     }
 
 
@@ -457,12 +467,33 @@ def run_all_mxnet_operator_benchmarks(**options: Any) -> dict[str, float]:
 
 
 def _run_all(names: Sequence[str], options: dict[str, Any]) -> dict[str, float]:
-    """Measure these operators, print a line for each as it comes, and return their seconds."""
-    found: dict[str, float] = {}
+    """Measure these operators in one run, print a line for each, and return their seconds."""
+    options = dict(options)
+    context, dtype = options.pop("ctx", None), options.pop("dtype", None)
+    backward = bool(options.pop("run_backward", True))
+    where = f"{WHERE}: ctx="
+    options.setdefault("engine", [engine_of(None if context is None else str(context), where)])
+    options = _limits(options.pop("warmup", 10), options.pop("runs", 50), options)
+    shapes = str(options.get("shapes", "common"))
+    named: dict[str, list[tuple[str, Mapping[str, str], Inputs]]] = {}
     for name in names:
-        times = _whole(_seconds(run_performance_test(name, **options)))
-        _print(times)
-        found |= times
+        given: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
+        if not options.get("shapes"):
+            given.update(_default_shapes(name))
+        words, labels = _directions(op_spec(name, given), shapes, backward)
+        named.setdefault(words, []).append((name, labels, given))
+    document = run((), op=list(named), **options)
+    on_host = {engine.key: engine.device == "cpu" for engine in document.engines}
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for case in document.cases:
+        for name, labels, given in named.get(case.graph.op or "", ()):
+            grown = on_host.get(case.engine, True)
+            results[name].append(_result(name, labels, given, case, grown))
+    found: dict[str, float] = {}
+    for each in results.values():
+        profiler.results += each
+        found |= _whole(_seconds(each))
+    _print(found)
     return found
 
 
