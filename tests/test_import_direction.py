@@ -145,7 +145,7 @@ BELOW = {
             "models",
             "fleet",
         ),
-        "opperf": ("errors", "graph", "runner"),
+        "opperf": ("errors", "graph", "options", "engines", "runner"),
         "__init__": ("opperf", "runner", "user"),
         "cli": ("errors", "text", "commands", "runner"),
         "__main__": ("cli",),

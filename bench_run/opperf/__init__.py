@@ -48,12 +48,13 @@ import numpy as np
 from bench_schema.estimate import case_time, main_series
 from bench_schema.summary import iterations_of, rates
 
-from bench_run.engines.context import engine_of
+from bench_run.engines import availability
 from bench_run.errors import UsageError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.graph.make.names import ours, plain, rewritten
 from bench_run.graph.make.operators import OPERATORS
 from bench_run.graph.make.spec import ALIASES, FAMILIES, OPS, find, gradients_of, make_graphs
+from bench_run.options.context import engine_of
 from bench_run.runner.call import run
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def run_performance_test(
     ``options`` are those of `bench_run.run` (``engine``, ``shapes``, ``seed`` …). Raises
     `bench_run.errors.BenchRunError` as `run` does; a case that fails is a result that says why.
     """
-    options.setdefault("engine", [engine_of(None if ctx is None else str(ctx), f"{WHERE}: ctx=")])
+    options.setdefault("engine", [_engine(ctx)])
     options = _limits(warmup, runs, options)
     several = isinstance(F, (list, tuple))
     results: list[dict[str, Any]] = []
@@ -201,6 +202,13 @@ def run_performance_test(
             results += _measured(each, given, backward, dict(options))
     profiler.results += results
     return results
+
+
+def _engine(context: Any) -> str:
+    """Return the engine of a context: of none the GPU, if there is one."""
+    if context is None:
+        context = "gpu" if availability("torch:cuda").ok else "cpu"
+    return engine_of(str(context), f"{WHERE}: ctx=")
 
 
 def _limits(warmup: int, runs: int, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,7 +240,7 @@ def _measured(
 ) -> list[dict[str, Any]]:
     name = F if isinstance(F, str) else str(F.__name__)
     if not options.get("shapes") and set(given) <= NO_SHAPES:
-        given |= _default_shapes(name)
+        given.update(_default_shapes(name))
     file = None if isinstance(F, str) else _file_of(F)
     if file is not None:
         options["engine"] = [*options.get("engine", ()), f"kernel:{name}@{file}"]
@@ -471,8 +479,7 @@ def _run_all(names: Sequence[str], options: dict[str, Any]) -> dict[str, float]:
     options = dict(options)
     context, dtype = options.pop("ctx", None), options.pop("dtype", None)
     backward = bool(options.pop("run_backward", True))
-    where = f"{WHERE}: ctx="
-    options.setdefault("engine", [engine_of(None if context is None else str(context), where)])
+    options.setdefault("engine", [_engine(context)])
     options = _limits(options.pop("warmup", 10), options.pop("runs", 50), options)
     shapes = str(options.get("shapes", "common"))
     named: dict[str, list[tuple[str, Mapping[str, str], Inputs]]] = {}
@@ -486,9 +493,9 @@ def _run_all(names: Sequence[str], options: dict[str, Any]) -> dict[str, float]:
     on_host = {engine.key: engine.device == "cpu" for engine in document.engines}
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for case in document.cases:
-        for name, labels, given in named.get(case.graph.op or "", ()):
+        for name, labels, shown in named.get(case.graph.op or "", ()):
             grown = on_host.get(case.engine, True)
-            results[name].append(_result(name, labels, given, case, grown))
+            results[name].append(_result(name, labels, shown, case, grown))
     found: dict[str, float] = {}
     for each in results.values():
         profiler.results += each

@@ -17,6 +17,7 @@ from bench_schema.settings import LEAST_ROUNDS, Setting, rows_of
 from bench_schema.usage import nearest
 
 from bench_run.errors import UsageError
+from bench_run.options.context import engine_of
 from bench_run.settings import STDOUT, Options, Spellings, TuneOptions
 from bench_run.tensors.seeded.init_plan import parse_init
 
@@ -358,8 +359,6 @@ def _in_opperf_words(spelled: Mapping[str, Any], values: Mapping[str, Any]) -> d
     """Return the settings that opperf's flags stand for."""
     made: dict[str, Any] = {}
     if "context" in spelled:
-        from bench_run.engines.context import engine_of
-
         if "engine" in values:
             raise UsageError("--ctx and --engine: give one or the other")
         made["engine"] = (engine_of(spelled["context"], "--ctx "),)
