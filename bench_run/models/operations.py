@@ -268,14 +268,15 @@ def _general(to: ModelLowering, call: ModelCall, a: LinkedView, b: LinkedView) -
     batch = broadcast(a.dims[:-2], b.dims[:-2])
     (m, k), n = a.dims[-2:], b.dims[-1]
     rows = f"batch={joined(batch)} " if batch else ""
-    spec = f"matmul{_act(call)}: {rows}m={m} n={n} k={k}"
+    bias = call.inputs[2]
+    spec = f"matmul{_act(call) if bias is None else ''}: {rows}m={m} n={n} k={k}"
     first = f"matmul: {rows}m={m} n={k} k={n} layout=nt"
     second = f"matmul: {rows}m={k} n={n} k={m} layout=tn"
     gradients = first, second, *_act_gradient(to, call)
     operands = {"a": spread(a, (*batch, m, k)), "b": spread(b, (*batch, k, n))}
     y = to.emit(call, spec, operands, gradients=gradients)
-    if call.inputs[2] is not None:
-        y = pointwise(to, call, "add", y, to.view(call.inputs[2]))
+    if bias is not None:
+        y = pointwise(to, call, "add", y, to.view(bias), _act(call))
     to.leave(call, y)
 
 

@@ -271,6 +271,8 @@ def gather(to: ModelLowering, call: ModelCall) -> None:
     turned = permuted(x, order)
     rest = turned.dims[1:]
     rows = to.reshape(call, turned, (turned.dims[0], math.prod(rest)))
+    if i.array is not None:  # PyTorch's call takes none that count from the end
+        i = known(i.tensor, np.where(i.array < 0, i.array + x.dims[axis], i.array))
     flat = to.reshape(call, i, (math.prod(i.dims),))
     y = to.reshape(call, take(to, call, rows, flat), (*i.dims, *rest))
     back = [*range(len(i.dims), len(i.dims) + axis), *range(len(i.dims))]

@@ -175,7 +175,7 @@ EXPRESSED |= {
     "any power": ([node("Abs", "x", "a"), node("Pow", "a p")], {"held": {"p": np.array(1.7)}}),
     "a power of each": ([node("Abs", "x", "a"), node("Pow", "a p")], {"held": {"p": weights(6)}}),
     "a layer norm whose scale is computed": (
-        [node("Exp", "s", "e"), node("LayerNormalization", "x e b")],
+        [node("Sigmoid", "s", "e"), node("LayerNormalization", "x e b")],
         {"opset": 17, "held": {"b": weights(6), "s": weights(6)}},
     ),
     "a norm over all axes": (
@@ -205,6 +205,18 @@ EXPRESSED |= {
         {"dims": (2, 1, 4, 6), "held": {"b": weights(3, 6, 5)}},
     ),
     "a known first matrix": ([node("MatMul", "a x")], {"held": {"a": weights(3, 4)}}),
+    "a known first matrix, a bias and an activation": (
+        [
+            node("Transpose", "x", "t", perm=[1, 0]),
+            node("Gemm", "a t c", "g"),
+            node("Relu", "g"),
+        ],
+        {"held": {"a": weights(3, 6), "c": weights(4)}},
+    ),
+    "indices from the end": (
+        [node("Gather", "x i", axis=1)],
+        {"held": {"i": np.array([-1, 0, -6])}},
+    ),
     "a vector": ([node("MatMul", "x v")], {"held": {"v": weights(6)}}),
     "a transposition alone": ([node("Transpose", "x", perm=[1, 0])], {}),
     "an expansion": (
