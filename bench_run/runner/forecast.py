@@ -23,6 +23,7 @@ from bench_schema.units import count_text
 
 from bench_run.files import replacing
 from bench_run.options import Sampling, grouped
+from bench_run.plan.engines import lists_variants
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +75,8 @@ class Forecast:
         self._pairs = [(graph.id.fingerprint, engine) for graph in graphs for engine in engines]
         iterations = count_text(options.iterations, "iteration")
         each = f"{iterations} in {count_text(options.rounds, 'round')}"
-        self.size = f"{count_text(len(self._pairs), 'case')}, {each} each"
+        least = "at least " if any(lists_variants(engine.spec) for engine in engines) else ""
+        self.size = f"{least}{count_text(len(self._pairs), 'case')}, {each} each"
         self._begin = time.monotonic()
         self._start_s = 0.0
         self._took: dict[str, list[float]] = defaultdict(list)
