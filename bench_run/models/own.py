@@ -379,10 +379,10 @@ def recurrent(to: ModelLowering, call: ModelCall) -> None:
     for port, weight in {"u": w, "w": r}.items():
         flat = to.reshape(call, weight, weight.dims[1:])
         operands[port] = _ordered(to, call, flat, gates)
-    for number_, port in enumerate("pq"):
+    for place, port in enumerate("pq"):
         bias = known("", np.zeros((len(gates) * hidden,)))
         if b is not None:
-            half = to.slice(call, b, 1, number_ * len(gates) * hidden, len(gates) * hidden)
+            half = to.slice(call, b, 1, place * len(gates) * hidden, len(gates) * hidden)
             half = to.reshape(call, half, (len(gates) * hidden, 1))
             bias = _ordered(to, call, half, gates)
             bias = to.reshape(call, bias, (len(gates) * hidden,))
