@@ -120,6 +120,15 @@ class Scratch:
         os.close(self._lock)
 
 
+def cache_folder() -> Path | None:
+    """Return the folder for what can be made again; None without a home. A relative path in the
+    environment means nothing, as the XDG specification has it."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.expanduser("~/.cache")
+    return Path(base, "bench-run") if os.path.isabs(base) else None
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a file next to `path` to write to: it replaces `path` when the block ends well,

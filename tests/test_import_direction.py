@@ -51,7 +51,7 @@ BELOW = {
         "files": ("errors",),
         "graph": ("errors",),
         "operators": ("graph",),
-        "user": ("errors", "graph", "operators"),
+        "user": ("errors", "files", "graph", "operators"),
         "streams": ("errors",),
         "machine": ("errors", "files", "streams"),
         "reference": ("errors", "graph", "user"),
@@ -64,7 +64,10 @@ BELOW = {
             *("streams", "machine", "reference", "tensors"),
         ),
         "validate": ("errors", "files", "graph", "reference", "tensors"),
-        "measure": ("errors", "text", "graph", "streams", "machine", "tensors", "engines"),
+        "measure": (
+            *("errors", "files", "text", "graph"),
+            *("streams", "machine", "tensors", "engines"),
+        ),
         "profilers": ("errors", "files", "graph", "streams", "machine", "tensors", "engines"),
         "plan": ("errors", "text", "files", "graph", "user", "tensors", "options", "engines"),
         "worker": (

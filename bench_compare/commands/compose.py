@@ -117,6 +117,9 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
 
     options = parse(arguments)
     if arguments["--configurations"] is not None:
+        for flag in ("--save", "--tensors"):
+            if arguments[flag] is not None:
+                raise UsageError(f"{flag} does not go with --configurations FILE: one at a time")
         return _configurations(options, arguments, width)
     for flag in ("--space", "--output"):
         if arguments[flag] is not None:
@@ -143,7 +146,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
         from bench_compare.commands.outcome import CommandResult as Result
         from bench_compare.report.compose import tensor_table
 
-        text = tensor_table(composition)
+        text = tensor_table(composition, composed.types)
         if options.tensors == "-":
             said = (*remarks, *composition.problems)
             return Result(text.rstrip("\n"), report.conclusion, remarks=said, is_document=True)

@@ -417,21 +417,24 @@ class Composed:
     network: Network
     rows: tuple[TableRow, ...]
     """Rows of the chosen configuration, one a layer; empty without an answer."""
+    types: Mapping[tuple[str, str], str]
+    """Document and case to the type of its graph's main operand."""
 
 
 def compose(inputs: Inputs) -> Composed:
     """Compose the pipeline. Raises `InputError` for documents without a table, `UsageError` for
     unknown names."""
     given = read_given(inputs)
+    types = {(row.source, row.case): row.data_type for row in given.table.rows}
     missing = blocked(given)
     if missing:
         why = "; ".join(("rows are missing: see below", *unusable(given)))
         made = without_answer(given, missing, (why,))
-        return Composed(made, given.network, ())
+        return Composed(made, given.network, (), types)
     limited = bool(inputs.settings.limits)
     rows = allowed(given.table, given.network, given.cache, given.fixes, limited)
     composition, chosen = Composer(given, rows).composition()
-    return Composed(composition, given.network, tuple(chosen))
+    return Composed(composition, given.network, tuple(chosen), types)
 
 
 # A configuration as a pipeline that ``bench-run --chain`` runs.

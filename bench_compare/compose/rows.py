@@ -54,6 +54,7 @@ class TableRow:
     original."""
     name: str
     family: str
+    data_type: str
     engine: str
     """Key without the path of a plugin, and without ``:all``."""
     variant: Mapping[str, str]
@@ -273,6 +274,7 @@ def _row(
         base=fingerprint if REWRITING.isdisjoint(made) else original(_identity(case), given),
         name=case.graph.name,
         family=case.graph.family,
+        data_type=case.graph.data_type,
         engine=engine,
         variant=made,
         cache=cache,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
@@ -38,7 +37,7 @@ from bench_compare.report.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_compare.compose.configurations import Simulated
     from bench_compare.compose.model import (
@@ -187,21 +186,19 @@ def records_of(made: Composition) -> Records:
 SHORT = {"float": "fp32", "half": "fp16", "bfloat16": "bf16", "double": "fp64"}
 """Types in the words of HPVM's tables."""
 LETTER = {"float": "f", "half": "h"}
-IN_NAME = re.compile("|".join(f"(?<=_){name}(?=_|$)" for name in (*SHORT, "int8")))
 
 
-def tensor_table(made: Composition) -> str:
+def tensor_table(made: Composition, types: Mapping[tuple[str, str], str]) -> str:
     """Return HPVM's table of tensors: for each layer a line ``** LAYER 1`` with the names of
     columns, and one with its values. Times are milliseconds of one execution, energies millijoules;
-    ``nan`` was not measured."""
+    ``nan`` was not measured. `types`: document and case to the type of the graph."""
     lines = []
     engines = {option.configuration.split()[0] for each in made.layers for option in each.options}
     for layer in made.layers:
-        found = IN_NAME.search(layer.name)
-        own = SHORT.get(found[0], found[0]) if found else "fp32"
         values = {_converted(one.name): (one.time_ns, one.energy_j) for one in layer.conversions}
         for option in layer.options:
-            name = _way(option.configuration, own, len(engines) > 1)
+            kind = types[option.source, option.case]
+            name = _way(option.configuration, SHORT.get(kind, kind), named=len(engines) > 1)
             values[name] = option.time.value, option.energy_j
         head = [f"{name}_{what}" for name in values for what in ("time", "energy")]
         lines.append(" ".join(["**", _word(layer.layer), "1", *head]))
@@ -220,15 +217,14 @@ def _converted(name: str) -> str:
     return f"{LETTER.get(source, source)}2{LETTER.get(target, target)}"
 
 
-def _way(configuration: str, own: str, several: bool) -> str:
-    """Return the name of a column: the type, then what else the configuration says."""
+def _way(configuration: str, kind: str, *, named: bool) -> str:
+    """Return the name of a column: the engine if there are several, the type, then what else the
+    configuration says."""
     engine, *words = configuration.split()
     said = dict(word.split("=", 1) for word in words if "=" in word)
-    kind = said.pop("dtype", None)
-    first = [engine] if several else []
-    said = {key: value for key, value in said.items() if value != "none"}
+    said = {key: value for key, value in said.items() if key != "dtype" and value != "none"}
     rest = (value if key == "approx" else f"{key}={value}" for key, value in said.items())
-    return _word("_".join([*first, SHORT.get(kind, kind) if kind else own, *rest]))
+    return "_".join([*([engine] if named else []), kind, *rest])
 
 
 def _word(text: str) -> str:

@@ -8,20 +8,19 @@ driver's, the matrix products those of the engine at hand, on random data, each 
 from __future__ import annotations
 
 import json
-import os
 import re
 import statistics
-import sys
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the fields' types
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.files import cache_folder
 from bench_run.measure.loop import REST_S, SamplingBudget, on_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
     from typing import TypeAlias
 
     from bench_schema.document import Device
@@ -118,26 +117,19 @@ def product(kind: str) -> Graph:
     return made[0]
 
 
-def cache_folder() -> Path:
-    """Return the platform's folder for files that can be made again."""
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "dnn-bench"
-
-
-def cache_path(device: Device, math: str) -> Path:
+def cache_path(device: Device, math: str) -> Path | None:
     name = f"ceilings-{device.uuid}-{device.driver}-{math}.json"
-    return cache_folder() / re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    base = cache_folder()
+    return None if base is None else base / re.sub(r"[^A-Za-z0-9._-]", "_", name)
 
 
 def read_ceilings(device: Device, math: str) -> Ceilings | None:
     """Return ceilings of an earlier run; None if there are none, or the file is damaged."""
+    path = cache_path(device, math)
+    if path is None:
+        return None
     try:
-        stored = json.loads(cache_path(device, math).read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
         rates = {str(kind): float(rate) for kind, rate in stored["tflops"].items()}
         return Ceilings(None if stored["gbps"] is None else float(stored["gbps"]), rates)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -147,6 +139,8 @@ def read_ceilings(device: Device, math: str) -> Ceilings | None:
 def store_ceilings(device: Device, math: str, ceilings: Ceilings) -> None:
     """Store for the next run; if the folder cannot be written, the next run measures again."""
     path = cache_path(device, math)
+    if path is None:
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(ceilings)), encoding="utf-8")

@@ -16,6 +16,7 @@ import numpy as np
 from bench_run.errors import GraphError, UsageError
 from bench_run.graph.layouts import strides_of
 from bench_run.graph.make import make_graphs
+from bench_run.graph.make.spec import find
 from bench_run.models.model import (
     Array,
     Dims,
@@ -228,12 +229,10 @@ class ModelLowering:
     def graph(self, spec: str, data_type: str) -> Graph:
         """Return the graph of an op spec. Raises `UnsupportedCallError` if its operation does not
         have the type."""
-        try:
-            return make_graphs(f"{spec} dtype={data_type}")[0]
-        except UsageError as error:
-            if f"dtype={data_type!r}" in str(error):
-                raise UnsupportedCallError(f"its data are {data_type}") from error
-            raise
+        names = spec.partition(":")[0].split("+")
+        if any(data_type not in find(name, spec).dtypes for name in names):
+            raise UnsupportedCallError(f"its data are {data_type}")
+        return make_graphs(f"{spec} dtype={data_type}")[0]
 
     def add(
         self,

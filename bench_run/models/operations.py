@@ -177,6 +177,14 @@ def pointwise(
     return to.emit(call, spec, operands, like=a, gradients=gradients, data_type=data_type)
 
 
+def by_channel(
+    to: ModelLowering, call: ModelCall, kind: str, x: LinkedView, each: LinkedView
+) -> LinkedView:
+    """Add a layer of an image and a number for each of its channels."""
+    dims = (1, x.dims[1], *(1,) * (len(x.dims) - 2))
+    return pointwise(to, call, kind, x, to.reshape(call, each, dims))
+
+
 def number(value: float) -> LinkedView:
     return known(repr(value), np.full((1,), value))
 
@@ -233,11 +241,8 @@ def at_least_one(view: LinkedView) -> LinkedView:
 
 
 def _channel_bias(to: ModelLowering, call: ModelCall) -> None:
-    x, bias = to.view(call.inputs[0]), to.view(call.inputs[1])
-    dims = (1, bias.dims[0], *(1,) * (len(x.dims) - 2))
-    spec = f"add: dims={joined(x.dims)} rhs_dims={joined(dims)}"
-    operands = {"x": x, "b": to.reshape(call, bias, dims)}
-    to.views[call.outputs[0]] = to.emit(call, spec, operands, like=x)
+    x, bias = (to.view(name) for name in call.inputs)
+    to.views[call.outputs[0]] = by_channel(to, call, "add", x, bias)
 
 
 def linear(to: ModelLowering, call: ModelCall) -> None:
@@ -419,9 +424,7 @@ def group_norm(to: ModelLowering, call: ModelCall) -> None:
     y = to.reshape(call, y, x.dims)
     for kind, name in zip(("mul", "add"), call.inputs[1:], strict=True):
         if name is not None:
-            affine = to.reshape(call, to.view(name), (1, c, *(1,) * len(lengths)))
-            text = f"{kind}: dims={joined(x.dims)} rhs_dims={joined(affine.dims)}"
-            y = to.emit(call, text, {"x": y, "b": affine}, like=y)
+            y = by_channel(to, call, kind, y, to.view(name))
     to.views[call.outputs[0]] = y
 
 
@@ -523,16 +526,22 @@ def _with_mask(graph: Graph, dims: Dims) -> Graph:
     return graph if same else replace(graph, tensors=tensors, name=f"{graph.name}_{joined(dims)}")
 
 
+def softmax_axis(to: ModelLowering, call: ModelCall, x: LinkedView) -> tuple[LinkedView, int]:
+    """Return the operand and the axis that sums to 1. Before version 13 of ONNX it is over all axes
+    from one on: these become one."""
+    axis = call.attributes["axis"] % len(x.dims)
+    if not call.attributes.get("all"):
+        return x, axis
+    return to.reshape(call, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:]))), 1
+
+
 def softmax_rows(to: ModelLowering, call: ModelCall) -> None:
     """Lower a softmax over the last axis, which any axis is if the tensor is read in another
-    order. Before version 13 of ONNX it is over all axes from one on."""
+    order."""
     x = to.view(call.inputs[0])
     if not x.dims:
         raise UnsupportedCallError("a number without axes")
-    axis = call.attributes["axis"] % len(x.dims)
-    if call.attributes.get("all"):
-        x = to.reshape(call, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))
-        axis = 1
+    x, axis = softmax_axis(to, call, x)
     if x.dims[axis] == 1:
         raise UnsupportedCallError("a softmax of single elements")
     order = (*(n for n in range(len(x.dims)) if n != axis), axis)

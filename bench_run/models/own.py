@@ -21,6 +21,7 @@ from bench_run.models.operations import (
     pointwise,
     reduced,
     sdpa,
+    softmax_axis,
 )
 
 if TYPE_CHECKING:
@@ -214,10 +215,7 @@ def lp_norm(to: ModelLowering, call: ModelCall) -> None:
 
 
 def log_softmax(to: ModelLowering, call: ModelCall) -> None:
-    x, axis = at_least_one(to.view(call.inputs[0])), call.attributes["axis"]
-    if call.attributes.get("all"):
-        x = to.reshape(call, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))
-        axis = 1
+    x, axis = softmax_axis(to, call, at_least_one(to.view(call.inputs[0])))
     to.leave(call, emit_own(to, call, "log_softmax", {"x": x}, {"axis": axis}))
 
 

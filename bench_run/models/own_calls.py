@@ -157,7 +157,7 @@ def loss(a: Arguments, kind: str) -> Made:
     """Make a loss of classes, which may have axes after those."""
     if a.get(2) is not None or a.get("ignore_index") is not None:
         refuse("weights of the classes, or one that is left out")
-    words = {"reduction": a.get("reduction", default="mean"), "places": a.places}
+    words = {"reduction": a.get("reduction", default="mean")}
     return kind, (a.x, a.get(1)), words
 
 

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import statistics
 import time
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_schema.units import count_text
 
-from bench_run.files import replacing
+from bench_run.files import cache_folder, replacing
 from bench_run.options import Sampling, grouped
 from bench_run.plan.engines import lists_variants
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from bench_run.measure.time_breakdown import TimeBreakdown
     from bench_run.options import Options
@@ -41,11 +40,11 @@ MEANINGLESS = ("rounds", "max_rounds", "seed", "companions")
 
 def memory_path() -> Path | None:
     """Return the file of this machine; None without a home."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if not os.path.isabs(base):
+    base = cache_folder()
+    if base is None:
         return None
     host = "".join(c if c.isalnum() or c in "._-" else "_" for c in platform.node())
-    return Path(base, "bench-run", f"durations-{host}.json")
+    return base / f"durations-{host}.json"
 
 
 def about(seconds: float) -> str:

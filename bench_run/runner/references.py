@@ -26,7 +26,7 @@ from bench_run.errors import (
     UnsupportedGraphError,
     UsageError,
 )
-from bench_run.files import BoundedFolder, Scratch
+from bench_run.files import BoundedFolder, Scratch, cache_folder
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.memory import free_host_bytes
 from bench_run.measure.time_breakdown import TimeBreakdown
@@ -88,11 +88,8 @@ def kept_references(chosen: str | None) -> Kept | None:
             )
             raise UsageError(f"--reference-cache {chosen}: {what}, or ./{chosen} if it is a folder")
         most_bytes = size
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.expanduser("~/.cache")
-    folder = os.path.join(base, "bench-run", "references")
-    return Kept(folder, most_bytes) if os.path.isabs(folder) else None
+    base = cache_folder()
+    return None if base is None else Kept(str(base / "references"), most_bytes)
 
 
 def check_cache(chosen: str | None) -> None:

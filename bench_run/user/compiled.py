@@ -35,6 +35,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
+from bench_run.files import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,7 +128,12 @@ def build(path: Path) -> Built:
     version = _version(command[0])
     headers = dict(_headers(path, path.parent))
     told = "\0".join((path.read_text(), version, *command, *headers.values()))
-    folder = _cache() / hashlib.sha256(told.encode()).hexdigest()[:32]
+    base = cache_folder()
+    if base is None:
+        raise EngineUnavailableError(
+            f"{path.name}: no folder for what is built; XDG_CACHE_HOME names one"
+        )
+    folder = base / "kernels" / hashlib.sha256(told.encode()).hexdigest()[:32]
     library, log = folder / f"{path.stem}.so", folder / "log.txt"
     if not library.exists():
         _compile(path, command, library, log)
@@ -158,11 +164,6 @@ def _compile(path: Path, command: Sequence[str], library: Path, log: Path) -> No
         noted.write_text(f"{shlex.join(whole)}\n{said}")
         noted.replace(log)
         made.replace(library)
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "bench_run" / "kernels"
 
 
 def _own_flags(path: Path) -> list[str]:

@@ -359,7 +359,20 @@ def find(argument: str) -> Iterator[Found]:
     elif glob.has_magic(argument):
         yield from _matches(argument)
     else:
-        raise GraphError(argument, "no such file or folder")
+        raise GraphError(argument, f"no such file or folder{_neighbour(argument)}")
+
+
+def _neighbour(path: str) -> str:
+    """Return ``; did you mean …?`` for the path in the same folder that is most like it."""
+    folder, name = os.path.split(path.rstrip("/"))
+    try:
+        names = [each for each in os.listdir(folder or ".") if not each.startswith(".")]
+    except OSError:
+        return ""
+    import difflib
+
+    close = difflib.get_close_matches(name, sorted(names), 1, 0.75)
+    return f"; did you mean {os.path.join(folder, close[0])}?" if close else ""
 
 
 def _matches(pattern: str) -> Iterator[Found]:

@@ -225,6 +225,9 @@ _Loaded = LoadedGraph | LoadFailure | str
 """A string is a note."""
 
 
+NAMED = {".toml": "a suite (.toml)", ".py": "an operator (.py)"}
+
+
 def load(arguments: Sequence[str]) -> LoadReport:
     """Return the graphs of all arguments in order, each file once. Raises `GraphError`."""
     loaded: list[_Loaded] = []
@@ -245,7 +248,7 @@ def load(arguments: Sequence[str]) -> LoadReport:
         if not again and all(isinstance(item, str) for item in found):
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             why = f" ({found[0]}{more})" if found else ""
-            raise GraphError(argument, f"contains no graph{why}")
+            raise GraphError(argument, f"contains no graph{why}{_when_named(argument)}")
         loaded += found
     return LoadReport(
         tuple(item for item in loaded if isinstance(item, LoadedGraph)),
@@ -253,6 +256,15 @@ def load(arguments: Sequence[str]) -> LoadReport:
         tuple(item for item in loaded if isinstance(item, str)),
         tuple(source for source in sources.values() if source.keeper is not None),
     )
+
+
+def _when_named(folder: str) -> str:
+    """Return a hint if the folder holds files that are read only where they are named."""
+    if not os.path.isdir(folder):
+        return ""
+    found = {os.path.splitext(name)[1] for name in os.listdir(folder)}
+    kinds = [what for suffix, what in NAMED.items() if suffix in found]
+    return f"; {' or '.join(kinds)} runs when it is named" if kinds else ""
 
 
 def _load(task: Task) -> Iterator[_Loaded]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import bench_run
@@ -18,6 +20,7 @@ id = "act"
 op = "relu: n=1 c=2 h=4 w=4"
 tensor = {x = "conv:y"}
 """
+GRAPHS = Path(__file__).parents[3] / "graphs"
 QUICK = {"rounds": 2, "iterations": 4, "warmup": 0}
 
 
@@ -60,6 +63,24 @@ def test_the_table_of_tensors_is_hpvm_s(net, capsys):
     capsys.readouterr()
     assert 0 == main(["compose", net, "a.json", "--tensors", "-"])
     assert capsys.readouterr().out.startswith("** conv 1 fp32_time")
+
+
+def test_the_table_of_tensors_has_the_type_of_the_graph_whatever_its_name_is(net):
+    text = (GRAPHS / "sample_relu.json").read_text()
+    with open("my_float_add.json", "w") as file:
+        file.write(text.replace('"float"', '"half"'))
+    with open(net, "w") as file:
+        file.write('[[graph]]\nid = "sum"\nfile = "my_float_add.json"\n')
+    bench_run.run([net], engine=["numpy"], output="a.json", **QUICK)
+    assert 0 == main(["compose", net, "a.json", "--tensors", "table.txt"])
+    with open("table.txt") as file:
+        assert "** sum 1 fp16_time fp16_energy\n" == next(file)
+
+
+def test_the_table_of_tensors_and_configurations_are_not_made_at_once(net, capsys):
+    words = ["--configurations", "c.txt", "--tensors", "table.txt"]
+    assert 1 == main(["compose", net, "a.json", *words])
+    assert "--tensors does not go with --configurations FILE" in capsys.readouterr().err
 
 
 @pytest.mark.long

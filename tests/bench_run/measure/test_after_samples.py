@@ -98,7 +98,6 @@ def test_parts_of_a_trace_become_processes_that_begin_at_zero(tmp_path):
 
 def test_ceilings_are_measured_once_and_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("sys.platform", "linux")
     asked = []
 
     def ask(key):
@@ -112,7 +111,6 @@ def test_ceilings_are_measured_once_and_kept(tmp_path, monkeypatch):
 
 def test_damaged_ceilings_are_none(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("sys.platform", "linux")
     store_ceilings(DEVICE, "fp32", Ceilings(1.0, {}))
     next(tmp_path.rglob("*.json")).write_text('{"gbps": []}')
     assert read_ceilings(DEVICE, "fp32") is None

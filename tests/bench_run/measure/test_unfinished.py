@@ -121,6 +121,27 @@ def test_a_device_clock_is_held_against_the_host_s(factor, is_false):
     assert is_false == (found is not None)
 
 
+class SlowMarks(Clock):
+    """Takes long before the first mark and after the second, several times what is between them."""
+
+    def __init__(self, factor):
+        super().__init__(factor)
+        self.is_first = False
+
+    def mark(self):
+        self.is_first = not self.is_first
+        spin(0.02 if self.is_first else 0)
+        made = super().mark()
+        spin(0 if self.is_first else 0.02)
+        return made
+
+
+@pytest.mark.parametrize(("factor", "is_false"), [(0.1, True), (1, False), (2, True)])
+def test_marks_that_take_long_hide_no_false_clock(factor, is_false):
+    found = find_false_clock(lambda: spin(0.0002), SlowMarks(factor), [200_000], [200_000])
+    assert is_false == (found is not None)
+
+
 def test_device_times_of_nothing_are_not_believed():
     found = find_false_clock(nothing, Clock(1), [1] * 5, [600] * 5)
     assert "not longer than two marks" in found

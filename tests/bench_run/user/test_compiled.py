@@ -37,7 +37,7 @@ ADD = """
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "bench_run" / "kernels"
+    return tmp_path / "cache" / "bench-run" / "kernels"
 
 
 @pytest.fixture
