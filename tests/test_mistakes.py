@@ -31,6 +31,8 @@ def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("desk")
     (folder / "g.json").write_text(json.dumps(graph_json()))
     (folder / "nothing").mkdir()
+    (folder / "collection").mkdir()
+    (folder / "collection" / "net.toml").write_text('[[graph]]\nfile = "../g.json"\n')
     for name in ("a", "b"):
         bench_run.run(
             [str(folder / "g.json")],
