@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bench_run.graph.format.hipdnn_json import write_graph
+from bench_run.graph.make import make_graphs
 from tests.conformance.opening import GPU, engine_params, opened
 from tests.support import graph_json, register_engines
 
@@ -91,9 +93,30 @@ def spec(request):
 
 
 @pytest.fixture
-def big_graph(tmp_path):
-    """Of 128 MB tensors: tens of microseconds on any device."""
-    path = tmp_path / "big_add.json"
+def products_only(request):
+    """Whether the engine asked is cuBLASLt, which has no addition."""
+    return "spec" in request.fixturenames and request.getfixturevalue("spec") == "cublaslt"
+
+
+def written(path, product):
+    (graph,) = make_graphs(product)
+    path.write_bytes(write_graph(graph))
+    return path
+
+
+@pytest.fixture
+def small_graph(small_graph, products_only):
+    """The path of one small graph that the engine has."""
+    return written(small_graph, "matmul: m=4 n=8 k=16") if products_only else small_graph
+
+
+@pytest.fixture
+def big_graph(tmp_path, products_only):
+    """Tens of microseconds on any device: an addition of 128 MB tensors, or a product with
+    weights of 128 MB."""
+    path = tmp_path / "big.json"
+    if products_only:
+        return written(path, "matmul: m=16 n=8192 k=8192 dtype=half")
     path.write_text(json.dumps(graph_json("big_add", (8192, 4096))))
     return path
 

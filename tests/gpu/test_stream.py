@@ -165,10 +165,11 @@ def test_no_part_of_the_cache_is_set_aside_unless_a_program_does_so():
     assert not cold._lines.may_be()
 
 
+@pytest.mark.alone
 def test_lines_that_persist_do_not_make_a_cold_read_faster(stream):
     size = 8 << 20
     plain = open_stream(0, "cold")
-    cold_ns = statistics.median(times_ns(plain, plain._reader(size)))
+    cold_ns = statistics.median(times_ns(plain, persisting_read(plain, size)))
     other = open_stream(0, "cold")
     with set_aside(other, size):
         found = times_ns(other, persisting_read(other, size))
