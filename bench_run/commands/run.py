@@ -43,10 +43,9 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
         document = error.document
         missing += error.problems
     texts = [*_exported(options, document, missing), *_shown(options, document)]
-    checks = [case.validation for case in document.cases if case.validation is not None]
-    unchecked = [check.reason for check in checks if check.status == "not checked"]
+    unchecked = _unchecked(document)
     if options.write_golden is not None and unchecked:  # they are written with the reference
-        some = count_text(len(unchecked), "case")
+        some = count_text(len(unchecked), "graph")
         missing.append(f"--write-golden: not written for {some}: {unchecked[0]}")
     lines = [text if text.endswith("\n") else f"{text}\n" for text in texts]
     if options.watch:
@@ -63,6 +62,20 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     remarks += silent
     code = exit_code(document) or (1 if missing or silent else 0)
     return CommandOutput("".join(lines), code, (*remarks, *missing))
+
+
+def _unchecked(document: Document) -> list[str | None]:
+    """Return, of each graph none of whose outputs were compared, the reason. Of ``--a`` and ``--b``
+    the first is the reference of the second."""
+    found: dict[str, str | None] = {}
+    checked = set()
+    for case in document.cases:
+        check = case.validation
+        if check is not None and check.status == "not checked":
+            found.setdefault(case.graph.path, check.reason)
+        elif check is not None:
+            checked.add(case.graph.path)
+    return [reason for path, reason in found.items() if path not in checked]
 
 
 def case_list(options: Options) -> CommandOutput:

@@ -58,7 +58,7 @@ def reference_noise(
             given = {port: change(uid) for port, uid in node.inputs.items()}
             found = evaluate_node(node, given, outputs)
         for port, uid in node.outputs.items():
-            error = _sizes(found[port], expected[uid])
+            error = _sizes(found[port], expected[uid], DTYPES[outputs[port].data_type].largest)
             largest, rms, relative = map(max, zip(noise[uid], error, strict=True))
             noise[uid] = largest, rms, relative
     assert node.custom is not None
@@ -66,13 +66,14 @@ def reference_noise(
     return {uid: (a * grown, b * grown, c * grown) for uid, (a, b, c) in noise.items()}
 
 
-def _sizes(found: Array, expected: Array) -> tuple[float, float, float]:
+def _sizes(found: Array, expected: Array, end: float) -> tuple[float, float, float]:
     """Return the largest error, the root mean square of the errors, and the ratio of that to the
-    root mean square of the expected values, among the elements that are finite in both."""
+    root mean square of the expected values, among the elements that are finite in both, within the
+    type's range, which has this end."""
     with np.errstate(all="ignore"):
         wanted = np.asarray(expected, np.float64)
         error = np.abs(np.asarray(found, np.float64) - wanted)
-    finite = np.isfinite(error)
+    finite = np.isfinite(error) & (np.abs(wanted) <= end)
     if not finite.any():
         return 0.0, 0.0, 0.0
     rms = float(np.sqrt(np.mean(error[finite] ** 2)))

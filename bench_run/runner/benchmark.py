@@ -278,6 +278,7 @@ def make_header(
         round_preparation="side by side" if opened.sharing.lanes > 1 else "alone",
         device_parallelism=opened.sharing.together(options.companions),
         pass_bytes=next((each.options.pass_bytes for each in planned.engines), None),
+        strict=options.strict,
     )
     run = Run(
         id=str(uuid.uuid4()),

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from bench_schema.units import count_text
+
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError, WorkerError
 from bench_run.graph.chain import ChainGraph
@@ -56,7 +58,7 @@ from bench_run.worker.messages import Variants as ListVariants
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bench_schema.document import Whole
     from bench_schema.tuning import TunedRecord
@@ -119,7 +121,7 @@ def outline_run(options: Options) -> Outline:
         size = pass_bytes(whole_pass)
         gathered = with_surroundings(gathered, whole_pass, size)
         engines = tuple(replace(e, options=replace(e.options, pass_bytes=size)) for e in engines)
-    graphs = number_namesakes(plan_graph(loaded) for loaded in gathered.graphs)
+    graphs, gathered = _once(map(plan_graph, gathered.graphs), gathered)
     if options.a is not None:  # on both sides, whatever ran the open cases
         graphs, wanted = wanted_graphs(graphs, wanted), None
     whole = None
@@ -130,6 +132,34 @@ def outline_run(options: Options) -> Outline:
         note = f"shard {options.shard}: {len(graphs)} of {whole.graphs} graphs"
         gathered = replace(gathered, notes=(*gathered.notes, note))
     return Outline(options.devices or (0,), engines, graphs, gathered, reason, wanted, whole)
+
+
+NAMED = 3
+"""Graphs that a note lists."""
+
+
+def _once(
+    planned: Iterable[PlannedGraph], gathered: Gathered
+) -> tuple[tuple[PlannedGraph, ...], Gathered]:
+    """Return each graph once: a second one of the same name, meaning and data would be the same
+    case, which no comparison, shard or export could tell from the first."""
+    kept: dict[tuple[object, ...], PlannedGraph] = {}
+    dropped: list[str] = []
+    for number, graph in enumerate(planned):
+        loaded = graph.loaded
+        own = None if loaded.golden is None else number
+        key = (graph.id.name, graph.id.fingerprint, loaded.init, own)
+        if kept.setdefault(key, graph) is not graph:
+            dropped.append(graph.id.path)
+    if not dropped:
+        return number_namesakes(kept.values()), gathered
+    named = ", ".join(dropped[:NAMED]) + (", …" if len(dropped) > NAMED else "")
+    what = "is the same graph as one before it" if len(dropped) == 1 else "are graphs given before"
+    note = f"{named}: {what} ({count_text(len(dropped), 'graph')} left out)"
+    graphs = tuple(graph.loaded for graph in kept.values())
+    return number_namesakes(kept.values()), replace(
+        gathered, graphs=graphs, notes=(*gathered.notes, note)
+    )
 
 
 def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:

@@ -152,20 +152,22 @@ def criteria(
     """Return for each criterion its name, the found value, and a function that maps the number of
     independent errors to the allowed value."""
     square, count = found.square_expected, found.elements
-    variance = allowed.rtol**2 + allowed.atol**2 * count / square
+    deviation = math.hypot(allowed.rtol, allowed.atol * math.sqrt(count / square))
     common = allowed.drift + SIGMAS * UNEVEN * allowed.group / math.sqrt(allowed.groups)
-    weighted = allowed.rtol**2 * found.fourth_expected + allowed.atol**2 * square
+    weighted = math.hypot(
+        allowed.rtol * math.sqrt(found.fourth_expected), allowed.atol * math.sqrt(square)
+    )
 
     def spread(independent: int) -> float:
-        apart = _farthest(math.sqrt(variance), independent)
+        apart = _farthest(deviation, independent)
         return allowed.drift + apart + _farthest(allowed.group, allowed.groups)
 
     def bias(independent: int) -> float:
         repeated = max(1.0, count / max(1, independent))
-        return common + SIGMAS * math.sqrt(weighted * repeated) / square
+        return common + SIGMAS * weighted * math.sqrt(repeated) / square
 
     def mean(independent: int) -> float:
-        return common + SIGMAS * math.sqrt(variance / max(1, independent))
+        return common + SIGMAS * deviation / math.sqrt(max(1, independent))
 
     both = max(abs(found.projected), abs(found.projected_up)) / square
     offset = abs(found.total) / math.sqrt(count * square)
@@ -374,7 +376,8 @@ def _by_noise(tensor: Tensor, noise: Noise) -> Tolerance:
         atol=SHARED_FACTOR * rms + row.smallest,
         drift=SHARED_FACTOR * relative,
     )
-    return Tolerance(2 * unit, NOISE_FACTOR * largest + row.smallest, source, shared=shared)
+    atol = min(NOISE_FACTOR * largest + row.smallest, row.largest)
+    return Tolerance(2 * unit, atol, source, shared=shared)
 
 
 def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) -> Tolerance:
@@ -400,7 +403,8 @@ def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) 
         group=root * error.group,
         groups=error.groups,
     )
-    return Tolerance(sides * error.rtol, sides * error.atol, "default", shared=shared)
+    atol = min(sides * error.atol, row.largest)  # more than the type holds allows everything
+    return Tolerance(sides * error.rtol, atol, "default", shared=shared)
 
 
 def by_table(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:

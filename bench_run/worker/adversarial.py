@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.engines import chain, engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec
-from bench_run.errors import BenchRunError, EngineError, UnsupportedGraphError
+from bench_run.errors import BenchRunError, EngineError, UnsupportedGraphError, message_of
 from bench_run.tensors.adversarial import adversarial_sets
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.layout import logical_view
@@ -65,8 +65,8 @@ def _try(
     """Run one kind of inputs, and add the result."""
     try:
         checker = _checker(request, inputs)
-    except BenchRunError as error:
-        return found.with_note(f"{name}: no reference: {error}")
+    except Exception as error:
+        return found.with_note(f"{name}: not checked, no reference: {_words(error)}")
     try:
         plan.upload(inputs)
         plan.poison()
@@ -78,7 +78,12 @@ def _try(
         again = plan.download()
     except (EngineError, UnsupportedGraphError) as error:
         return found.with_finding(f"{name}: {error}")
-    first, second = checker.check(outputs), checker.check(again)
+    try:
+        first, second = checker.check(outputs), checker.check(again)
+    except EngineError as error:
+        return found.with_finding(f"{name}: {error}")
+    except Exception as error:  # the comparison's own, which is no verdict on the engine
+        return found.with_note(f"{name}: not checked: {_words(error)}")
     if first.checksum != second.checksum:
         found = found.as_varying()
     if first.mismatched and _is_wrong_on_numpy(request, inputs, checker):
@@ -89,6 +94,12 @@ def _try(
         reason = validation("", request.graph, [second]).reason
         return found.with_finding(f"{name}, a second run: {reason}")
     return found.with_kind(name)
+
+
+def _words(error: Exception) -> str:
+    """Return the error in a line; one that is not meant for the user with its type."""
+    meant = isinstance(error, BenchRunError)
+    return str(error) if meant else f"{type(error).__name__}: {message_of(error)}"
 
 
 def _checker(request: Attack, inputs: Storages) -> OutputChecker:

@@ -34,6 +34,10 @@ class Settings(RecordedSettings[None]):
     """Caches of the vendor's libraries: made for the run, in a named folder, or the user's own."""
     pass_bytes: int | None = setting(None, word="bytes of a pass")
     """Bytes touched before each iteration, for the cache state *pass*."""
+    strict: bool | None = setting(
+        None, agree="should", resume="same if known", merge="listed", word="strict validation"
+    )
+    """True if a process compared outputs that never loads the engine's code."""
 
 
 as_dataclass(Settings)

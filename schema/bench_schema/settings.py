@@ -77,6 +77,8 @@ class Setting:
     it has no effect."""
     word = ""
     """Word for it in sentences; its name unless the row sets another."""
+    absent: str | None = None
+    """Word for None where that is a value; where it is None itself, None is not known."""
     agree: Agreement = "must"
     """*must*: where two documents differ in it their numbers do not mean the same; *should*:
     a comparison says how they differ."""
@@ -117,13 +119,13 @@ class Setting:
     def text(self, value: object) -> str | None:
         """Return a value as sentences show it; None: not known."""
         if value is None:
-            return None
+            return self.absent
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, Mapping):
             return ", ".join(f"{key} {item}" for key, item in sorted(value.items())) or "none"
         if isinstance(value, tuple):
-            return ", ".join(value)
+            return ", ".join(value) or "none"
         return f"{value:g} {self.unit}" if self.unit else str(value)
 
 
@@ -207,6 +209,7 @@ class RecordedSettings(Generic[Unknown]):
         kind="window",
         resume="same if known",
         agree="should",
+        absent="none",
         read_by="accelerator",
     )
     math: str = setting(
@@ -262,7 +265,10 @@ class RecordedSettings(Generic[Unknown]):
         help="measure each case for at least S seconds of wall time, device and end-to-end samples "
         "each",
         kind="seconds",
-        agree="free",
+        agree="should",
+        word="min time",
+        unit="s",
+        absent="none",
     )
     max_time_s: float | None = setting(
         10.0,
@@ -273,7 +279,10 @@ class RecordedSettings(Generic[Unknown]):
         "it",
         kind="limit",
         tune=True,
-        agree="free",
+        agree="should",
+        word="max time",
+        unit="s",
+        absent="none",
     )
     precision_ratio: float | None = setting(
         None,
@@ -335,6 +344,7 @@ class RecordedSettings(Generic[Unknown]):
         common=True,
         tune=True,
         agree="should",
+        absent="by --tolerance",
         read_by="comparison",
     )
     atol: float | None = setting(
@@ -346,6 +356,7 @@ class RecordedSettings(Generic[Unknown]):
         common=True,
         tune=True,
         agree="should",
+        absent="by --tolerance",
         read_by="comparison",
     )
     check_budget_s: float = setting(
@@ -377,7 +388,7 @@ class RecordedSettings(Generic[Unknown]):
         help="how several engines of a graph take turns: blocks (of milliseconds, all of them "
         "prepared) or visits (one after the other)",
         choices=INTERLEAVES,
-        agree="free",
+        agree="should",
         resume="same if known",
     )
     placements: int | Unknown = setting(
@@ -387,7 +398,7 @@ class RecordedSettings(Generic[Unknown]):
         section="Sampling",
         help="places in memory where a case's buffers lie in each round, one after the other, if "
         "the engine can move them",
-        agree="free",
+        agree="should",
         resume="same if known",
     )
     executions: int | Unknown = setting(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bench_run.graph.dtypes import DTYPES
 from bench_run.reference.pointwise import MODES, parameters
 from bench_run.validate.roundoff.estimate import Estimate, RoundingStep
 
@@ -135,6 +136,8 @@ def pointwise(step: RoundingStep) -> dict[str, Estimate]:
     points = [_points(operand, place) for place, operand in enumerate(operands)]
     with np.errstate(all="ignore"):
         values = np.asarray(function(given, *points), np.float64)
+        largest = DTYPES[step.tensors["out_0"].data_type].largest
+        values = np.where(np.abs(values) > largest, math.inf, values)  # as the type holds them
         rtol, atol = _own_error(step, mode, operands, values)
         size = Estimate.of(values, absent=1.0)
         drift = _own_drift(step, mode)
