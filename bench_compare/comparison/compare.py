@@ -262,6 +262,9 @@ def compare(
     gates = Counter(case.gate for case in cases if case.gate is not None)
     gate = gates.most_common(1)[0][0] if gates else None  # of most cases
     verdicts = Counter(case.verdict for case in cases)
+    # A case that is checked less has a time all the same, and counts twice where that is worse.
+    lost = [case.gate_metric for case in cases if case.verdict is Verdict.LOST]
+    verdicts.update(one.verdict for one in lost if one is not None and one.verdict in WORSENED)
     seen = tuple(sensitivities(cases, gate))
     return Comparison(
         base=base,

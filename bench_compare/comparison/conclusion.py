@@ -44,11 +44,13 @@ TROUBLE = NEWS[: NEWS.index(Verdict.FIXED)]
 def conclude(comparison: Comparison) -> Conclusion:
     loud = [news for news in comparison.bad_news if not news.allowed]
     doubts, beside = [*_doubts(comparison)], _beside_the_point(comparison)
-    if loud and (not doubts or any(news.verdict not in beside for news in loud)):
+    if doubts:
+        loud = [news for news in loud if news.verdict not in beside]
+    if loud:
         return Conclusion("FAIL", ", ".join(_failures(comparison, loud)))
     if doubts:
         hint = _hint(comparison)
-        allowed = comparison.invocation.allow_no_answer and not loud
+        allowed = comparison.invocation.allow_no_answer
         return Conclusion("UNDECIDED", "; ".join(doubts), hint, allowed)
     parts = [", ".join(_passed(comparison))]
     if comparison.sensitivity:  # of several sides the one that shows least

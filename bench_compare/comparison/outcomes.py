@@ -324,7 +324,10 @@ def _completion(base: CaseSide, other: CaseSide) -> Iterator[Change]:
     elif incomplete.worse:
         yield Change(Verdict.NEWLY_UNSUPPORTED, f"other {ended(other)}{incomplete.text}")
     elif incomplete.better:
-        yield Change(Verdict.FIXED, f"base {ended(base)}{incomplete.text}")
+        # What another engine cannot run was never broken.
+        same = engine_name(base.engine).family == engine_name(other.engine).family
+        verdict = Verdict.FIXED if same else Verdict.ADDED
+        yield Change(verdict, f"base {ended(base)}{incomplete.text}")
 
 
 def wrong(case: Case) -> bool:

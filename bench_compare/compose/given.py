@@ -174,6 +174,7 @@ VALUED = (
     *("--timer", "--duty", "--math", "--threads", "--executions", "--init", "--knob"),
     *("--device", "--rounds", "--iters", "--max-time", "--plugin-path", "--hipdnn-prefix"),
 )
+KERNEL = "kernel"
 SWITCHES = ("--replay", "--energy")
 """Flags of the run that a repeat needs as well."""
 MOST_NAMES = 4
@@ -187,6 +188,9 @@ class Lines:
         if self._pipeline.startswith(".."):
             self._pipeline = str(network.path)
         self._flags = _flags(sources[0].document.run.command)
+        keys = {case.engine for source in sources for case in source.document.cases}
+        named = ((engine_name(key), key) for key in sorted(keys))
+        self._kernels = {name.spec: key for name, key in named if name.family == KERNEL}
         self._made = 0
 
     def layers(self, stations: Iterable[Station], engine: str, cache: str) -> Missing:
@@ -232,7 +236,8 @@ class Lines:
         self._made += 1
         state = [] if cache == "hot" else ["--cache", cache]
         flags = [*self._flags, *state, "-o", f"missing-{self._made}.json"]
-        return shlex.join(["bench-run", *words, "-e", engine, *flags])
+        spec = self._kernels.get(engine, engine)  # a kernel is its file
+        return shlex.join(["bench-run", *words, "-e", spec, *flags])
 
 
 def _flags(command: Sequence[str]) -> list[str]:

@@ -94,7 +94,28 @@ def align(base: Side, other: Side) -> list[Pair]:
             found[held[place].side].append(flat[place])
         first, second = (_case_side(*one) for one in zip(sides, found, strict=True))
         pairs.append(Pair(first, second, group.apart))
-    return _mark_unlike(_with_missing(pairs, sides))
+    return _mark_unlike(_with_missing(_without_candidates(pairs, sides), sides))
+
+
+def _without_candidates(pairs: list[Pair], sides: tuple[Side, Side]) -> list[Pair]:
+    """Return the pairs without the candidates of a tuning that only it measured, of graphs that
+    both sides measured: what was not chosen is not missing."""
+    tunings = [all(map(_is_tuning, side.sources)) for side in sides]
+    if not any(tunings):
+        return pairs
+    shared = {pair.name for pair in pairs if pair.base is not None and pair.other is not None}
+    return [
+        pair
+        for pair in pairs
+        if pair.name not in shared
+        or not ((pair.other is None and tunings[0]) or (pair.base is None and tunings[1]))
+    ]
+
+
+def _is_tuning(source: Source) -> bool:
+    """Return True for the document of a tuning, in which each graph has several candidates."""
+    run = source.document.run
+    return run.settings.until == "settled" or run.command[1:2] == ("tune",)
 
 
 def _case_side(side: Side, held: Sequence[tuple[int, Case]]) -> CaseSide | None:

@@ -474,6 +474,7 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
     for item in news.get(None, ()):
         yield Test("suite", item.name, **_failure([item]))
     allowed = words.allowed_cases(comparison)
+    undecided = conclude(comparison).word == "UNDECIDED"
     for case in comparison.cases:
         of_case = news.get(case.id, [])
         base, other, metric = words.values(case)
@@ -491,6 +492,8 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
                 "interval_95": interval_text(metric.ci_low, metric.ci_high),
             }
         result = _failure(of_case)
+        if result and undecided:  # what nothing can be held against is no failure yet
+            result = {"result": "skipped", "message": result["message"]}
         if not of_case and case.verdict in NO_ANSWER:
             message = f"{case.verdict}: {case.reason}".split("\n")[0]
             result = {"result": "skipped", "message": message}

@@ -59,8 +59,10 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     if options.energy:
         remarks += said_once(document, "--energy:")
     silent = without_times(document, sides=options.a is not None)
-    remarks += silent
-    code = exit_code(document) or (1 if missing or silent else 0)
+    remarks += [*silent, *(unfit := without_record(options, document))]
+    code = exit_code(document) or (1 if missing or silent or unfit else 0)
+    if options.quiet and code and not (remarks or missing):
+        remarks.append(in_a_line(document))
     return CommandOutput("".join(lines), code, (*remarks, *missing))
 
 
@@ -176,6 +178,40 @@ def exit_code(document: Document) -> int:
     some = "completed" in statuses or document.run.shard is not None  # a shard may be empty
     answered = fine and some and document.run.complete
     return 0 if answered and not_validated(document) is None else 1
+
+
+def without_record(options: Options, document: Document) -> list[str]:
+    """Return a line if the run is by a record of which no case took anything."""
+    from bench_run.plan.tuned import NOT_TUNED
+
+    whys = [[note for note in case.notes if note.startswith(NOT_TUNED)] for case in document.cases]
+    if options.tuned is None or not whys or not all(whys):
+        return []
+    cases = f"none of {count_text(len(whys), 'case')} is as the record says"
+    return [f"--tuned: {options.tuned}: {cases}: {whys[0][0].removeprefix(NOT_TUNED)}"]
+
+
+def in_a_line(document: Document) -> str:
+    """Return what became of a run in a line: how many cases ended how, and what is wrong first."""
+    from bench_run.report.console import totals
+
+    wrong = next(
+        (
+            f"; {case.id}: {case.validation.reason}"
+            for case in document.cases
+            if case.validation is not None and case.validation.status == "failed"
+        ),
+        "",
+    )
+    ended = next(
+        (
+            f"; {case.id}: {case.outcome.status}: {case.outcome.reason}"
+            for case in document.cases
+            if case.outcome.status not in ("completed", "unsupported")
+        ),
+        "",
+    )
+    return f"{totals(document)}{wrong or ended}"
 
 
 def without_times(document: Document, *, sides: bool) -> list[str]:

@@ -64,10 +64,13 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def tune_graphs(arguments: Mapping[str, Any]) -> CommandOutput:
+    from pathlib import Path
+
     from bench_schema.tuning import tuned_read, tuned_save
 
     from bench_run.files import writing
     from bench_run.options.read import read_options
+    from bench_run.plan.tuned import in_folder
     from bench_run.report.tuning import tuning_table
     from bench_run.tune.journal import is_finished
     from bench_run.tune.record import make_record
@@ -85,7 +88,7 @@ def tune_graphs(arguments: Mapping[str, Any]) -> CommandOutput:
         return CommandOutput("", 1)
     record = make_record(tuned)
     with writing(tuning.record):
-        tuned_save(tuning.record, record)
+        tuned_save(tuning.record, in_folder(record, Path(tuning.record).parent))
     remarks = tuple(said_once(tuned.document, "CUPTI does not"))
     return CommandOutput("" if options.quiet else tuning_table(record), 0, remarks)
 

@@ -297,6 +297,10 @@ def read_options(arguments: Mapping[str, Any]) -> Options:
     return checked(replace(Options(), **given_values(arguments)))
 
 
+SOURCES = ("graphs", "op", "miopen_driver")
+"""Settings that name graphs."""
+
+
 def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `Options` that the configuration file or the command line sets."""
     path = arguments.get("--config")
@@ -304,6 +308,8 @@ def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     given = flag_values(arguments, Options) | flag_values(arguments, Spellings)
     if arguments.get("GRAPH"):
         given["graphs"] = (*given.get("graphs", ()), *arguments["GRAPH"])
+    if any(name in given for name in SOURCES):  # the line's graphs, in place of the file's
+        values = {name: value for name, value in values.items() if name not in SOURCES}
     return with_derived(in_our_words(values | given))
 
 

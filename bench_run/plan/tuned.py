@@ -156,7 +156,7 @@ def _read(path: str, _changed_ns: int, _bytes: int) -> TunedRecord:
     from bench_schema.tuning import tuned_read
 
     try:
-        record = tuned_read(path)
+        record = from_folder(tuned_read(path), Path(path).parent)
     except DocumentError as error:
         raise UsageError(f"--tuned: {error}") from None
     # A winner that was edited names an engine or a variant that was not measured as this case.
@@ -170,6 +170,45 @@ def _read(path: str, _changed_ns: int, _bytes: int) -> TunedRecord:
                 f"the record has it as {name!r}: tune again"
             )
     return record
+
+
+# A record names files as seen from its own folder: both can be moved, and read from anywhere.
+
+
+def in_folder(record: TunedRecord, folder: Path) -> TunedRecord:
+    """Return the record with the files that are seen from here named as seen from its folder."""
+
+    def named(path: str) -> str:
+        return (
+            path
+            if os.path.isabs(path) or not Path(path).exists()
+            else os.path.relpath(path, folder)
+        )
+
+    return _renamed(record, named)
+
+
+def from_folder(record: TunedRecord, folder: Path) -> TunedRecord:
+    """Return the record with its files as seen from here: beside it, otherwise as they are."""
+
+    def named(path: str) -> str:
+        beside = folder / path
+        return os.path.relpath(beside) if not os.path.isabs(path) and beside.exists() else path
+
+    return _renamed(record, named)
+
+
+def _renamed(record: TunedRecord, named: Callable[[str], str]) -> TunedRecord:
+    def spec(text: str) -> str:
+        path = parse_spec(text).plugin_path
+        return text if path is None else named(path).join(text.rsplit(path, 1))
+
+    engines = tuple(replace(one, spec=spec(one.spec)) for one in record.environment.engines)
+    return replace(
+        record,
+        environment=replace(record.environment, engines=engines),
+        entries=tuple(replace(entry, path=named(entry.path)) for entry in record.entries),
+    )
 
 
 def record_graphs(path: str, options: Options) -> tuple[TunedRecord, dict[str, Graph]]:
@@ -234,7 +273,7 @@ def tuned_cases(
         tuned = outer or _winner(record, entry, case, engines, here)
         if isinstance(tuned, str):
             left[tuned] = left.get(tuned, 0) + 1
-            tuned = with_note(case, f"not tuned: {tuned}")
+            tuned = with_note(case, f"{NOT_TUNED}{tuned}")
         else:
             taken += 1
             first = replaced.setdefault(tuned.id, case)
@@ -249,6 +288,10 @@ def tuned_cases(
     notes = [f"--tuned: {taken} of {count_text(len(cases), 'case')} as the record says"]
     notes += [f"--tuned: {count} of them by default: {why}" for why, count in left.items()]
     return tuple(made.values()), (*notes, *remarks(record, here))
+
+
+NOT_TUNED = "not tuned: "
+"""Beginning of the note on a case that takes nothing from the record, with the reason."""
 
 
 def find_entry(record: TunedRecord, case: PlannedCase) -> TunedEntry | None:

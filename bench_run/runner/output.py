@@ -119,8 +119,9 @@ Difference = tuple[str, Any, Any]
 def refuse_other_work(earlier: Document, header: Document, cases: Sequence[PlannedCase]) -> None:
     """Raise `UsageError`, which names the first difference."""
     for name, before, now in differences(earlier, header, cases):
+        which = "finished" if earlier.run.complete else "unfinished"
         raise UsageError(
-            f"--resume: the unfinished run has {name} {_text(before)}, this one {_text(now)}: "
+            f"--resume: the {which} run has {name} {_text(before)}, this one {_text(now)}: "
             "continue with the same options, or choose another output"
         )
 
