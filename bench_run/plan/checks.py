@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_schema.units import count_text
+
 from bench_run.errors import GraphError, UsageError
 from bench_run.plan.engines import takes_knobs
 from bench_run.tensors.seeded.init_plan import parse_init, unused_names
@@ -18,14 +20,12 @@ if TYPE_CHECKING:
     from bench_run.plan.engines import PlannedEngine
 
 
-def check_data(
-    init: Sequence[str], golden: str | None, graphs: Sequence[LoadedGraph]
-) -> tuple[str, ...]:
+def check_data(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
     """Return a note for each graph to which the request does not apply.
 
     Raises `UsageError` for a tensor that no graph has, `GraphError` if no graph has golden tensors.
     """
-    plan = parse_init(init)
+    plan, golden = parse_init(options.init), options.golden
     unused = [set(unused_names(plan, loaded.graph)) for loaded in graphs]
     for name in plan.by_tensor:
         if all(name in names for names in unused):
@@ -33,7 +33,33 @@ def check_data(
             known = ", ".join(dict.fromkeys(inputs))
             raise UsageError(f"--init: no input {name!r} in these graphs; choose from {known}")
     fixed = () if plan.default is None else _without_choice(graphs)
-    return (*fixed, *(() if golden is None else _without_golden(golden, graphs)))
+    without = () if golden is None else _without_golden(golden, graphs)
+    return (*fixed, *without, *_over_golden(options, graphs))
+
+
+def with_golden_inputs(options: Options, graphs: Sequence[LoadedGraph]) -> list[LoadedGraph]:
+    """Return the graphs that are fed golden inputs, in place of drawn ones."""
+    from bench_run.tensors.golden import find_golden
+
+    folder = options.golden
+    if options.write_golden is not None:
+        return []
+    if folder is None:
+        return [loaded for loaded in graphs if loaded.golden is not None]
+    return [loaded for loaded in graphs if find_golden(loaded.path, folder) is not None]
+
+
+def _over_golden(options: Options, graphs: Sequence[LoadedGraph]) -> Iterator[str]:
+    """Yield notes on ``--init`` and ``--seed``, which say nothing of golden inputs."""
+    if not (options.init or options.seed):
+        return
+    golden = with_golden_inputs(options, graphs)
+    if golden:
+        what = f"the inputs of {count_text(len(golden), 'graph')} are golden ({golden[0].path})"
+        if options.init:
+            yield f"--init has no effect there: {what}"
+        if options.seed:
+            yield f"--seed draws no inputs there: {what}"
 
 
 def _without_choice(graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:

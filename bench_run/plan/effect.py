@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench_schema.settings import rows_of
 
-from bench_run.engines import ENGINES, engine_module
+from bench_run.engines import engine_module
 from bench_run.options import STDOUT, Options
+from bench_run.plan.engines import has_arithmetic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,7 +75,7 @@ def _compares(run: Readers) -> bool:
 
 
 def _has_arithmetic(engine: PlannedEngine, _: str) -> bool:
-    return engine.spec.name in ("torch", "cudnn", "cublaslt") or engine.spec.name not in ENGINES
+    return has_arithmetic(engine.spec)
 
 
 def _takes_scale(run: Readers) -> bool:
@@ -94,9 +95,8 @@ READERS: Mapping[str, Reader] = {
         "torch:cuda",
     ),
     "arithmetic": Reader(
-        lambda run: _compares(run) or run.may_have(_has_arithmetic),
-        "{names} has one kind of arithmetic, and no outputs are compared; it works with cudnn and "
-        "torch",
+        lambda run: run.may_have(_has_arithmetic),
+        "{names} computes in one kind of arithmetic; it works with cudnn, torch and kernels",
     ),
     "library caches": Reader(
         lambda run: run.may_have(_has_caches),

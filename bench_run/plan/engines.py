@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from bench_run.options import Options
 
+NUMPY = "numpy"
 EVERY = "all"
 """Id of an engine whose variants of a graph are a case each."""
 BUILD_EVERY_S = 60.0
@@ -94,7 +95,11 @@ def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[Planned
     each_s = BUILD_EVERY_S if limit_s is None else limit_s
     return tuple(
         PlannedEngine(
-            key, spec, of_spec(chosen, spec), reference, each_s if spec.id == EVERY else limit_s
+            key,
+            spec,
+            _in_own_math(of_spec(chosen, spec), spec, reference),
+            reference,
+            each_s if spec.id == EVERY else limit_s,
         )
         for key, spec, reference in zip(keys, specs, references, strict=True)
     )
@@ -109,6 +114,18 @@ def lists_variants(spec: EngineSpec) -> bool:
     """Return True if each variant of a graph is a case."""
     of_module = engine_module(spec.name).ABILITIES.lists_variants
     return spec.id == EVERY or (spec.id is None and of_module)
+
+
+def has_arithmetic(spec: EngineSpec) -> bool:
+    """Return True if ``--math`` means something to the engine: NumPy has one kind of arithmetic."""
+    return spec.name != NUMPY
+
+
+def _in_own_math(options: EngineOptions, spec: EngineSpec, reference: str) -> EngineOptions:
+    """Return the options with the arithmetic that the engine computes in, unless outputs that it
+    is held against may be in the requested one."""
+    fixed = not has_arithmetic(spec) and reference in ("auto", "numpy", "none")
+    return replace(options, math="fp32") if fixed else options
 
 
 def takes_knobs(spec: EngineSpec) -> bool:

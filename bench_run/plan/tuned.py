@@ -200,7 +200,7 @@ def from_folder(record: TunedRecord, folder: Path) -> TunedRecord:
 
 def _renamed(record: TunedRecord, named: Callable[[str], str]) -> TunedRecord:
     def spec(text: str) -> str:
-        path = parse_spec(text).plugin_path
+        path = parse_spec(text).plugin_path if "@" in text else None
         return text if path is None else named(path).join(text.rsplit(path, 1))
 
     engines = tuple(replace(one, spec=spec(one.spec)) for one in record.environment.engines)

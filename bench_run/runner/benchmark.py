@@ -23,6 +23,7 @@ from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.options import Output, Sampling, Validation, grouped
+from bench_run.plan.checks import with_golden_inputs
 from bench_run.profilers import ncu
 from bench_run.progress import Progress
 from bench_run.runner.extra_passes import extra_passes
@@ -269,6 +270,12 @@ def make_header(
         given["max_rounds"] = None
     if options.until is None:
         given["threshold_ratio"] = None
+    graphs = planned.gathered.graphs
+    if options.init and len(with_golden_inputs(options, graphs)) == len(graphs):
+        given["init"] = ()  # all inputs are golden
+    maths = {engine.options.math for engine in planned.engines}
+    if len(maths) == 1:
+        given["math"] = maths.pop()  # that of the engines, if they have only one
     if not options.hold_threads and all(engine.device != "cpu" for engine in opened.engines):
         given["threads"] = None  # a default that no engine of the run reads
     settings = Settings(

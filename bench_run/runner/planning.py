@@ -103,7 +103,7 @@ def outline_run(options: Options) -> Outline:
     if wanted is not None:
         options = narrow_options(options, wanted)
     gathered = note_missing_weights(gather(options), options.cache)
-    notes = check_data(options.init, options.golden, gathered.graphs)
+    notes = check_data(options, gathered.graphs)
     loaded, golden_notes = with_own_golden(gathered.graphs)
     notes = (*gathered.notes, *notes, *golden_notes)
     gathered = replace(gathered, graphs=loaded, notes=notes)

@@ -599,8 +599,18 @@ def imported_frameworks(path: str) -> frozenset[str]:
         return frozenset()
 
 
+OF_THE_OPERATOR = ("reference", "in_torch")
+"""Functions of a case, whose imports say nothing of its kernels."""
+
+
 def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    nodes: list[ast.AST] = [ast.parse(path.read_bytes())]
+    for node in nodes:  # grows
+        nodes += (
+            child
+            for child in ast.iter_child_nodes(node)
+            if not (isinstance(child, ast.FunctionDef) and child.name in OF_THE_OPERATOR)
+        )
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

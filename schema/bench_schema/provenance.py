@@ -39,6 +39,10 @@ class Settings(RecordedSettings[None]):
     )
     """True if a process compared outputs that never loads the engine's code."""
 
+    def __post_init__(self) -> None:
+        """Give what version 3 got later a place in documents without it."""
+        vars(self).setdefault("strict", None)
+
 
 as_dataclass(Settings)
 

@@ -49,7 +49,7 @@ def test_golden_tensors_that_are_not_written_are_an_error(bench_run_command, sma
         small_graph.name, *QUICK, "--write-golden", "golden", "--reference", "none"
     )
     assert done.returncode == 1
-    assert "--write-golden: not written for 1 case: no reference was requested" in done.stderr
+    assert "--write-golden: not written for 1 graph: no reference was requested" in done.stderr
 
 
 VANISHING = {
