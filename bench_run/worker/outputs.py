@@ -266,6 +266,7 @@ class OutputKeeper:
         reader: OutputReader,
         rotation: Rotation | None,
         restore: Callable[[], None] | None = None,
+        executions: int = 1,
     ) -> None:
         """`first`: what the first run left on poisoned outputs, which `reader` has just read.
         `rotation`: None if nothing is going to be checked. `restore` puts the inputs in place that
@@ -294,6 +295,9 @@ class OutputKeeper:
         more = max(0, subject.iterations // SAMPLES_EACH - 1)
         self._due = {0, *self._draw.sample(among, min(len(among), more))}
         """Samples after which another set comes up."""
+        self._executions = executions
+        self._copies: list[Mapping[int, Storage | int]] = []
+        """Where each copy of the buffers has its inputs, in the order in which they take turns."""
         self._block: tuple[Mapping[int, Storage | int], int] | None = None
         self._takes_turns = False
         """True if copies of the buffers take turns: a run moves on to the next one."""
@@ -344,6 +348,21 @@ class OutputKeeper:
         self.spent_ns += time.perf_counter_ns() - begin
         return True
 
+    def _read_last(self, rotation: Rotation) -> Mapping[int, Storage | int]:
+        """Return where the last execution of the next sample reads its inputs: of several, where
+        copies of the buffers take turns, another copy than the first."""
+        first = rotation.find()
+        if self._executions == 1:
+            return first
+        if not self._copies:
+            places = first
+            while not (self._copies and _are_same(places, first)):
+                self._copies.append(places)
+                self.plan.run()
+                places = rotation.find()
+        turn = next(i for i, each in enumerate(self._copies) if _are_same(each, first))
+        return self._copies[(turn + self._executions - 1) % len(self._copies)]
+
     def _is_due(self, index: int) -> bool:
         fits = self.spent_ns < self._budget_ns and self._kept_bytes < KEPT_BYTES
         return index in self._due and fits and (not self._held or self._reader.room > 1)
@@ -355,7 +374,7 @@ class OutputKeeper:
     def _run_on(self, target: int, index: int, run: RunLikeSample) -> None:
         rotation = self._rotation
         assert rotation is not None
-        places = rotation.find()
+        places = self._read_last(rotation)
         run(_nothing, lambda: rotation.write(places, target))
         rotation.write(places, self._other(target))
         self._keep(index, target)

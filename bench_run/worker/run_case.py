@@ -189,7 +189,10 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                     request.budget.iterations,
                 )
                 restore = within.restore
-                keeper = OutputKeeper(plan, subject, outputs, canaries, reader, rotation, restore)
+                keeper = OutputKeeper(
+                    *(plan, subject, outputs, canaries, reader, rotation, restore),
+                    executions=request.budget.executions,
+                )
                 timeline.claim("free")
                 del left, outputs
                 facts = dict(within.facts)

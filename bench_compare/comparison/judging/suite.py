@@ -124,7 +124,10 @@ def between_document_warnings(
     if 2 * count <= int(np.isfinite(one.estimates.shift).sum()):
         return []
     variance, _ = pooled_variance(one.base, one.other)
-    scatter = math.sqrt(np.quantile(variance[np.isfinite(variance)], 0.5))
+    known = variance[np.isfinite(variance)]
+    if known.size == 0:
+        return []
+    scatter = math.sqrt(np.quantile(known, 0.5))
     return [
         f"rounds scatter by {share_text(scatter, 2)} ({one.metric.name}, middle case): machine "
         "noise persists across rounds, so single documents are taken to differ by as much; several "
