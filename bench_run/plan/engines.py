@@ -81,14 +81,15 @@ def engine_options(options: Options) -> EngineOptions:
 
 def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
     """Return one row per engine; with ``--a``/``--b`` the second is compared with the first, but
-    with a kernel of a user each is held against the reference."""
+    with a kernel of a user each is held against the reference, and with ``none`` nothing is."""
     chosen = engine_options(options)
     if options.knobs and not any(takes_knobs(spec) for spec in specs):
         names = ", ".join(spec.text for spec in specs)
         raise UsageError(f"--knob: no engine of this run has knobs ({names})")
     keys = unique([spec.text for spec in specs])
     references = [options.reference] * len(specs)
-    if options.a is not None and not any(spec.name == KERNEL for spec in specs):
+    apart = any(spec.name == KERNEL for spec in specs) or options.reference == "none"
+    if options.a is not None and not apart:
         references = ["none" if options.reference == "auto" else options.reference, keys[0]]
     # One variant of many must not hold up the others; a single plan gets the case's time.
     limit_s = options.build_timeout_s

@@ -472,8 +472,11 @@ def _nothing() -> None:
 
 def _are_same(places: Mapping[int, Storage | int], others: Mapping[int, Storage | int]) -> bool:
     """Return True if both are the same memory: addresses of a device, or arrays of the host."""
-    pairs = ((place, others[uid]) for uid, place in places.items())
-    return all(a is b or (isinstance(a, int) and a == b) for a, b in pairs)
+    return all(_address(place) == _address(others[uid]) for uid, place in places.items())
+
+
+def _address(place: Storage | int) -> int:
+    return place if isinstance(place, int) else int(place.ctypes.data)
 
 
 # The outputs of one round, the first run's and those that were kept, held against what is expected

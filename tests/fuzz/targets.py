@@ -36,7 +36,7 @@ from bench_run.tensors.layout import logical_view
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.outputs import OutputChecker
 from bench_run.validate.tolerance import Circumstances, tolerances
-from tests.fuzz import comparisons, compositions, mutators
+from tests.fuzz import comparisons, compositions, features, mutators
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -270,6 +270,11 @@ def try_comparison(text, folder):
     comparisons.attempt(text, folder, document_texts()[1])
 
 
+def try_features(names, folder):
+    found = features.problems(names, 0, folder)
+    assert not found, "\n".join(found)
+
+
 TARGETS = {
     "graphs": Target(graph_texts, mutators.json_value, try_graph),
     "specs": Target(spec_texts, mutators.text, try_spec),
@@ -282,4 +287,5 @@ TARGETS = {
     "compositions": Target(compositions.texts, compositions.mutate, compositions.attempt),
     "journals": Target(old_journals, mutators.lines, try_journal),
     "new journals": Target(journals, mutators.lines, try_journal),
+    "features": Target(lambda: (("quiet",),), lambda draw, *_: features.chosen(draw), try_features),
 }
