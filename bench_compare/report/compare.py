@@ -492,7 +492,7 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
                 "interval_95": interval_text(metric.ci_low, metric.ci_high),
             }
         result = _failure(of_case)
-        if result and undecided:  # what nothing can be held against is no failure yet
+        if result and undecided:  # nothing to hold it against: not a failure yet
             result = {"result": "skipped", "message": result["message"]}
         if not of_case and case.verdict in NO_ANSWER:
             message = f"{case.verdict}: {case.reason}".split("\n")[0]

@@ -82,7 +82,7 @@ def _try(
         first, second = checker.check(outputs), checker.check(again)
     except EngineError as error:
         return found.with_finding(f"{name}: {error}")
-    except Exception as error:  # the comparison's own, which is no verdict on the engine
+    except Exception as error:  # the comparison's own: not a verdict on the engine
         return found.with_note(f"{name}: not checked: {_words(error)}")
     if first.checksum != second.checksum:
         found = found.as_varying()

@@ -297,7 +297,7 @@ class OutputKeeper:
         """Samples after which another set comes up."""
         self._executions = executions
         self._copies: list[Mapping[int, Storage | int]] = []
-        """Where each copy of the buffers has its inputs, in the order in which they take turns."""
+        """Places of the inputs of each copy of the buffers, in the order of their turns."""
         self._block: tuple[Mapping[int, Storage | int], int] | None = None
         self._takes_turns = False
         """True if copies of the buffers take turns: a run moves on to the next one."""
