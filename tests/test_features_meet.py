@@ -239,6 +239,16 @@ def test_a_quiet_run_that_fails_says_why_in_a_line(run, tmp_path, function, code
     assert (code, "", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
 
 
+def test_a_quiet_merge_of_wrong_outputs_says_so(run, bench_run_command, tmp_path):
+    (tmp_path / "k.py").write_text("def add(x, b):\n    return x - b\n")
+    for share in (1, 2):
+        words = ("--op", ADD, "--op", "add: dims=4x4", "-e", "kernel@k.py", "-o", f"{share}.json")
+        run(*words, "--shard", f"{share}/2", "-q")
+    done = bench_run_command("merge", "1.json", "2.json", "-o", "all.json", "-q")
+    assert (2, "", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
+    assert "outputs of 2 cases are wrong" in done.stderr
+
+
 def test_nothing_in_common_is_no_answer_and_no_failure(document, compare, tmp_path):
     document("a.json", "--op", ADD, "-e", "numpy")
     document("b.json", "--op", "mul: dims=8x8", "-e", "numpy")

@@ -69,7 +69,13 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     runs = len(joined.header.parts)
     where = f"{runs} run{'s' * (runs != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"
     text = f"{output}: {count_text(len(joined.cases), 'case')} of {where}: {states}"
-    return CommandOutput("" if arguments["--quiet"] else text, exit_code(joined), tuple(remarks))
+    code = exit_code(joined)
+    wrong = [case.id for case in joined.cases if case.validation == "failed"]
+    if wrong:
+        remarks.append(f"outputs of {count_text(len(wrong), 'case')} are wrong: {wrong[0]}")
+    if not arguments["--quiet"]:
+        return CommandOutput(text, code, tuple(remarks))
+    return CommandOutput("", code, tuple(remarks or ([text] if code else [])))
 
 
 def exit_code(joined: Joined) -> int:
