@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Result = TypeVar("Result")
-VERSION = 4
+VERSION = 5
 NAME = "history.sqlite"
 WAIT_S = 120.0
 """Time limit for another process that writes the same index."""

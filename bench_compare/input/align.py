@@ -101,7 +101,7 @@ def _without_candidates(pairs: list[Pair], sides: tuple[Side, Side]) -> list[Pai
     """Return the pairs without the candidates of a tuning that only it measured, of graphs that
     both sides measured: what was not chosen is not missing."""
     tunings = [all(map(_is_tuning, side.sources)) for side in sides]
-    if not any(tunings):
+    if tunings[0] == tunings[1]:  # of two tunings a plan that is gone is news
         return pairs
     shared = {pair.name for pair in pairs if pair.base is not None and pair.other is not None}
     return [

@@ -61,7 +61,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     silent = without_times(document, sides=options.a is not None)
     remarks += [*silent, *(unfit := without_record(options, document))]
     code = exit_code(document) or (1 if missing or silent or unfit else 0)
-    if options.quiet and code and not (remarks or missing):
+    if options.quiet and code and not (missed or silent or unfit or missing):
         remarks.append(in_a_line(document))
     return CommandOutput("".join(lines), code, (*remarks, *missing))
 

@@ -57,6 +57,10 @@ def _flattened(logical: Array, tensor: Tensor) -> Array:
     return np.ascontiguousarray(logical.transpose(memory_order(tensor.strides))).reshape(-1)
 
 
+END = 0.125
+"""Share of a type's range that is its end at most, however wide the tolerance."""
+
+
 def _representable(expected: Array, tensor: Tensor, flat: Array, tolerance: Tolerance) -> Array:
     """Convert values beyond the type's range as the type does.
 
@@ -74,8 +78,9 @@ def _representable(expected: Array, tensor: Tensor, flat: Array, tolerance: Tole
     with np.errstate(all="ignore"):
         size, found = np.abs(expected), flat.astype(np.float64)
         settled = np.where(size > end, np.copysign(limit, expected), expected)
-        allowed = tolerance.atol + tolerance.rtol * size
-        infinite = np.isinf(found) & (found * expected > 0) & (size >= end - allowed)
+        allowed = np.minimum(tolerance.atol + tolerance.rtol * size, END * end)
+        same = np.isinf(limit) & np.isinf(found) & (found * expected > 0)
+        infinite = same & (size >= end - allowed)
         finite = np.isinf(settled) & (np.abs(found - expected) <= allowed)
     return np.where(infinite | finite, found, settled)
 
