@@ -8,6 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from bench_schema.document import Case, Validation
+from bench_schema.units import count_text
 
 from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError, OutputError
 from bench_run.files import write_text_file
@@ -71,6 +72,8 @@ def _attacked(case: PlannedCase, found: Attacked) -> Case:
         same = "two runs are bit-identical" if found.deterministic else "two runs differ in bits"
         right = f"right on {len(found.kinds)} kinds of inputs ({', '.join(found.kinds)})"
         notes.append(f"adversarial: {right}; {same}")
+    if found.findings:
+        notes.append(f"adversarial: wrong on {count_text(len(found.findings), 'kind')} of inputs")
     reason = "; ".join(f"adversarial: {text}" for text in found.findings) or None
     return Case(
         id=case.id,
