@@ -263,17 +263,17 @@ def merged(here):
 
 
 def past(here):
-    Path("archive").mkdir()
+    Path("past").mkdir()
     for number in range(3):
-        copy_of(here.tree, f"archive/{number}.json", day=number + 1)
-    done = call(bench_compare, ["history", "archive", "--allow-no-answer", "--json", "h.json"])
+        copy_of(here.tree, f"past/{number}.json", day=number + 1)
+    done = call(bench_compare, ["history", "past", "--allow-no-answer", "--json", "h.json"])
     yield from answered(done, here)
     if done.code and not here.wrong:
         yield f"three times the same document: history ends with {done.code}: {done.out}"
 
 
 def site(here):
-    Path("archive").mkdir(exist_ok=True)
+    Path("archive").mkdir()
     for number in range(2):
         copy_of(here.tree, f"archive/{number}.json", day=number + 1)
     done = call(bench_compare, ["pages", "archive", "-o", "site"])
