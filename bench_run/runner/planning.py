@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from bench_schema.units import count_text
@@ -141,25 +142,29 @@ NAMED = 3
 def _once(
     planned: Iterable[PlannedGraph], gathered: Gathered
 ) -> tuple[tuple[PlannedGraph, ...], Gathered]:
-    """Return each graph once: a second one of the same name, meaning and data would be the same
-    case, which no comparison, shard or export could tell from the first."""
-    kept: dict[tuple[object, ...], PlannedGraph] = {}
+    """Return each graph once: a second one of the same name, meaning, data and path would be the
+    same case, which no comparison, shard or export could tell from the first."""
+    kept: list[PlannedGraph] = []
+    known: dict[tuple[object, ...], list[tuple[str, ...]]] = {}
     dropped: list[str] = []
     for number, graph in enumerate(planned):
         loaded = graph.loaded
         own = None if loaded.golden is None else number
         key = (graph.id.name, graph.id.fingerprint, loaded.init, own)
-        if kept.setdefault(key, graph) is not graph:
+        parts, before = PurePath(graph.id.path).parts, known.setdefault(key, [])
+        # Files in two folders are told apart by the ends of their paths.
+        if any(parts[-len(other) :] == other[-len(parts) :] for other in before):
             dropped.append(graph.id.path)
+        else:
+            before.append(parts)
+            kept.append(graph)
     if not dropped:
-        return number_namesakes(kept.values()), gathered
+        return number_namesakes(kept), gathered
     named = ", ".join(dropped[:NAMED]) + (", …" if len(dropped) > NAMED else "")
     what = "is the same graph as one before it" if len(dropped) == 1 else "are graphs given before"
     note = f"{named}: {what} ({count_text(len(dropped), 'graph')} left out)"
-    graphs = tuple(graph.loaded for graph in kept.values())
-    return number_namesakes(kept.values()), replace(
-        gathered, graphs=graphs, notes=(*gathered.notes, note)
-    )
+    graphs = tuple(graph.loaded for graph in kept)
+    return number_namesakes(kept), replace(gathered, graphs=graphs, notes=(*gathered.notes, note))
 
 
 def plan_run(outline: Outline, engines: Sequence[PlannedEngine], variants: Variants) -> Planned:
