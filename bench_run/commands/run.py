@@ -211,6 +211,9 @@ def in_a_line(document: Document) -> str:
         ),
         "",
     )
+    ended = ended or next(
+        (f"; {case.id}: {case.implausible}" for case in document.cases if case.implausible), ""
+    )
     return f"{totals(document)}{wrong or ended}"
 
 

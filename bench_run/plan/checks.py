@@ -39,14 +39,20 @@ def check_data(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ..
 
 def with_golden_inputs(options: Options, graphs: Sequence[LoadedGraph]) -> list[LoadedGraph]:
     """Return the graphs that are fed golden inputs, in place of drawn ones."""
+    given = options.golden, options.write_golden
+    return [loaded for loaded in graphs if golden_folder(loaded, *given) is not None]
+
+
+def golden_folder(loaded: LoadedGraph, golden: str | None, write_golden: str | None) -> str | None:
+    """Return the folder of the golden tensors that a graph is run with: the requested one, else the
+    one next to it; None without any, and where they are written."""
+    if write_golden is not None:
+        return None
+    if golden is None:
+        return None if loaded.golden is None else str(loaded.golden)
     from bench_run.tensors.golden import find_golden
 
-    folder = options.golden
-    if options.write_golden is not None:
-        return []
-    if folder is None:
-        return [loaded for loaded in graphs if loaded.golden is not None]
-    return [loaded for loaded in graphs if find_golden(loaded.path, folder) is not None]
+    return golden if find_golden(loaded.path, golden) is not None else None
 
 
 def _over_golden(options: Options, graphs: Sequence[LoadedGraph]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from bench_run.files import write_text_file
 from bench_run.profilers.base import Profiled
 from bench_run.profilers.table import profiler_of
 from bench_run.profilers.trace import join_parts, leave_events
-from bench_run.worker.messages import Attack, Attacked, Trace
+from bench_run.worker.messages import NOT_CHECKED, Attack, Attacked, Trace
 from bench_run.worker.parent.pool import WorkerPool
 from bench_run.worker.parent.start import own_environment
 
@@ -60,6 +60,8 @@ def _attack(
                 found = pool.ask(case.engine, request)
             except BenchRunError as error:
                 found = Attacked(findings=(str(error),))
+            for text in (each for each in found.notes if NOT_CHECKED in each):
+                progress.say(f"--adversarial: {case.id}: {text}")
             save(_attacked(case, found))
     finally:
         pool.close()

@@ -152,7 +152,7 @@ def _once(
         own = None if loaded.golden is None else number
         key = (graph.id.name, graph.id.fingerprint, loaded.init, own)
         parts, before = PurePath(graph.id.path).parts, known.setdefault(key, [])
-        # Files in two folders are told apart by the ends of their paths.
+        # The ends of their paths tell equal files in two folders apart.
         if any(parts[-len(other) :] == other[-len(parts) :] for other in before):
             dropped.append(graph.id.path)
         else:

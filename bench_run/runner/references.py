@@ -31,6 +31,7 @@ from bench_run.machine.affinity import available_cpus
 from bench_run.machine.memory import free_host_bytes
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.options.read import parse_size
+from bench_run.plan.checks import golden_folder
 from bench_run.plan.engines import PlannedEngine, of_spec
 from bench_run.runner.memory import reference_need
 from bench_run.runner.parallel.sharing import Room
@@ -312,16 +313,7 @@ class ReferenceStore:
         return str(path)
 
     def _golden(self, graph: PlannedGraph) -> str | None:
-        """Return the folder of the graph's golden tensors: the requested one, otherwise the one
-        next to it."""
-        if self._chosen.write_golden is not None:
-            return None
-        if self._chosen.golden is not None:
-            from bench_run.tensors.golden import find_golden
-
-            folder = self._chosen.golden
-            return folder if find_golden(graph.id.path, folder) is not None else None
-        return None if graph.loaded.golden is None else str(graph.loaded.golden)
+        return golden_folder(graph.loaded, self._chosen.golden, self._chosen.write_golden)
 
     def reference(self, graph: PlannedGraph, named: str) -> str:
         """Return the reference: ``auto`` is golden tensors if the graph has them, otherwise the

@@ -20,7 +20,7 @@ from bench_run.validate.expected import custom_overrides, is_custom
 from bench_run.validate.outputs import OutputChecker, validation
 from bench_run.validate.tolerance import Circumstances, tolerances
 from bench_run.worker.evaluate import compute_expected, run_engine
-from bench_run.worker.messages import Attacked
+from bench_run.worker.messages import NOT_CHECKED, Attacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def _try(
     try:
         checker = _checker(request, inputs)
     except Exception as error:
-        return found.with_note(f"{name}: not checked, no reference: {_words(error)}")
+        return found.with_note(f"{name}: {NOT_CHECKED}no reference: {_words(error)}")
     try:
         plan.upload(inputs)
         plan.poison()
@@ -83,7 +83,7 @@ def _try(
     except EngineError as error:
         return found.with_finding(f"{name}: {error}")
     except Exception as error:  # the comparison's own: not a verdict on the engine
-        return found.with_note(f"{name}: not checked: {_words(error)}")
+        return found.with_note(f"{name}: {NOT_CHECKED}{_words(error)}")
     if first.checksum != second.checksum:
         found = found.as_varying()
     if first.mismatched and _is_wrong_on_numpy(request, inputs, checker):

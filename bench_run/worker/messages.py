@@ -386,6 +386,11 @@ class Trace(Request[None]):
     folder: str
 
 
+NOT_CHECKED = "not checked: "
+"""Words of a note on adversarial inputs if the reference or the comparison failed, and not the
+engine."""
+
+
 @dataclass(frozen=True)
 class Attacked:
     """Results of a plan on adversarial inputs."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.document import Checks, Validation
 
+from bench_run.engines.arrange import MOST_COPIES
 from bench_run.engines.reported import Reports
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.graph.dtypes import array_type
@@ -355,12 +356,16 @@ class OutputKeeper:
         if self._executions == 1:
             return first
         if not self._copies:
-            places = first
-            while not (self._copies and _are_same(places, first)):
-                self._copies.append(places)
+            self._copies.append(first)
+            for _ in range(MOST_COPIES):
                 self.plan.run()
                 places = rotation.find()
-        turn = next(i for i, each in enumerate(self._copies) if _are_same(each, first))
+                if _are_same(places, first):
+                    break
+                self._copies.append(places)
+        turn = next((i for i, each in enumerate(self._copies) if _are_same(each, first)), None)
+        if turn is None:  # an engine whose inputs lie elsewhere each time
+            return first
         return self._copies[(turn + self._executions - 1) % len(self._copies)]
 
     def _is_due(self, index: int) -> bool:

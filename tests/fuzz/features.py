@@ -105,6 +105,16 @@ def unchecked(tree):
     return found <= {"not checked"}
 
 
+def retyped(tree):
+    made = {"half", "double"} & {case["graph"]["data_type"] for case in tree["cases"]}
+    return bool(made) or named("two")(tree) or tree["run"]["command"].count("--seams") == 1
+
+
+def configured(tree):
+    run = tree["run"]
+    return run["label"] in ("of the file", "mine") and run["settings"]["seed"] in (7, 3)
+
+
 def initialized(tree):
     references = {c["validation"]["reference"] for c in tree["cases"] if c["validation"]}
     return tree["run"]["settings"]["init"] == ([] if references == {"golden"} else ["uniform:0:1"])
@@ -120,14 +130,14 @@ RUN = (
     Feature("graph again", ("--op=add:;dims=4x8",), once),
     Feature("suite", ("two.toml",), lambda t: begins("mul_4x8")(t) or named("two")(t)),
     Feature("case", ("case.py",)),
-    Feature("type", ("--dtype=half", "--dtype=double")),
+    Feature("type", ("--dtype=half", "--dtype=double"), retyped),
     Feature("shapes", ("--shapes=small",)),
     Feature("direction", ("--direction=fwd",)),
     Feature("batch", ("--scale-batch=2",)),
     Feature("shard", ("--shard=1/1",), lambda t: t["run"]["shard"] == "1/1"),
     Feature("chain", ("two.toml --chain",), named("two"), place="graphs"),
     Feature("seams", ("two.toml --seams",), lambda t: len(t["cases"]) > 1, place="graphs"),
-    Feature("config", ("--config=c.toml",)),
+    Feature("config", ("--config=c.toml",), configured),
     Feature(
         "two engines", ("-e numpy -e numpy",), lambda t: len(t["engines"]) == 2, place="engine"
     ),
@@ -159,7 +169,7 @@ RUN = (
         place="engine",
     ),
     Feature("visits", ("--interleave=visits",), setting("interleave", "visits")),
-    Feature("placements", ("--placements=1", "--placements=3")),
+    Feature("placements", ("--placements=3",), setting("placements", 3)),
     Feature("executions", ("--executions=2",), setting("executions", 2)),
     Feature("fresh", ("--fresh=exec",)),
     Feature("timeout", ("--timeout=60",), setting("timeout_s", 60.0)),
@@ -184,8 +194,8 @@ RUN = (
     Feature("tag", ("--tag=a=b",), lambda t: t["run"]["tags"]["a"] == "b"),
     Feature("quiet", ("-q",)),
     Feature("verbose", ("-v",)),
-    Feature("saved graphs", ("--save-graphs=made",)),
-    Feature("saved suite", ("--save-suite=all.toml",)),
+    Feature("saved graphs", ("--save-graphs=made",), wrote("made")),
+    Feature("saved suite", ("--save-suite=all.toml",), wrote("all.toml")),
     Feature("trace", ("--trace=t.json",), wrote("t.json")),
     Feature("packed", ("-o run.json.zst", "-o run.json.gz"), place="output"),
 )
