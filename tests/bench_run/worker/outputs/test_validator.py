@@ -122,6 +122,37 @@ def test_a_block_on_copies_of_the_buffers_is_never_held_against_the_set_of_anoth
     assert "passed" == found.status
 
 
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("executions", range(1, 6))
+def test_a_sample_of_several_executions_is_held_against_the_inputs_of_its_last_copy(
+    copies, executions, folder
+):
+    plan = RotatingPlan([Plan(honest) for _ in range(copies)])
+    subject = Subject("case", GRAPH, ValidationSettings("numpy", str(folder)), 0, 8)
+    stream = HostStream()
+    reader = OutputReader(plan, stream, GRAPH)
+    plan.run()
+    rotation = rotate_inputs(plan, stream, SETS)
+    keeper = OutputKeeper(
+        plan, subject, reader.read(), CANARIES, reader, rotation, executions=executions
+    )
+
+    def run(before, touch):
+        before()
+        touch()
+        for _ in range(executions):
+            plan.run()
+
+    for index in range(7):
+        keeper.after_sample(index, run)
+    keeper.after_last(7, run)
+    keeper.finish(INPUTS)
+    left = keeper.left()
+    assert len(left.kept) > 1
+    settings = ValidationSettings("numpy", str(folder))
+    assert "passed" == OutputValidator(left, settings, Data(0), lambda: INPUTS).validation().status
+
+
 def test_every_set_comes_up_and_the_usual_one_comes_last():
     kept = left_by(honest).kept
     assert {0, 1, 2, 3} == {each.index for each in kept}
