@@ -15,15 +15,15 @@ import tempfile
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from bench_schema.errors import UnwritableError
-from bench_schema.places import Place, content_kind, refuse_flag
+from bench_schema.places import Place, refuse_flag
 
 from bench_run.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 # Locks of files: the kernel gives them back however their process ends.
 #
@@ -160,19 +160,6 @@ def writing(path: str | Path) -> Iterator[None]:
         raise OutputError(str(error)) from error
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def refuse_foreign_graphs(flag: str, folder: Path, names: Iterable[str], *, force: bool) -> None:
-    """Raise `OutputError` if a graph would replace a file without one."""
-    for path in (folder / name for name in names):
-        is_foreign = path.is_file() and content_kind(str(path)) != "an operation graph"
-        if is_foreign and path.stat().st_size and not force:
-            refuse_foreign(flag, str(path))
-
-
-def refuse_foreign(flag: str, path: str) -> NoReturn:
-    what = "holds something else: replace it with --force, or choose another place"
-    raise OutputError(f"{flag}: {path} {what}")
 
 
 def write_new(folder: Path, texts: Mapping[str, str], *, force: bool) -> None:

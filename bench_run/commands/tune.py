@@ -102,13 +102,15 @@ def show_record(path: str, _arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def verify_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:
+    from bench_schema.places import Place
+
     from bench_run.options.read import read_options
     from bench_run.report.tuning import verified_table
-    from bench_run.runner.places import check_run_places, record_places
+    from bench_run.runner.places import check_run_places
     from bench_run.tune.verify import verify
 
     options = read_options(arguments)
-    check_run_places(options, record_places(path))
+    check_run_places(options, [Place("the record", path)])
     found = verify(path, options, command_line())
     if not found:
         return CommandOutput("the winner of every entry is the default: there is nothing to verify")
@@ -126,7 +128,7 @@ def export_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:
     from bench_run.files import write_text_file, writing
     from bench_run.options.read import read_options
     from bench_run.plan.tuned import record_graphs
-    from bench_run.runner.places import inputs_of, outputs_of, record_places
+    from bench_run.runner.places import inputs_of, outputs_of
     from bench_run.tune.export import export, refuse_unknown_kind
 
     kind, colon, target = arguments["--export"].partition(":")
@@ -137,7 +139,7 @@ def export_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:
     with writing(target):
         place = Place("--export", target, is_report=True)
         others = outputs_of(replace(options, output=None))
-        check_places((*inputs_of(options), *record_places(path)), [place, *others])
+        check_places((*inputs_of(options), Place("the record", path)), [place, *others])
     record, graphs = record_graphs(path, options)
     made = export(kind, record, graphs)
     write_text_file(target, made.text)

@@ -148,7 +148,7 @@ def gather(options: Options) -> Gathered:
         raise _nothing_to_run(options, failures, driven.notes)
     if options.save_graphs is not None:
         written = [*made, *driven.graphs]
-        save_graphs(written, Path(options.save_graphs), force=options.force)
+        save_graphs(written, Path(options.save_graphs))
     saved = () if options.save_suite is None else (save_suite(graphs, options.save_suite),)
     if options.scale_batch is not None:
         graphs = [_scale(loaded, options.scale_batch) for loaded in graphs]
@@ -305,12 +305,9 @@ def _from_driver(arguments: Sequence[str]) -> Gathered:
     return Gathered(tuple(graphs), tuple(failures), tuple(notes))
 
 
-def save_graphs(graphs: Sequence[LoadedGraph], folder: Path, *, force: bool = False) -> None:
-    """Write graphs as ordinary files, one for each name. Raises `OutputError`, as for a file of
-    another kind that is there, which `force` lets them replace."""
-    from bench_run.files import refuse_foreign_graphs, writing
-
-    refuse_foreign_graphs("--save-graphs", folder, (g.path for g in graphs), force=force)
+def save_graphs(graphs: Sequence[LoadedGraph], folder: Path) -> None:
+    """Write graphs as ordinary files, one for each name. Raises `OutputError`."""
+    from bench_run.files import writing
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

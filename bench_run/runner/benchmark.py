@@ -8,7 +8,6 @@ import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench_schema.document import SCHEMA_VERSION, Document, EngineRecord, Run, Settings, Tool
@@ -16,7 +15,6 @@ from bench_schema.settings import RecordedSettings, rows_of
 from bench_schema.version import package_version
 
 from bench_run.errors import BenchRunError, IncompleteRunError, OutputError, UsageError
-from bench_run.files import refuse_foreign_graphs
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.machine.devices import device_names, devices, refuse_busy, users_of
 from bench_run.machine.host import machine
@@ -31,7 +29,7 @@ from bench_run.runner.forecast import Forecast
 from bench_run.runner.output import FINISHED, Record, check_destinations, interrupted, now
 from bench_run.runner.parallel.gate import DeviceGate
 from bench_run.runner.parallel.sharing import ALONE, Sharing, share_devices
-from bench_run.runner.places import OWN_KIND, check_run_places
+from bench_run.runner.places import check_run_places
 from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.references import ReferenceStore, check_cache, check_references
 from bench_run.runner.rounds import Rounds
@@ -123,13 +121,6 @@ def _first_lines(lines: Sequence[str], *, quiet: bool) -> Iterator[None]:
     say()
 
 
-def _refuse_foreign_golden(options: Options, planned: Planned) -> None:
-    if options.write_golden is not None:
-        folder = Path(options.write_golden.removeprefix(OWN_KIND))
-        names = {f"{Path(case.graph.id.path).stem}.json" for case in planned.cases}
-        refuse_foreign_graphs("--write-golden", folder, sorted(names), force=options.force)
-
-
 def run_planned(
     options: Options,
     planned: Planned,
@@ -144,7 +135,6 @@ def run_planned(
     opened = describe_engines(planned.engines, options, pool)
     if options.until == "decided":
         check_until_decided(options.against, len(planned.engines))
-    _refuse_foreign_golden(options, planned)
     output = grouped(Output, options)
     header = make_header(options, planned, opened, command)
     record = Record.begin(

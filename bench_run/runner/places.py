@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import glob
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,11 @@ from bench_schema.places import (
 )
 from bench_schema.settings import rows_of
 
-from bench_run.errors import GraphError, UsageError
-from bench_run.files import refuse_foreign, writing
+from bench_run.errors import GraphError
+from bench_run.files import writing
 from bench_run.graph.sources.files import is_archive, sweep_partner
 from bench_run.graph.sources.suites import SUFFIX, own_graphs
 from bench_run.options import Options
-from bench_run.plan.tuned import read_record
 from bench_run.runner.references import kept_references
 from bench_run.tensors.seeded.init_plan import parse_init
 
@@ -47,13 +45,7 @@ INPUTS = {
     "hipdnn_prefix": (".so", ".py"),
 }
 """Setting to the endings of the files that are read in its folder; none where it names a file."""
-REPORTS = {
-    "csv": b"id,graph,",
-    "csv_samples": b"id,graph,",
-    "markdown": b"|",
-    "trace": b'{"traceEvents"',
-}
-"""Setting to how its file begins."""
+REPORTS = ("csv", "csv_samples", "markdown", "trace")
 FOLDERS = {
     "save_graphs": GRAPHS,
     "write_golden": (*GRAPHS, *GOLDEN),
@@ -71,17 +63,6 @@ def check_run_places(options: Options, others: Iterable[Place] = ()) -> None:
         check_places((*inputs_of(options), *others), outputs_of(options))
         if options.output is not None:
             refuse_replacing(options.output, force=options.force, resume=options.resume)
-        for name, begin in REPORTS.items():
-            path = vars(options)[name]
-            if path is not None and not options.force and os.path.isfile(path):
-                _refuse_foreign(rows_of(Options)[name].flag, path, begin)
-
-
-def _refuse_foreign(flag: str, path: str, begin: bytes) -> None:
-    with suppress(OSError), open(path, "rb") as file:
-        found = file.read(len(begin))
-        if found and found != begin:
-            refuse_foreign(flag, path)
 
 
 def inputs_of(options: Options) -> Iterator[Place]:
@@ -133,21 +114,12 @@ def graph_places(argument: str) -> Iterator[Place]:
         yield Place(GRAPH, path)
         folder, name = os.path.split(path)
         if not is_archive(path):
-            stem = name.removesuffix(".json")
-            yield Place(GRAPH, folder or ".", (".meta.json", ".bin"), start=f"{stem}.")
-            golden = os.path.join(folder, f"{stem}.golden")
-            if os.path.isdir(golden):
-                yield Place(GRAPH, golden, ANY)
+            stem = path.removesuffix(".json")
+            yield Place(GRAPH, f"{stem}.meta.json")
+            if os.path.isdir(f"{stem}.golden"):
+                yield Place(GRAPH, f"{stem}.golden", ANY)
             if stem.endswith("template"):
                 yield Place(GRAPH, os.path.join(folder, sweep_partner(name)))
-
-
-def record_places(path: str) -> Iterator[Place]:
-    """Yield a tuning record that is read, and its graphs."""
-    yield Place("the record", path)
-    with suppress(UsageError):  # as is said where it is read
-        for file in dict.fromkeys(entry.path for entry in read_record(path).entries):
-            yield from graph_places(file)
 
 
 def outputs_of(options: Options) -> Iterator[Place]:

@@ -1,81 +1,51 @@
 """The journal of an unfinished run: ``OUT.json.journal`` beside ``OUT.json``.
 
-Lines of JSON, each an object with a field that says what it adds, and a checksum (`lines`):
+Lines of JSON, each an object with the field that it adds, and the CRC-32 of all bytes before the
+checksum:
 
-    {"journal": Document}   the first line: a document without cases, not complete; a copy of it
-                            follows the first record that each process appends
-    {"case": Case}          the rounds of one visit to a case
-    {"engine": Engine}      an engine that became known, or is known better (same key)
-    {"machine": Machine}    the machine, now known better
+    {"journal": Document, "crc32": "9f86d081"}   the first line: no cases, not complete
+    {"case": Case, "crc32": "8a1b22c0"}          the rounds of one visit to a case
 
 A line counts once its newline is there, so a crash costs the line that was being written and
-nothing else; a line that is damaged later costs what it held. Saving costs the size of the line,
+nothing else; a line that is damaged later costs its round. Saving costs the size of the line,
 never that of the document.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import zlib
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-import orjson
 
 from bench_schema.checks.acceptor import check_integers, decoder
 from bench_schema.checks.validator import check
-from bench_schema.codec import (
-    build,
-    case_of,
-    check_rounds,
-    encode,
-    from_tree,
-    parse,
-    whole_numbers,
-)
-from bench_schema.document import SCHEMA_VERSION, Case, Document, EngineRecord, Machine
+from bench_schema.codec import build, case_of, check_rounds, encode, parse, whole_numbers
+from bench_schema.document import SCHEMA_VERSION, Case, Document
 from bench_schema.errors import SchemaError, UnreadableError, UnwritableError
-from bench_schema.merge import (
-    find_device,
-    merge_cases,
-    with_rates,
-    with_shortfall,
-    without_rounds,
-    without_voided,
-)
+from bench_schema.merge import find_device, merge_cases, with_rates, with_shortfall
 from bench_schema.packing import read_bytes, write_bytes
 from bench_schema.upgrade import version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
 __all__ = ["Journal", "document_of", "journal_path", "merge_cases", "read_journal", "seal"]
 
+PathLike: TypeAlias = str | os.PathLike[str]
 
-# The lines of a journal: each carries a checksum, so that damage costs what it hit and no more.
-#
-# A line is an object with the field that it adds and the CRC-32 of all bytes before the checksum:
-#
-#     {"case":{...},"crc32":"9f86d081"}
-#
-# Journals of older versions have no checksums: there a line is whole if it is JSON.
-
-FIELDS = ("journal", "case", "engine", "machine")
+LINES: dict[str, tuple[str, type]] = {"journal": ("", Document), "case": ("Case", Case)}
+"""Field of a line → definition of the schema that its value follows, and its class."""
 JOURNAL_START = b'{"journal":'
-NO_HEADER = "not a journal, or cut off within its first line: no case was finished"
-DAMAGED_HEADER = "the header is damaged, and so are its copies: what was measured is not known"
-SECOND_HEADER = "a second header, unlike the first"
-OPENING = re.compile(rb'\{"(\w+)":')
-ENDING = re.compile(rb',"crc32":"([0-9a-f]{8})"\}')
-ENDING_LENGTH = len(b',"crc32":"00000000"}')
-CHECKED = re.compile(ENDING.pattern + rb"\n")
+_OPENING = re.compile(rb'\{"(\w+)":')
+_ENDING = re.compile(rb',"crc32":"([0-9a-f]{8})"\}')
+_ENDING_LENGTH = len(b',"crc32":"00000000"}')
 
 
 @dataclass(frozen=True)
@@ -93,107 +63,39 @@ def line(field: str, text: bytes) -> bytes:
 
 
 def is_journal(data: bytes) -> bool:
-    """Return True if the data begin like a journal or, for a damaged first line, if any line ends
-    with a checksum."""
-    return data.startswith(JOURNAL_START) or CHECKED.search(data) is not None
+    return data.startswith(JOURNAL_START)
 
 
 def read_lines(data: bytes, where: str, damage: list[str]) -> Iterator[Line]:
     """Yield every whole line, the header first; lines that were left out are added to ``damage`` in
-    sentences.
-
-    A last line without newline was being written when the run ended: it does not count. Copies of
-    the header count where the first line is damaged.
-    """
+    sentences. A last line without newline was being written when the run ended: it does not
+    count."""
     if not is_journal(data) or b"\n" not in data:
-        raise UnreadableError(where, NO_HEADER)
-    checked = CHECKED.search(data) is not None
-    header = _header(data, where) if checked else None
-    if header is not None:
-        yield header
-    for number, text in enumerate(_split(data), 1):
+        what = "not a journal, or cut off within its first line: no case was finished"
+        raise UnreadableError(where, what)
+    for number, text in enumerate(data[: data.rfind(b"\n")].split(b"\n"), 1):
         place = f"{where}: line {number}"
-        found = _checked(text, place) if checked else _unchecked(text, place)
-        if header is None:  # of an older journal, which has no copies of it
-            if found is None or found.field != "journal":
-                raise UnreadableError(place, DAMAGED_HEADER)
-            header = found
-            yield header
-        elif found is not None:
-            yield from _other_than(header, found)
+        found = _checked(text, place)
+        if found is not None:
+            yield found
+        elif number == 1:
+            raise UnreadableError(place, "the header is damaged: what was measured is not known")
         else:
             damage.append(
                 f"line {number} of the journal ({len(text)} bytes) is damaged and was left out"
             )
 
 
-def _header(data: bytes, where: str) -> Line:
-    """Return the first undamaged header."""
-    start = -1
-    while (start := data.find(JOURNAL_START, start + 1)) >= 0:
-        end = data.find(b"\n", start)
-        number = data.count(b"\n", 0, start) + 1
-        found = _checked(data[start:end], f"{where}: line {number}")
-        if found is not None:
-            return found
-    raise UnreadableError(f"{where}: line 1", DAMAGED_HEADER)
-
-
-def _other_than(header: Line, found: Line) -> Iterator[Line]:
-    """Yield the lines that are not copies of the header."""
-    if found.field != "journal":
-        yield found
-    elif found.text != header.text:
-        raise SchemaError(found.place, SECOND_HEADER)
-
-
-def _split(data: bytes) -> Iterator[bytes]:
-    start = 0
-    while (end := data.find(b"\n", start)) >= 0:
-        yield data[start:end]
-        start = end + 1
-
-
 def _checked(text: bytes, place: str) -> Line | None:
     """Return a line whose checksum is right."""
-    begin, ending = text[:-ENDING_LENGTH], ENDING.fullmatch(text[-ENDING_LENGTH:])
-    opening = OPENING.match(begin)
+    begin, ending = text[:-_ENDING_LENGTH], _ENDING.fullmatch(text[-_ENDING_LENGTH:])
+    opening = _OPENING.match(begin)
     if ending is None or opening is None or zlib.crc32(begin) != int(ending[1], 16):
         return None
-    return _known(opening[1].decode(), begin[opening.end() :], place)
-
-
-def is_whole(text: bytes) -> bool:
-    """Return True if a line, without its newline, is complete and unchanged."""
-    return _checked(text, "") is not None
-
-
-def _unchecked(text: bytes, place: str) -> Line | None:
-    """Return a line of an older journal."""
-    opening = OPENING.match(text)
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    field, start = ("", 0) if opening is None else (opening[1].decode(), opening.end())
-    return _known(field, text[start:-1], place)
-
-
-def _known(field: str, text: bytes, place: str) -> Line:
-    if field not in FIELDS:
-        raise SchemaError(place, f"expected an object with one field of {', '.join(FIELDS)}")
-    return Line(field, text, place)
-
-
-PathLike: TypeAlias = str | os.PathLike[str]
-
-LINES = {
-    "journal": ("", Document),
-    "case": ("Case", Case),
-    "engine": ("Engine", EngineRecord),
-    "machine": ("Machine", Machine),
-}
-"""Field of a line → definition of the schema that its value follows, and its class."""
+    field = opening[1].decode()
+    if field not in LINES:
+        raise SchemaError(place, f"expected an object with one field of {', '.join(LINES)}")
+    return Line(field, begin[opening.end() :], place)
 
 
 def journal_path(output: PathLike) -> Path:
@@ -207,8 +109,6 @@ class Journal:
     def __init__(self, path: PathLike, header: Document) -> None:
         self.path = Path(path)
         self._engines = {engine.key for engine in header.engines}
-        self._copy = b""
-        """Second copy of the header, so that damage in one place of the file leaves the other."""
         try:
             self._file = self.path.open("r+b", buffering=0)
         except OSError as error:
@@ -226,51 +126,39 @@ class Journal:
             raise ValueError("the header of a journal has no cases: append them")
         if Path(path).exists():
             raise UnwritableError(str(path), "an unfinished run is there already")
-        return cls._written(path, header, cases)
+        run = replace(header.run, complete=False, finished=None)
+        first = _line("journal", replace(header, run=run), str(path))
+        write_bytes(path, b"".join([first, *(_line("case", case, str(path)) for case in cases)]))
+        return cls(path, header)
 
     @classmethod
     def reopen(cls, path: PathLike) -> Journal:
-        """Return an existing journal to go on with; a torn last line is dropped from the file.
-
-        One of an older version, or with a damaged header, is written anew in the present form.
-        """
+        """Return an existing journal to go on with; a torn last line is dropped from the file."""
         data = read_bytes(path)
-        first = data[: data.find(b"\n")]
-        begin = JOURNAL_START + b'{"schema_version":%d,' % SCHEMA_VERSION
-        if not (first.startswith(begin) and is_whole(first)):
-            document = document_of(data, str(path))
-            return cls._written(path, replace(document, cases=()), document.cases)
         journal = cls(path, _collect(data, str(path), [])[0])
         whole = data.rfind(b"\n") + 1
         journal._file.truncate(whole)
         journal._file.seek(whole)
-        journal._copy = data[: data.find(b"\n") + 1]
-        return journal
-
-    @classmethod
-    def _written(cls, path: PathLike, header: Document, cases: Sequence[Case]) -> Journal:
-        # in one atomic step: a run that is killed meanwhile leaves no journal, or all of it
-        run = replace(header.run, complete=False, finished=None)
-        first = _line("journal", replace(header, run=run), str(path))
-        write_bytes(path, b"".join([first, *(_line("case", case, str(path)) for case in cases)]))
-        journal = cls(path, header)
-        journal._copy = first
         return journal
 
     def append_case(self, case: Case) -> None:
-        """Save a case with just the rounds that this visit adds; its engine must be known."""
+        """Save a case with just the rounds that this visit adds. Raises `UnwritableError`: the
+        journal is then as it was."""
         if case.engine not in self._engines:
             raise SchemaError(str(self.path), f"new case: no engine {case.engine!r} was added")
-        self._write(_line("case", case, str(self.path)))
-
-    def append_engine(self, engine: EngineRecord) -> None:
-        """Add an engine, or replace the one with the same key."""
-        self._write(_line("engine", engine, str(self.path)))
-        self._engines.add(engine.key)
-
-    def set_machine(self, machine: Machine) -> None:
-        """Replace what is known of the machine."""
-        self._write(_line("machine", machine, str(self.path)))
+        text = _line("case", case, str(self.path))
+        start, written = self._file.tell(), 0
+        try:
+            while written < len(text):
+                written += self._file.write(text[written:])
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}"
+            raise UnwritableError(str(self.path), what) from None
+        finally:
+            if written < len(text):
+                self._file.seek(start)
+                with contextlib.suppress(OSError):
+                    self._file.truncate()
 
     def close(self) -> None:
         self._file.close()
@@ -286,28 +174,8 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _write(self, line: bytes) -> None:
-        """Add one line, the first time with a copy of the header; if that fails or is interrupted
-        the journal stays as it was."""
-        line += self._copy
-        start = self._file.tell()
-        written = 0
-        try:
-            while written < len(line):
-                written += self._file.write(line[written:])
-        except OSError as error:
-            what = f"cannot be written: {error.strerror}"
-            raise UnwritableError(str(self.path), what) from None
-        finally:
-            if written < len(line):
-                self._file.seek(start)
-                with contextlib.suppress(OSError):
-                    self._file.truncate()
-            else:
-                self._copy = b""
 
-
-def _line(field: str, value: Case | EngineRecord | Machine | Document, where: str) -> bytes:
+def _line(field: str, value: Case | Document, where: str) -> bytes:
     """Return one line, sure to be readable: it is checked as in reading."""
     data = encode(value)
     read_value(field, data, f"{where}: new {field}")
@@ -323,7 +191,7 @@ def document_of(data: bytes, where: str) -> Document:
     """Return the document that the text of a journal holds so far; its run notes what was left
     out."""
     damage: list[str] = []
-    header, parts, lost = _collect(data, where, damage)
+    header, parts = _collect(data, where, damage)
     by_id: dict[str, list[Case]] = {}
     for part in parts:
         by_id.setdefault(part.id, []).append(part)
@@ -331,10 +199,7 @@ def document_of(data: bytes, where: str) -> Document:
     processors = {e.key: header.machine.cpu for e in header.engines if e.device == "cpu"}
     cases = tuple(
         with_rates(
-            with_shortfall(
-                merge_cases(_with_first_rounds(without_voided(visits), damage)),
-                header.run.settings,
-            ),
+            with_shortfall(merge_cases(visits), header.run.settings),
             devices.get(visits[0].engine),
             processors.get(visits[0].engine),
         )
@@ -342,75 +207,22 @@ def document_of(data: bytes, where: str) -> Document:
     )
     for number, case in enumerate(cases):
         check_rounds(case, f"{where}: cases[{number}]")
-    notes = (*header.run.notes, *damage, *lost)
-    return replace(header, cases=cases, run=replace(header.run, notes=notes))
+    return replace(header, cases=cases, run=replace(header.run, notes=(*header.run.notes, *damage)))
 
 
-def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list[Case], list[str]]:
-    """Return the header with the last engines and machine, the parts of cases, and sentences on
-    parts of unknown engines."""
-    lines = _without_repeated(read_lines(data, where, damage), damage)
+def _collect(data: bytes, where: str, damage: list[str]) -> tuple[Document, list[Case]]:
+    """Return the header and the parts of cases."""
+    lines = read_lines(data, where, damage)
     first = next(lines)
-    if version_of(parse(first.text, first.place), first.place) < SCHEMA_VERSION:
-        document = from_tree(_tree([first, *lines]), where)
-        return replace(document, cases=()), *_of_engines(document.engines, document.cases)
+    version = version_of(parse(first.text, first.place), first.place)
+    if version < SCHEMA_VERSION:
+        what = f"a journal of schema version {version}: finish it with the bench-run that began it"
+        raise UnreadableError(first.place, what)
     header: Document = read_value(first.field, first.text, first.place)
-    engines = {engine.key: engine for engine in header.engines}
-    machine, parts = header.machine, list(header.cases)
-    for each in lines:
-        value = read_value(each.field, each.text, each.place)
-        if isinstance(value, Case):
-            parts.append(value)
-        elif isinstance(value, EngineRecord):
-            engines[value.key] = value
-        else:
-            machine = value
-    known = tuple(engines.values())
-    return replace(header, engines=known, machine=machine), *_of_engines(known, parts)
-
-
-def _without_repeated(lines: Iterable[Line], damage: list[str]) -> Iterator[Line]:
-    """Yield records of cases once, however often they were written."""
-    seen: set[bytes] = set()
-    repeated = 0
-    for each in lines:
-        digest = hashlib.blake2b(each.text, digest_size=16).digest()
-        if each.field == "case" and digest in seen:
-            repeated += b'"rounds":[]' not in each.text  # each resume notes what failed to load
-            continue
-        seen.add(digest)
-        yield each
-    if repeated:
-        damage.append(f"{repeated} lines of the journal repeat others and were left out")
-
-
-def _with_first_rounds(parts: Sequence[Case], damage: list[str]) -> list[Case]:
-    """Return the parts of a case with each round once, as it was first written."""
-    seen: set[int] = set()
-    kept = []
-    for part in parts:
-        before = frozenset(seen)
-        seen.update(each.index for each in part.rounds)
-        again = [each.index for each in part.rounds if each.index in before]
-        if again:
-            damage.append(f"round {again[0]} of {part.id} is there twice: the first is kept")
-        if not again or len(again) < len(part.rounds):
-            kept.append(without_rounds(part, lambda each: each.index in before))  # noqa: B023
-    return kept
-
-
-def _of_engines(
-    engines: Sequence[EngineRecord], parts: Sequence[Case]
-) -> tuple[list[Case], list[str]]:
-    """Return the parts of known engines, and a sentence on the others: their engine's line is
-    damaged."""
-    keys = {engine.key for engine in engines}
-    lost = Counter(part.engine for part in parts if part.engine not in keys)
-    sentences = [
-        f"{count} records of engine {key} were left out: what it is was in a damaged line"
-        for key, count in lost.items()
-    ]
-    return [part for part in parts if part.engine in keys], sentences
+    rest = list(lines)
+    if any(each.field != "case" for each in rest):
+        raise SchemaError(where, "a second header")
+    return header, [read_value(each.field, each.text, each.place) for each in rest]
 
 
 def read_value(field: str, text: bytes, where: str) -> Any:
@@ -425,31 +237,6 @@ def read_value(field: str, text: bytes, where: str) -> Any:
         whole = whole_numbers(tree)
         check_integers(whole, SCHEMA_VERSION, where, name)
         return build(whole, kind)
-
-
-def _tree(lines: Sequence[Line]) -> dict[str, Any]:
-    """Return the journal of an older version as one tree, so that it is upgraded as documents
-    are."""
-    values = [(each.field, parse(each.text, each.place)) for each in lines]
-    tree: dict[str, Any] = values[0][1]
-    first = lines[0].place
-    if not isinstance(tree, dict) or not isinstance(tree.get("engines"), list):
-        raise SchemaError(first, "no header: expected an object with a list of engines")
-    engines = {_key(engine, first): engine for engine in tree["engines"]}
-    for (field, value), each in zip(values[1:], lines[1:], strict=True):
-        if field == "engine":
-            engines[_key(value, each.place)] = value
-        elif field == "machine":
-            tree["machine"] = value
-    cases = [value for field, value in values if field == "case"]
-    return {**tree, "engines": list(engines.values()), "cases": cases}
-
-
-def _key(engine: Any, where: str) -> str:
-    key = engine.get("key") if isinstance(engine, dict) else None
-    if not isinstance(key, str):
-        raise SchemaError(where, "an engine without a key")
-    return key
 
 
 def ordered(cases: Sequence[Case], order: Sequence[str]) -> tuple[Case, ...]:

@@ -1,15 +1,14 @@
-"""Files that a command reads and writes. It does not write to a file that it reads, write a file
-twice, or replace measurements with a report.
+"""Files that a command reads and writes: it does not write over a file that it reads, write a file
+twice, or replace a finished document.
 
 A command lists its places once, before it reads or writes anything (`check_places`). Two names are
-one place if links, ``..`` or hard links lead to one file, or would once it is made.
+one place if their paths without links and ``..`` are equal.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-import stat
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STDOUT = "-"
-STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
-DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 RESULTS = (".json", ".json.gz", ".json.zst", ".json.journal")
 """Endings of the files that are read where a folder of result documents is named."""
 
@@ -39,51 +36,46 @@ class Place:
     flag: str
     path: str
     endings: tuple[str, ...] = ()
-    """Endings of the files below the folder that are read or written; empty if the path is a
-    file."""
-    start: str = ""
-    """Common start of the names of these files."""
-    owner: str = ""
-    """The file beside which it lies, where the command itself gives the name."""
+    """Endings of the files of the folder that are read or written; empty if the path is a file."""
     is_report: bool = False
-    """Made from documents, so a new one may take the place of an old one."""
+    """True if it is made from documents: a new one may replace an old one."""
 
     def __str__(self) -> str:
-        beside = f"{os.path.join(self.path, self.start)}*" if self.start else self.path
-        return f"{self.flag} {beside}"
-
-    @cached_property
-    def key(self) -> object:
-        return key_of(self.path)
+        return f"{self.flag} {self.path}"
 
     @cached_property
     def real(self) -> str:
         """Its path without links."""
-        return _real(self.path)
+        try:
+            return os.path.realpath(self.path)
+        except (OSError, ValueError):  # a name that no file can have
+            return self.path
 
     @property
     def is_stream(self) -> bool:
         """True for places that take any number of texts: stdout, a device, a pipe."""
-        whole = os.path.abspath(self.path)
-        if self.path == STDOUT or whole in STREAMS or whole.startswith(DESCRIPTORS):
+        if self.path == STDOUT or self.path.startswith("/dev/"):
             return True
-        try:
-            mode = os.stat(self.path).st_mode
-        except (OSError, ValueError):
-            return False
-        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+        is_known = os.path.isfile(self.path) or os.path.isdir(self.path)
+        return not is_known and os.path.exists(self.path)
 
-    def holds(self, name: str) -> bool:
-        """Return True if a file, by its name relative to the folder, is one of its files."""
-        return name.startswith(self.start) and name.endswith(self.endings)
+    def meets(self, other: Place) -> bool:
+        """Return True if some file may belong to both."""
+        names = [each.endings or (os.path.basename(each.real),) for each in (self, other)]
+        if not any(x.endswith(y) or y.endswith(x) for x in names[0] for y in names[1]):
+            return False
+        return self.real == other.real or self._is_below(other) or other._is_below(self)
+
+    def _is_below(self, folder: Place) -> bool:
+        return bool(folder.endings) and self.real.startswith(f"{folder.real}{os.sep}")
 
 
 def journaled(flag: str, path: str) -> Iterator[Place]:
-    """Yield a result document, and what a run keeps beside it."""
+    """Yield a result document, and what a run keeps next to it."""
     yield Place(flag, path)
     if path != STDOUT:
-        yield Place(flag, str(journal_path(path)), owner=path)
-        yield Place(flag, f"{path}.lock", owner=path)
+        yield Place(flag, str(journal_path(path)))
+        yield Place(flag, f"{path}.lock")
 
 
 def result_places(flag: str, pattern: str) -> Iterator[Place]:
@@ -94,19 +86,15 @@ def result_places(flag: str, pattern: str) -> Iterator[Place]:
 
 
 def pipeline_files(path: Path) -> Iterator[Path]:
-    """Yield the files that a suite or pipeline names: graphs and values of tensors. Yield none if
-    it cannot be read; its reader reports that."""
+    """Yield the graphs that a suite or pipeline names. Yield none if it cannot be read; its reader
+    reports that."""
     from bench_schema.pipeline import read_pipeline  # its reader of TOML is for few commands
 
     try:
-        pipeline = read_pipeline(path)
+        layers = read_pipeline(path).layers
     except (DocumentError, OSError):
         return
-    yield from (layer.file for layer in pipeline.layers if layer.file is not None)
-    rules = [rule for layer in pipeline.layers for rule in layer.init.values()]
-    for rule in (*rules, *(each.init or "" for each in pipeline.inputs)):
-        if rule.startswith("file:"):
-            yield path.parent / rule.removeprefix("file:")
+    yield from (layer.file for layer in layers if layer.file is not None)
 
 
 def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:
@@ -116,16 +104,16 @@ def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:
     Raises `UnwritableError`, which names both places.
     """
     written = [each for each in outputs if not each.is_stream]
-    for output in written:
-        refuse_flag(output)
     read = [each for each in inputs if not each.is_stream] if written else []
     for output in written:
-        met = next((source for source in read if _meet(output, source)), None)
+        refuse_flag(output)
+        met = next((source for source in read if output.meets(source)), None)
         if met is not None:
-            raise UnwritableError(str(output), _overwritten(output, met))
+            what = f"lies where {met} reads" if met.endings else f"{met} is read"
+            raise UnwritableError(str(output), f"{what}: choose another place")
     for other, output in combinations(written, 2):
-        if _meet(output, other):
-            raise UnwritableError(str(output), _written_twice(output, other))
+        if output.meets(other):
+            raise UnwritableError(str(output), f"{other} writes there, too: choose another place")
     for report in written:
         kind = content_kind(report.path) if report.is_report else None
         if kind is not None:
@@ -136,91 +124,13 @@ def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:
 def refuse_flag(output: Place) -> None:
     """Raise `UnwritableError` if a path begins as a flag does: ``ls *`` and the like would take its
     name for one."""
-    if output.path.startswith("-"):
+    if output.path.startswith("-") and output.path != STDOUT:
         what = f"it begins with '-', as a flag does: write ./{output.path} if it is a name"
         raise UnwritableError(str(output), what)
 
 
-def _written_twice(output: Place, other: Place) -> str:
-    if output.endings or other.endings:
-        return f"{other} writes there, too: choose another place"
-    if output.owner or other.owner:
-        owner = other.owner or output.owner
-        return f"is a file that is kept beside {owner} for {other.flag}: choose another name"
-    return f"{other} would be written to the same file: choose another name"
-
-
-def _overwritten(output: Place, source: Place) -> str:
-    beside = f" (beside {output.owner})" if output.owner else ""
-    if source.endings:
-        return f"lies where {source} reads{beside}: choose another place"
-    return f"{source} is read, and would be overwritten{beside}: choose another place"
-
-
-def _meet(a: Place, b: Place) -> bool:
-    """Return True if some file belongs to both."""
-    if not a.endings and not b.endings:
-        return a.key == b.key
-    if not a.endings or not b.endings:
-        file, folder = (b, a) if a.endings else (a, b)
-        name = _below(file, folder)
-        return name is not None and folder.holds(name)
-    if not any(x.endswith(y) or y.endswith(x) for x in a.endings for y in b.endings):
-        return False
-    if a.key == b.key:
-        return a.start.startswith(b.start) or b.start.startswith(a.start)
-    nested = ((_below(a, b), b), (_below(b, a), a))
-    return any(name is not None and f"{name}/".startswith(outer.start) for name, outer in nested)
-
-
-def _below(inner: Place, outer: Place) -> str | None:
-    """Return the relative name of a place in a folder; None if it lies elsewhere."""
-    name = os.path.relpath(inner.real, outer.real)
-    return None if name in (".", "..") or name.startswith(f"..{os.sep}") else name
-
-
-def key_of(path: str) -> object:
-    """Return a key that is equal for all names of one file, whether it is there yet or not."""
-    real = _real(path)
-    try:
-        info = os.stat(real)
-    except (OSError, ValueError):
-        return real
-    return info.st_dev, info.st_ino
-
-
-def _real(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except (OSError, ValueError):  # a name that no file can have
-        return path
-
-
-# Contents of files that may be needed.
-
-
-class _Top(msgspec.Struct):
-    """Fields that tell one file of JSON from another."""
-
-    schema_version: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    machine: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    run: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    kind: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    tensors: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Run(msgspec.Struct):
-    complete: bool = True
-
-
-TUNED = b'"bench-run tune"'
-"""The kind of a tuning record, as `bench_schema.tuning` has it."""
 Kept: TypeAlias = Literal[
-    "a finished run",
-    "an unfinished run",
-    "a tuning record",
-    "an operation graph",
+    "a finished run", "an unfinished run", "a tuning record", "an operation graph"
 ]
 
 
@@ -228,26 +138,22 @@ def content_kind(path: str) -> Kept | None:
     """Return the kind of content that a report must not replace; None for any other content, or
     without a file."""
     try:
-        if not os.path.isfile(path):
-            return None
         with open(path, "rb") as file:
-            begin = file.read(64).lstrip()
-        if not begin.startswith((b"{", GZIP_MAGIC, ZSTD_MAGIC)):
-            return None
+            if not file.read(64).lstrip().startswith((b"{", GZIP_MAGIC, ZSTD_MAGIC)):
+                return None
         data = read_bytes(path)
         if is_journal(data):
             return "an unfinished run"
-        top = msgspec.json.decode(data, type=_Top)
-        if msgspec.UNSET not in (top.schema_version, top.machine) and isinstance(
-            top.run, msgspec.Raw
-        ):
-            complete = msgspec.json.decode(top.run, type=_Run).complete
-            return "a finished run" if complete else "an unfinished run"
+        top = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        if {"schema_version", "machine", "run"} <= top.keys():
+            run = msgspec.json.decode(top["run"], type=dict[str, msgspec.Raw])
+            is_cut = bytes(run.get("complete", b"")) == b"false"
+            return "an unfinished run" if is_cut else "a finished run"
     except (OSError, ValueError, DocumentError, msgspec.MsgspecError):
         return None
-    if bytes(top.kind if isinstance(top.kind, msgspec.Raw) else b"") == TUNED:
+    if bytes(top.get("kind", b"")) == b'"bench-run tune"':
         return "a tuning record"
-    return None if msgspec.UNSET in (top.tensors, top.nodes) else "an operation graph"
+    return "an operation graph" if {"tensors", "nodes"} <= top.keys() else None
 
 
 def refuse_replacing(
@@ -259,17 +165,15 @@ def refuse_replacing(
     place = Place(flag, path)
     if place.is_stream:
         return
-    size = os.path.getsize(path) if os.path.isfile(path) else 0
-    kind = content_kind(path) if size else None
+    kind = content_kind(path)
     if kind == "an operation graph":
         raise UnwritableError(str(place), "holds an operation graph: choose another output")
     if force or resume:
         return
-    begun = os.path.lexists(journal or journal_path(path))
-    if begun or kind == "an unfinished run":
+    if os.path.lexists(journal or journal_path(path)) or kind == "an unfinished run":
         what = "an unfinished run is there: continue it with --resume, or replace it with --force"
         raise UnwritableError(str(place), what)
-    if size:
+    if os.path.isfile(path) and os.path.getsize(path):
         what = kind or "something else"
         raise UnwritableError(
             str(place), f"holds {what}: replace it with --force, or choose another output"

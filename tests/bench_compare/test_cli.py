@@ -296,16 +296,16 @@ def test_a_calibration_is_written_by_an_aa_test_and_used(files, capsys):
         ("a.json b.json --max-unclear many", "--max-unclear: expected a number of cases or a"),
         (
             "a.json b.json --csv o.txt --json ./o.txt",
-            "--json ./o.txt: --csv o.txt would be written to",
+            "--json ./o.txt: --csv o.txt writes there, too",
         ),
         ("a.json b.json --html=", "--html: the name of a file is empty"),
         (
             "a.json b.json --json ./b.json",
-            "--json ./b.json: DOC b.json is read, and would",
+            "--json ./b.json: DOC b.json is read",
         ),
         (
             "--aa a.json b.json --save-calibration a.json",
-            "a.json: DOC a.json is read, and would",
+            "a.json: DOC a.json is read",
         ),
     ],
 )

@@ -50,7 +50,7 @@ def document(seed: int, number: int) -> str | bytes:
     if kind == "fields":
         return changed("comparisons", seed, number)
     if kind == "journal":
-        return mutators.lines(draw, draw.choice((*targets.journals(), *targets.old_journals())))
+        return mutators.lines(draw, draw.choice((*targets.journals(), *targets.journals())))
     text = draw.choice(targets.document_texts()).encode()
     if kind == "bytes":
         return mutators.data(draw, text)

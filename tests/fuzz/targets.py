@@ -193,7 +193,7 @@ def try_bundle(bundle, folder):
 def archives():
     text = write_graph(small_graph())
     packed = []
-    for mode in ("w", "w:gz", "w:bz2", "w:xz"):
+    for mode in ("w", "w:gz"):
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode=mode) as archive:
             for name in ("a.json", "deep/b.json"):
@@ -209,7 +209,7 @@ def archives():
 
 
 def try_archive(content, folder):
-    kind = {b"PK": "zip", b"\x1f\x8b": "tar.gz", b"BZ": "tar.bz2", b"\xfd7": "tar.xz"}
+    kind = {b"PK": "zip", b"\x1f\x8b": "tar.gz"}
     path = folder / f"a.{kind.get(content[:2], 'tar')}"
     path.write_bytes(content)
     load([str(path)])
@@ -224,10 +224,6 @@ def try_document(value, folder):
     (folder / "d.json").write_text(json.dumps(value))
     document = files.read(folder / "d.json")
     assert codec.encode(document)
-
-
-def old_journals():
-    return ((ROOT / "tests" / "data" / "documents" / "v1.json.journal").read_bytes(),)
 
 
 @cache
@@ -285,7 +281,6 @@ TARGETS = {
     "documents": Target(documents, mutators.json_value, try_document),
     "comparisons": Target(document_texts, comparisons.text_of, try_comparison),
     "compositions": Target(compositions.texts, compositions.mutate, compositions.attempt),
-    "journals": Target(old_journals, mutators.lines, try_journal),
-    "new journals": Target(journals, mutators.lines, try_journal),
+    "journals": Target(journals, mutators.lines, try_journal),
     "features": Target(lambda: (("quiet",),), lambda draw, *_: features.chosen(draw), try_features),
 }

@@ -202,44 +202,6 @@ def test_a_reference_with_an_id_that_there_is_not_is_refused(bench_run_command, 
     assert {small_graph.name} == set(os.listdir(small_graph.parent))
 
 
-FOREIGN = {
-    "--csv": "notes.txt",
-    "--csv-samples": "notes.txt",
-    "--markdown": "notes.txt",
-    "--trace": "notes.txt",
-    "--write-golden": "golden/small_add.json",
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("flag", FOREIGN)
-def test_what_is_not_ours_is_replaced_with_force_only(
-    bench_run_command, small_graph, tmp_path, flag
-):
-    path = tmp_path / FOREIGN[flag]
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("my own notes")
-    words = (flag, "golden" if flag == "--write-golden" else path.name)
-    done = bench_run_command(small_graph.name, *QUICK, *words)
-    assert (1, "my own notes") == (done.returncode, path.read_text())
-    assert f"{flag}: {FOREIGN[flag]} holds something else: replace it with --force" in done.stderr
-    for more in (("--force",), ()):
-        assert 0 == bench_run_command(small_graph.name, *QUICK, *words, *more).returncode
-    assert "my own notes" not in path.read_text()
-
-
-@pytest.mark.long
-def test_graphs_do_not_replace_other_files(bench_run_command, tmp_path):
-    path = tmp_path / "g" / "add_8x8_float.json"
-    path.parent.mkdir()
-    path.write_text("my own notes")
-    words = ("--op", "add: dims=8x8", *QUICK, "--save-graphs", "g")
-    done = bench_run_command(*words)
-    assert (1, "my own notes") == (done.returncode, path.read_text())
-    assert "--save-graphs: g/add_8x8_float.json holds something else" in done.stderr
-    assert 0 == bench_run_command(*words, "--force").returncode
-
-
 def test_outputs_are_saved_without_a_reference_too(bench_run_command, small_graph, tmp_path):
     words = ("--reference", "none", "--save-outputs", "out")
     assert 0 == bench_run_command(small_graph.name, *QUICK, *words).returncode
