@@ -115,8 +115,7 @@ def _hostile_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     for source in (ROOT / "tests" / "hostile").glob("*.py"):
         (folder / source.name).write_text(source.read_text())
-    modules = {"mortal": "mortal_engine", "reports": "reporting_engine"}
-    register_engines(folder, hostile="hostile_engine", **modules)
+    register_engines(folder, hostile="hostile_engine", mortal="mortal_engine")
     return folder
 
 

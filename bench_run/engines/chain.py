@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from bench_run.engines.base import (
@@ -157,7 +156,7 @@ class ChainPlan:
     @property
     def facts(self) -> PlanFacts:
         reports = Reports("one of its layers")
-        facts = [(p, reports.plan_facts(partial(getattr, plan, "facts"))) for p, plan in self._rows]
+        facts = [(p, reports.plan_facts(plan)) for p, plan in self._rows]
         chosen = dict(frozenset.intersection(*(frozenset(f.chosen.items()) for _, f in facts)))
         chosen |= {"layers": str(len(facts)), "activations": self._activations()}
         math = sorted({f.chosen["math"] for _, f in facts if "math" in f.chosen})

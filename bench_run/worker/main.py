@@ -19,7 +19,8 @@ from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines import engine_module
-from bench_run.engines.reported import UNKNOWN, ReportedEngine, Reports
+from bench_run.engines.base import EngineFacts
+from bench_run.engines.reported import converted, listed
 from bench_run.errors import BenchRunError, EngineError, message_of
 from bench_run.machine.affinity import pin_process, stay_near
 from bench_run.machine.memory import become_victim, limit_own_memory
@@ -67,6 +68,7 @@ from bench_run.worker.wire import Pipe, decode_request, encode, encode_reply, pi
 if TYPE_CHECKING:
     from bench_schema.document import Case, Validation
 
+    from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.plan_store import PlanStore
@@ -83,18 +85,17 @@ class EngineServer:
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
-        self._engine: ReportedEngine | None = None
-        self._unfit = "the first request is Open"
+        self._engine: Engine | None = None
+        self._name = ""
         self._kept: PlanStore | None = None
         self._import_ns = 0
         self._threads: int | None = None
         self._thread_failures: list[str] = []
 
     @property
-    def engine(self) -> ReportedEngine:
-        """The engine. Raises `EngineError` if it does not report what every case needs."""
+    def engine(self) -> Engine:
         if self._engine is None:
-            raise EngineError(self._unfit)
+            raise EngineError("the first request is Open")
         return self._engine
 
     @property
@@ -136,24 +137,18 @@ class EngineServer:
 
     def open(self, request: Open) -> EngineOpened:
         begin = read_clock()
-        opened = engine_module(request.spec.name).open(request.spec, request.options)
+        engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = read_clock() - begin
-        reports = Reports(request.spec.text)
-        try:
-            self._engine = engine = ReportedEngine(opened, reports)
-        except EngineError as error:  # it costs its cases, and no other engine's
-            self._unfit = str(error)
-            return EngineOpened(
-                UNKNOWN, "host", self._import_ns, notes=(*reports.notes, str(error))
-            )
+        self._engine, self._name = engine, request.spec.text
+        facts: EngineFacts = converted(self._name, "facts", engine.facts, EngineFacts)
+        devices = converted(self._name, "devices", engine.abilities.devices, int | None)
         if request.options.near_device:
-            stay_near(engine.facts.device)
+            stay_near(facts.device)
         threads = request.options.threads
-        if threads is not None and request.options.hold_threads and engine.facts.device == "cpu":
+        if threads is not None and request.options.hold_threads and facts.device == "cpu":
             self._threads = threads
             pin_process(threads)
-        clock, notes = engine.stream.clock, tuple(reports.notes)
-        return EngineOpened(engine.facts, clock, self._import_ns, engine.devices, notes)
+        return EngineOpened(facts, engine.stream.clock, self._import_ns, devices)
 
     def run_case(self, request: RunCase) -> Case:
         from bench_run.worker.run_case import RunHooks, run_case
@@ -174,10 +169,11 @@ class EngineServer:
             self._thread_failures.append(exception_text(failure.exc_value))
 
     def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
-        return self.engine.variants(request.graph)
+        return listed(self._name, "variants()", self.engine.variants(request.graph))
 
     def plans(self, request: Plans) -> tuple[Mapping[str, str], ...] | None:
-        return self.engine.plans(request.graph)
+        plans = self.engine.abilities.plans
+        return None if plans is None else listed(self._name, "plans()", plans(request.graph))
 
     def keep(self, request: BuildPlan) -> PlanBuilt:
         gc.collect()
@@ -201,10 +197,15 @@ class EngineServer:
         return self._kept
 
     def knob_values(self, request: KnobValues) -> Mapping[str, tuple[str, ...]]:
-        return self.engine.knob_values(request.graph, request.variant)
+        ask = self.engine.abilities.knob_values
+        values = {} if ask is None else ask(request.graph, request.variant)
+        kind = dict[str, tuple[str, ...]]
+        found: Mapping[str, tuple[str, ...]] = converted(self._name, "knob_values()", values, kind)
+        return found
 
     def choices(self, request: Choices) -> tuple[Mapping[str, str], ...]:
-        return self.engine.choices(request.graph)
+        ask = self.engine.abilities.choices or self.engine.variants
+        return listed(self._name, "choices()", tuple(ask(request.graph)))
 
     def attempt(self, request: Attempt) -> None:
         from bench_run.worker.evaluate import attempt

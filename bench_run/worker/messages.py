@@ -252,9 +252,6 @@ class PlanSamples:
     """Cost of the sampling besides the samples, in units of one more sample."""
     samples: int
     seconds: float
-    joules: float | None = None
-    """Energy of one iteration, if requested and counted by the device."""
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -265,8 +262,6 @@ class SamplePlan(Request[PlanSamples]):
 
     name: str
     budget: SamplingBudget
-    energy: bool = False
-    """True if a pass that counts joules follows; it takes more than a second."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from bench_schema.document import Checks, Validation
 
 from bench_run.engines.arrange import MOST_COPIES
-from bench_run.engines.reported import Reports
+from bench_run.engines.reported import converted
 from bench_run.errors import BenchRunError, EngineError
 from bench_run.graph.dtypes import array_type
 from bench_run.tensors.host_memory import in_place
@@ -463,8 +463,9 @@ class OutputKeeper:
         if self.looks_at_inputs and changed_inputs is not None:
             if self._restore is not None:
                 self._restore()
-            changed, reports = changed_inputs(inputs), Reports(self.subject.case_id)
-            self.changed_inputs = uids = reports.read("changed_inputs()", lambda: changed)
+            changed, kind = changed_inputs(inputs), tuple[int, ...]
+            uids = converted(self.subject.case_id, "changed_inputs()", changed, kind)
+            self.changed_inputs = uids
             if not inputs.keys() >= set(uids):
                 raise EngineError(
                     f"{self.subject.case_id}: changed_inputs() names no input: {uids}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,6 @@ from bench_run.engines import chain
 from bench_run.engines.reported import Reports
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.measure.clock_wait import wait_for_clock
-from bench_run.measure.energy import measure_energy
 from bench_run.measure.kernel_pass import KernelTimes, prepare_records
 from bench_run.measure.loop import SamplingBudget, end_to_end, on_device, quiet
 from bench_run.tensors.data import inputs_of
@@ -117,7 +116,7 @@ class PlanStore:
         if request.twice:
             checked = self.repeat(Repeat(request.name))
         reports = Reports(run.engine)
-        facts = reports.plan_facts(lambda: plan.facts)
+        facts = reports.plan_facts(plan)
         known = (name for name in INIT_PHASES if name in timeline.phases)
         case = case_of(
             run,
@@ -183,11 +182,7 @@ class PlanStore:
         deviation = NORMAL_MAD * float(np.median(np.abs(logs - np.median(logs))))
         cost = before_ns * len(samples) / max(1, sampling_ns)
         took_s = (before_ns + sampling_ns) / 1e9
-        taken = PlanSamples(math.log(midmean(values)), deviation, cost, len(samples), took_s)
-        if not request.energy:
-            return taken
-        used = measure_energy(kept.plan, stream, engine.facts.device)
-        return replace(taken, joules=used.j_per_iteration, notes=used.notes)
+        return PlanSamples(math.log(midmean(values)), deviation, cost, len(samples), took_s)
 
     def _samples(self, kept: StoredPlan, budget: SamplingBudget, estimate_ns: int) -> Sequence[int]:
         """Return samples by the clock of an ordinary round."""

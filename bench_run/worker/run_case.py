@@ -27,7 +27,7 @@ from bench_schema.document import (
 from bench_schema.estimate import WarmupCut, warmup_cut
 
 from bench_run.engines import chain
-from bench_run.engines.reported import Reports
+from bench_run.engines.reported import Bytes, Reports, Words
 from bench_run.errors import EngineError, UnsupportedGraphError, message_of
 from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
@@ -265,7 +265,7 @@ def _measured_case(
     recorded = in_blocks(recorded, measured, blocks)
     used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
     reports = Reports(request.engine)
-    facts = {**facts, **ask_witness(plan, reports)}
+    facts = {**facts, **_ask_witness(plan, reports)}
     implausible = implausible or _find_hidden(engine, keeper, measured)
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
@@ -287,8 +287,8 @@ def _measured_case(
         block_places=tuple(blocks.places),
     )
     # The device allocator's peak where there is one, the process's where the processor works.
-    peak_bytes = reports.read("peak_bytes()", engine.peak_bytes)
-    plan_facts = reports.plan_facts(lambda: plan.facts)
+    peak_bytes = reports.read("peak_bytes()", engine.peak_bytes, Bytes | None, None)
+    plan_facts = reports.plan_facts(plan)
     if peak_bytes is None and engine.facts.device == "cpu":
         peak_bytes = timeline.host_peak_bytes
     return case_of(
@@ -469,7 +469,7 @@ def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
     return replace(budget, warmup=0)
 
 
-def ask_witness(plan: Plan, reports: Reports) -> Mapping[str, str]:
+def _ask_witness(plan: Plan, reports: Reports) -> Mapping[str, str]:
     """Return the results of the library's own clock; if it fails, the reason: the samples are
     already taken."""
     witness = plan.abilities.witness
@@ -482,7 +482,7 @@ def ask_witness(plan: Plan, reports: Reports) -> Mapping[str, str]:
         except EngineError as error:
             return {"witness": f"failed: {message_of(error)}"}
 
-    found: Mapping[str, str] = reports.read("witness()", ask)
+    found: Mapping[str, str] = reports.read("witness()", ask, Words, {})
     return found
 
 
