@@ -24,10 +24,10 @@ Usage:
 
 Examples:
   bench-run describe suite:smoke
-  bench-run describe --op 'matmul+bias: m=8 n=8 k=8' --diagram graph.svg
+  bench-run describe --op 'matmul+bias: m=8 n=8 k=8' --diagram graph.mmd
 
 Drawing:
-  --diagram FILE        draw the graph (only one): .svg, .html, .dot (Graphviz)
+  --diagram FILE        draw the graph (only one): .dot (Graphviz),
                         or .mmd (Mermaid)
   --onnx FILE           write the graph (only one) as an ONNX model of opset 21
 
@@ -99,11 +99,11 @@ def _draw(graphs: Sequence[Graph], path: str) -> None:
 
     from bench_run.errors import UsageError
     from bench_run.files import write_text_file
-    from bench_run.report.diagram import diagram, dot, mermaid, page
+    from bench_run.report.diagram import dot, mermaid
 
     if len(graphs) != 1:
         raise UsageError(f"--diagram draws one graph, {len(graphs)} were given")
-    kinds = {".svg": diagram, ".html": page, ".dot": dot, ".mmd": mermaid}
+    kinds = {".dot": dot, ".mmd": mermaid}
     draw = kinds.get(Path(path).suffix)
     if draw is None:
         raise UsageError(f"--diagram: {path} should end in {', '.join(kinds)}")

@@ -260,7 +260,6 @@ complete -c bench-run -n '__fish_seen_subcommand_from merge' -s q -l quiet -d 'n
 complete -c bench-run -n '__fish_seen_subcommand_from merge' -s h -l help -d 'show help'
 complete -c bench-run -n '__fish_seen_subcommand_from tune' -l space -r -d 'AXIS=VALUE,VALUE...'
 complete -c bench-run -n '__fish_seen_subcommand_from tune' -l scope -x -a 'layer global' -d 'layer'
-complete -c bench-run -n '__fish_seen_subcommand_from tune' -l objective -x -a 'time energy edp' -d 'time, energy or edp, their product'
 complete -c bench-run -n '__fish_seen_subcommand_from tune' -l limit -r -d 'error=X'
 complete -c bench-run -n '__fish_seen_subcommand_from tune' -l margin -r -d 'a gain that is worth leaving the default, and the difference within which candidates are equal'
 complete -c bench-run -n '__fish_seen_subcommand_from tune' -l budget -r -d 'time for all of it, such as 90s, 10m or 2h'

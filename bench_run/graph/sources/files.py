@@ -5,9 +5,7 @@ hipDNN's bundles and sweeps: graphs/FORMAT.md, Golden data and Sweeps.
 
 from __future__ import annotations
 
-import contextlib
 import glob
-import lzma
 import os
 import re
 import shutil
@@ -25,7 +23,7 @@ from bench_run.errors import GraphError
 from bench_run.graph.sources import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
 
 
 TEMPLATE = "a sweep template"
@@ -41,7 +39,7 @@ _GOLDEN_TENSOR = re.compile(r"(.+)\.tensor\d+\.bin")
 SIDE_FILE = re.compile(r"(.+\.)?tensor\d+\.bin|.*\.golden/.+")
 """Golden data, by name: what an archive's graphs need on disk."""
 
-ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 
 
 @dataclass(frozen=True)
@@ -148,156 +146,92 @@ def golden_folder(source: FileSource, name: str, stems: frozenset[str]) -> Path 
 
 # Archives of graphs, read in memory. Only golden data are unpacked, into a private folder.
 #
-# An archive is not trusted: names that leave it, links, devices, names that occur twice, and
-# contents that are out of proportion are refused, and so is the whole archive with them.
+# An archive is not trusted: one with names that leave it, with links or devices, or beyond these
+# limits is refused.
 
-
-@dataclass(frozen=True)
-class ArchiveLimits:
-    """Beyond these an archive is taken for an attack or an accident."""
-
-    members: int = 200_000
-    graph_bytes: int = 64 << 20
-    """Size limit of one JSON file."""
-    total_bytes: int = 64 << 30
-    ratio: int = 200
-    """Unpacked over packed, once there are more than `free_bytes`."""
-    free_bytes: int = 64 << 20
-
-
-LIMITS = ArchiveLimits()
-
-
-@dataclass(frozen=True)
-class _Member:
-    name: str
-    size_bytes: int
-    kind: str
-    """``file``, ``folder``, or what it is instead."""
-    open: Callable[[], IO[bytes] | None]
-
-
+MOST_FILES, MOST_BYTES, MOST_GRAPH_BYTES = 200_000, 16 << 30, 64 << 20
 _BROKEN = (
     tarfile.TarError,
     zipfile.BadZipFile,
     UnicodeDecodeError,  # names of a zip that are not UTF-8 and say that they are
     zlib.error,
-    lzma.LZMAError,
     EOFError,
     RuntimeError,  # zipfile: a password or a method that it does not have
     OSError,
 )
+_Member = tuple[str, int, "Callable[[], IO[bytes] | None]"]
+"""Name, bytes, and what opens it."""
 
 
 def is_archive(path: str) -> bool:
     return path.lower().endswith(ARCHIVES)
 
 
-def read_archive(path: Path, shown: str, limits: ArchiveLimits = LIMITS) -> FileSource:
+def read_archive(path: Path, shown: str) -> FileSource:
     """Return the archive's graphs and their golden data as a source. Raises `GraphError`."""
+    keeper = TemporaryDirectory(prefix="bench-run-")
+    graphs: dict[str, bytes] = {}
+    side: list[str] = []
+    total = 0
     try:
-        with contextlib.closing(
-            _zip_members(path) if path.name.lower().endswith(".zip") else _tar_members(path)
-        ) as members:
-            trusted = _trusted(members, shown, path.stat().st_size, limits)
-            files: dict[str, bytes] = {}
-            side: list[str] = []
-            with contextlib.ExitStack() as stack:
-                keeper: TemporaryDirectory[str] | None = None
-                for member in trusted:
-                    if SIDE_FILE.fullmatch(member.name):
-                        if keeper is None:
-                            keeper = TemporaryDirectory(prefix="bench-run-")
-                            stack.push(keeper)
-                        folder = Path(keeper.name)
-                        target = folder / member.name
-                        target.parent.mkdir(parents=True, exist_ok=True)
-                        stream = member.open()
-                        if stream is not None:
-                            with stream, target.open("xb") as file:
-                                shutil.copyfileobj(stream, file, 1 << 20)
-                        side.append(member.name)
-                    elif member.name.endswith(".json"):
-                        files[member.name] = _content(member, shown, limits)
-                stack.pop_all()  # all went well: the data stay for as long as the source
-            root = None if keeper is None else Path(keeper.name)
-            names = tuple(sorted((*files, *side)))
-            return FileSource(f"{shown}!", names, files.__getitem__, root, keeper)
+        for count, (name, size, open_file) in enumerate(_members(path, shown), 1):
+            total += size
+            if count > MOST_FILES or total > MOST_BYTES:
+                limit = f"{MOST_FILES:,} files or {MOST_BYTES >> 30} GiB"
+                raise GraphError(shown, f"has more than {limit}: not an archive of graphs")
+            is_side = SIDE_FILE.fullmatch(name)
+            stream = open_file() if is_side or name.endswith(".json") else None
+            if stream is None:
+                continue
+            with stream:
+                if is_side:
+                    target = Path(keeper.name, name)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with target.open("xb") as file:
+                        shutil.copyfileobj(stream, file, 1 << 20)
+                    side.append(name)
+                else:
+                    graphs[name] = _small(stream.read(MOST_GRAPH_BYTES + 1), f"{shown}!{name}")
     except _BROKEN as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
         raise GraphError(shown, f"cannot be read as an archive: {reason}") from error
+    names, root = tuple(sorted((*graphs, *side))), Path(keeper.name) if side else None
+    return FileSource(f"{shown}!", names, graphs.__getitem__, root, keeper if side else None)
 
 
-def _tar_members(path: Path) -> Generator[_Member, None, None]:
+def _members(path: Path, shown: str) -> Iterator[_Member]:
+    """Yield the files of an archive, under clean names."""
+    if path.name.lower().endswith(".zip"):
+        with zipfile.ZipFile(path) as packed:
+            for each in packed.infolist():
+                is_plain = stat.S_IFMT(each.external_attr >> 16) in (0, stat.S_IFREG)
+                if not each.filename.endswith("/"):
+                    name = _clean(each.filename, is_plain, shown)
+                    yield name, each.file_size, partial(packed.open, each)
+        return
     with tarfile.open(path, "r:*") as archive:
         for info in archive:
-            kind = "file" if info.isreg() else "folder" if info.isdir() else "link or device"
-            yield _Member(info.name, info.size, kind, partial(archive.extractfile, info))
+            if not info.isdir():
+                name = _clean(info.name, info.isreg(), shown)
+                yield name, info.size, partial(archive.extractfile, info)
 
 
-def _zip_members(path: Path) -> Generator[_Member, None, None]:
-    with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            mode = stat.S_IFMT(info.external_attr >> 16)
-            plain = mode in (0, stat.S_IFREG)
-            folder = info.filename.endswith("/")  # is_dir() fails where there is no name
-            kind = "folder" if folder else "file" if plain else "link or device"
-            yield _Member(info.filename, info.file_size, kind, partial(archive.open, info))
+def _clean(name: str, is_plain: bool, shown: str) -> str:
+    """Return a name without ``./``. Raises `GraphError` if it leaves the archive, cannot be shown,
+    or is not that of a file."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    leaves = name.startswith("/") or ".." in parts or "\\" in name or ":" in name[:3]
+    if leaves or not parts or not name.isprintable():
+        raise GraphError(shown, f"contains the name {name!r}, which points outside the archive")
+    if not is_plain:
+        raise GraphError(f"{shown}!{name}", "is a link or device: only files are read")
+    return "/".join(parts)
 
 
-def _trusted(
-    members: Iterator[_Member], shown: str, packed_bytes: int, limits: ArchiveLimits
-) -> Iterator[_Member]:
-    """Yield the files among the members, under clean names. Raises where one cannot be trusted."""
-    seen: set[str] = set()
-    total = 0
-    for count, member in enumerate(members, 1):
-        # The name without ``./``. Raises where it would leave the archive or cannot be
-        # shown.
-        parts = [part for part in member.name.split("/") if part not in ("", ".")]
-        outside = (
-            member.name.startswith("/")
-            or ".." in parts
-            or "\\" in member.name
-            or ":" in member.name[:3]
-        )
-        if outside or not member.name.isprintable():
-            raise GraphError(
-                shown, f"contains the name {member.name!r}, which points outside the archive"
-            )
-        name = "/".join(parts)
-        total += member.size_bytes
-        if count > limits.members:
-            raise GraphError(shown, f"has more than {limits.members:,} members")
-        if total > limits.total_bytes:
-            raise GraphError(shown, f"unpacks to more than {limits.total_bytes >> 20:,} MiB")
-        if total > limits.free_bytes and total > limits.ratio * packed_bytes:
-            what = f"unpacks to more than {limits.ratio} times its size: not an archive of graphs"
-            raise GraphError(shown, what)
-        if member.kind == "folder":
-            continue
-        if member.kind != "file":
-            what = f"is a {member.kind}: an archive may hold files and folders only"
-            raise GraphError(f"{shown}!{name}", what)
-        if not name:
-            raise GraphError(shown, "contains a file without a name")
-        if name in seen:
-            raise GraphError(f"{shown}!{name}", "is in the archive twice")
-        seen.add(name)
-        yield _Member(name, member.size_bytes, member.kind, member.open)
-
-
-def _content(member: _Member, shown: str, limits: ArchiveLimits) -> bytes:
-    place = f"{shown}!{member.name}"
-    stream = member.open()
-    if stream is None:
-        raise GraphError(place, "is not a file")
-    with stream:
-        data = stream.read(limits.graph_bytes + 1)
-    if len(data) > limits.graph_bytes:
-        raise GraphError(
-            place, f"is larger than {limits.graph_bytes >> 20} MiB, the limit for a graph"
-        )
+def _small(data: bytes, where: str) -> bytes:
+    if len(data) > MOST_GRAPH_BYTES:
+        what = f"is larger than {MOST_GRAPH_BYTES >> 20} MiB, the limit for a graph"
+        raise GraphError(where, what)
     return data
 
 
@@ -438,11 +372,7 @@ def _read(folder: str, name: str) -> bytes:
         info = os.stat(path)
         if not stat.S_ISREG(info.st_mode):
             raise GraphError(path, "is not a regular file")
-        if info.st_size > LIMITS.graph_bytes:
-            raise GraphError(
-                path, f"is larger than {LIMITS.graph_bytes >> 20} MiB, the limit for a graph"
-            )
         with open(path, "rb") as file:
-            return file.read()
+            return _small(file.read(MOST_GRAPH_BYTES + 1), path)
     except OSError as error:
         raise GraphError(path, f"cannot be read: {error.strerror}") from error

@@ -9,12 +9,11 @@ import pytest
 
 from bench_run.errors import GraphError
 from bench_run.graph.format.hipdnn_json import write_graph
-from bench_run.graph.sources.files import ArchiveLimits, read_archive
 from bench_run.graph.sources.load import load
 from tests.bench_run.graph.builders import conv_bias_relu
 
 GOOD = write_graph(conv_bias_relu())
-TARS = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz"}
+TARS = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz"}
 
 
 def tar(path, members, mode="w:gz"):
@@ -78,14 +77,6 @@ def test_golden_data_are_unpacked_to_a_folder_of_their_own(tmp_path):
     assert tmp_path not in ours.parents
 
 
-def test_unpacked_data_go_when_the_report_goes(tmp_path):
-    report = load([tar(tmp_path / "g.tgz", {"a.json": GOOD, "a.tensor1.bin": b"1"})])
-    folder = report.graphs[0].golden
-    assert folder.is_dir()
-    report.sources[0].keeper.cleanup()
-    assert not folder.exists()
-
-
 def test_nothing_is_unpacked_where_there_are_no_golden_data(tmp_path):
     assert load([tar(tmp_path / "g.tgz", {"a.json": GOOD})]).sources == ()
 
@@ -118,41 +109,6 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
     assert "is a link or device" in refusal(zipped(tmp_path / "g.zip", {info: "/etc/passwd"}))
 
 
-def test_a_file_without_a_name_is_refused(tmp_path):
-    path = zipped(tmp_path / "a.zip", {"g.json": GOOD, "x": GOOD})
-    data = (tmp_path / "a.zip").read_bytes().replace(b"\1\0\0\0x", b"\0\0\1\0x")
-    directory = data.rindex(b"PK\1\2")
-    data = data[: directory + 28] + b"\0\0\1\0" + data[directory + 32 :]
-    (tmp_path / "a.zip").write_bytes(data)
-    assert "contains a file without a name" in refusal(path)
-
-
-def test_a_name_that_occurs_twice_is_refused(tmp_path):
-    path = tar(tmp_path / "g.tgz", {"a.json": GOOD, "./a.json": GOOD})
-    assert "a.json: is in the archive twice" in refusal(path)
-
-
-@pytest.mark.long
-def test_contents_out_of_proportion_are_refused(tmp_path):
-    path = tar(tmp_path / "g.tgz", {"a.tensor1.bin": bytes(80 << 20)})
-    assert "unpacks to more than 200 times its size" in refusal(path)
-
-
-@pytest.mark.parametrize(
-    ("limits", "message"),
-    [
-        (ArchiveLimits(members=1), "has more than 1 members"),
-        (ArchiveLimits(graph_bytes=100), "is larger than 0 MiB"),
-        (ArchiveLimits(total_bytes=100), "unpacks to more than 0 MiB"),
-    ],
-)
-def test_limits_hold(tmp_path, limits, message):
-    path = tmp_path / "g.tgz"
-    tar(path, {"a.json": GOOD, "b.json": GOOD})
-    with pytest.raises(GraphError, match=message):
-        read_archive(path, "g.tgz", limits)
-
-
 @pytest.mark.parametrize("suffix", [*TARS, ".zip"])
 def test_what_is_no_archive_is_refused(tmp_path, suffix):
     path = tmp_path / f"g{suffix}"
@@ -160,7 +116,7 @@ def test_what_is_no_archive_is_refused(tmp_path, suffix):
     assert "cannot be read as an archive" in refusal(str(path))
 
 
-@pytest.mark.parametrize("suffix", [".tar.gz", ".tar.bz2", ".tar.xz", ".zip"])
+@pytest.mark.parametrize("suffix", [".tar.gz", ".zip"])
 def test_an_archive_that_is_cut_short_is_refused(tmp_path, suffix):
     path = tmp_path / f"g{suffix}"
     members = {f"{i}.json": GOOD + bytes(range(256)) for i in range(20)}

@@ -59,7 +59,7 @@ def test_a_hostile_name_ends_no_label_of_dot():
 
 @pytest.mark.slow
 def test_the_command_writes_each_form(bench_run_command, small_graph, tmp_path):
-    for ending, begin in ((".dot", "digraph"), (".mmd", "flowchart"), (".svg", "<svg")):
+    for ending, begin in ((".dot", "digraph"), (".mmd", "flowchart")):
         done = bench_run_command("--describe", small_graph, "--diagram", f"drawing{ending}")
         assert done.returncode == 0, done.stderr
         assert (tmp_path / f"drawing{ending}").read_text().startswith(begin)
@@ -68,4 +68,4 @@ def test_the_command_writes_each_form(bench_run_command, small_graph, tmp_path):
 @pytest.mark.long
 def test_another_ending_is_refused_with_those_there_are(bench_run_command, small_graph):
     done = bench_run_command("--describe", small_graph, "--diagram", "drawing.png")
-    assert (1, True) == (done.returncode, ".svg, .html, .dot, .mmd" in done.stderr)
+    assert (1, True) == (done.returncode, ".dot, .mmd" in done.stderr)
