@@ -78,7 +78,6 @@ class Options(RecordedSettings[NoReturn]):
         help="shapes where --op names none: small, common, large, skewed, all or random:N, N that "
         "follow from --seed",
         tune=True,
-        read_by="recipes",
     )
     dtype: str | None = setting(
         None,
@@ -86,7 +85,6 @@ class Options(RecordedSettings[NoReturn]):
         section="Graphs",
         help="data type, or several by commas, where --op names none: float64,half",
         tune=True,
-        read_by="recipes",
     )
     direction: str | None = setting(
         None,
@@ -95,7 +93,6 @@ class Options(RecordedSettings[NoReturn]):
         help="gradients for --op:",
         choices=DIRECTIONS,
         tune=True,
-        read_by="recipes",
     )
     scale_batch: int | None = setting(
         None,
@@ -108,7 +105,6 @@ class Options(RecordedSettings[NoReturn]):
     )
     sdpa_scale: str | None = setting(
         None,
-        read_by="attention",
         flag="--sdpa-scale S",
         rare=True,
         section="Graphs",
@@ -124,7 +120,6 @@ class Options(RecordedSettings[NoReturn]):
         section="Graphs",
         help="write the graphs of --op and --miopen-driver to DIR",
         kind="output folder",
-        read_by="made graphs",
     )
     save_suite: str | None = setting(
         None,
@@ -187,7 +182,6 @@ class Options(RecordedSettings[NoReturn]):
         section="Graphs",
         help="default, or error: run nothing if an entry does not fit",
         choices=("default", "error"),
-        read_by="record",
     )
     dry_run: bool = setting(
         False,
@@ -244,7 +238,6 @@ class Options(RecordedSettings[NoReturn]):
         rare=True,
         section="Engines",
         help="refuse a device that other processes use",
-        read_by="accelerator",
     )
     oracle: bool = setting(
         False,
@@ -261,7 +254,6 @@ class Options(RecordedSettings[NoReturn]):
         section="Engines",
         help="keep library caches in DIR between runs; by default each run starts with empty ones",
         tune=True,
-        read_by="library caches",
     )
     warm_caches: bool = setting(
         False,
@@ -270,7 +262,6 @@ class Options(RecordedSettings[NoReturn]):
         section="Engines",
         help="use your existing library caches (ignored by default)",
         tune=True,
-        read_by="library caches",
     )
     plugin_path: tuple[str, ...] = setting(
         (),
@@ -278,7 +269,6 @@ class Options(RecordedSettings[NoReturn]):
         section="hipDNN plugins",
         help="folder of engine plugins",
         tune=True,
-        read_by="hipdnn",
     )
     plugin_mode: str = setting(
         "absolute",
@@ -288,7 +278,6 @@ class Options(RecordedSettings[NoReturn]):
         help="absolute: only these plugins; additive: also those that hipDNN finds by itself",
         choices=("absolute", "additive"),
         tune=True,
-        read_by="hipdnn",
     )
     hipdnn_prefix: str | None = setting(
         None,
@@ -297,7 +286,6 @@ class Options(RecordedSettings[NoReturn]):
         section="hipDNN plugins",
         help="installation prefix in which to look for hipdnn_frontend",
         tune=True,
-        read_by="hipdnn",
     )
     against: str | None = setting(
         None,
@@ -316,7 +304,6 @@ class Options(RecordedSettings[NoReturn]):
         "library (where that is safe), or exec, each from nothing",
         choices=("fork", "exec"),
         tune=True,
-        read_by="template",
     )
     prepare: int | None = setting(
         None,
@@ -383,7 +370,6 @@ class Options(RecordedSettings[NoReturn]):
         help="references kept across runs: 'off', a folder, or a size (default 2GiB in "
         "~/.cache/bench-run/references)",
         tune=True,
-        read_by="float64 reference",
     )
     mismatches: int = setting(
         5,
@@ -392,7 +378,6 @@ class Options(RecordedSettings[NoReturn]):
         section="Validation",
         help="worst mismatches to record per output",
         least=0,
-        read_by="comparison",
     )
     adversarial: bool = setting(
         False,
@@ -475,7 +460,6 @@ class Options(RecordedSettings[NoReturn]):
     force: bool = setting(
         False,
         flag="--force",
-        read_by="document",
         section="The run",
         help="replace the run that the output file holds, and other files that reports and graphs "
         "would take the place of",
@@ -503,7 +487,6 @@ class Options(RecordedSettings[NoReturn]):
         section="The run",
         help="all statistics of every case",
         common=True,
-        read_by="table",
     )
 
     @property
@@ -547,13 +530,6 @@ class TuneOptions:
         flag="--scope SCOPE",
         help="layer: the best of each graph; global: one combination for all graphs",
         choices=("layer", "global"),
-    )
-    objective: Literal["time", "energy", "edp"] = setting(
-        "time",
-        flag="--objective O",
-        help="time, energy or edp, their product; joules take a second for each look, on a device "
-        "that counts them",
-        choices=("time", "energy", "edp"),
     )
     limit: tuple[str, ...] = setting(
         (),

@@ -54,7 +54,7 @@ def sizes() -> dict[str, int]:
 
 
 def imported(path: Path) -> set[str]:
-    """Return the modules of the packages that a file imports: of `from a import b`, `a.b` if any."""
+    """Return the modules of the packages that a file imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

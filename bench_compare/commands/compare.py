@@ -124,13 +124,11 @@ was measured. In GitHub Actions the line is an annotation, too.
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:
     """Run the command with docopt's arguments. Raises `BenchCompareError` or `DocumentError` if
     there is nothing to show."""
-    from bench_compare.effect import without_effect
     from bench_compare.options import parse_options
 
     options = parse_options(arguments)
     _check_files(options, arguments["--policy"])
-    result = _answer(options, width, terminal)
-    return replace(result, remarks=(*without_effect(arguments), *result.remarks))
+    return _answer(options, width, terminal)
 
 
 def _answer(options: CompareOptions, width: int, terminal: bool) -> CommandResult:
@@ -138,6 +136,10 @@ def _answer(options: CompareOptions, width: int, terminal: bool) -> CommandResul
     from bench_compare.input.sides import group, missing_on_units, pair
 
     if options.aa:
+        if options.outputs:
+            from bench_compare.errors import UsageError
+
+            raise UsageError(f"--aa writes no reports: leave out --{next(iter(options.outputs))}")
         return _aa_test(options)
     from bench_compare.model import View
 

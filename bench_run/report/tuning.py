@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 from bench_schema.units import NOTHING, is_too_noisy
 from tabulate import tabulate
 
-from bench_run.text import one_line, shorten, size_text, time_text
+from bench_run.text import one_line, shorten, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_schema.tuning import Candidate, Ratio, TunedEntry, TunedRecord
+    from bench_schema.tuning import Candidate, Ratio, TunedRecord
 
 NAME_WIDTH = 40
 VARIANT_WIDTH = 48
-GAINS = {"time": "gain", "energy": "gain in energy", "edp": "gain in energy × time"}
 
 
 def tuning_table(record: TunedRecord) -> str:
-    """Return all entries, the whole, the Pareto fronts, and the cost."""
+    """Return all entries, the whole, and the cost."""
     rows = []
     for entry in record.entries:
         default, winner = entry.candidates[entry.default], entry.candidates[entry.winner]
@@ -37,12 +36,8 @@ def tuning_table(record: TunedRecord) -> str:
                 one_line(entry.reason),
             )
         )
-    gain = GAINS[record.settings.objective]
-    head = ("graph", "default", "winner", "", gain, "tied with", "why")
+    head = ("graph", "default", "winner", "", "gain", "tied with", "why")
     parts = [tabulate(rows, head, tablefmt="simple", disable_numparse=True), *_whole(record)]
-    fronts = [line for entry in record.entries for line in _front(entry)]
-    if fronts:
-        parts.append("\n".join(("not beaten in time, error, workspace and energy:", *fronts)))
     parts += [f"note: {one_line(note)}" for note in record.notes]
     counts = Counter(each.status for entry in record.entries for each in entry.candidates)
     kinds = ", ".join(f"{count} {status}" for status, count in counts.items())
@@ -104,19 +99,3 @@ def _whole(record: TunedRecord) -> Iterator[str]:
             for total in whole.totals
         ]
         yield tabulate(rows, ("for all graphs", "total", "", "", ""), disable_numparse=True)
-
-
-def _front(entry: TunedEntry) -> Iterator[str]:
-    if len(entry.pareto) < 2:
-        return
-    yield f"  {one_line(entry.name)}"
-    for index in entry.pareto:
-        candidate = entry.candidates[index]
-        facts = [time_text(candidate.time_ns)]
-        if candidate.error is not None:
-            facts.append(f"error {candidate.error:.2g}")
-        if candidate.workspace_bytes is not None:
-            facts.append(f"workspace {size_text(candidate.workspace_bytes)}")
-        if candidate.energy_j is not None:
-            facts.append(f"{candidate.energy_j:.3g} J")
-        yield f"    {index:>3}  {_name(candidate)}: {', '.join(facts)}"

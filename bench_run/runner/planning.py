@@ -27,11 +27,11 @@ from bench_run.plan.cases import (
     with_oracles,
 )
 from bench_run.plan.checks import check_data, partly_taken
-from bench_run.plan.effect import Readers, without_effect
 from bench_run.plan.engines import (
     PlannedEngine,
     asks_several,
     engine_texts,
+    has_arithmetic,
     lists_variants,
     on_devices,
     plan_engines,
@@ -235,14 +235,9 @@ def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned
     places = {pool.facts(e).device for e in engines if e.spec.name == CLAIMING}
     loaded = [graph.loaded for graph in outline.graphs]
     notes = (*partly_taken(options, engines, devices, clocks), *unheld_claims(loaded, places))
-    every = tuple({engine.key: engine for engine in (*engines, *planned.engines)}.values())
-    readers = Readers(
-        options,
-        every,
-        {engine.key: pool.facts(engine).device for engine in every},
-        loaded,
-    )
-    return replace(planned, notes=(*planned.notes, *notes, *without_effect(readers)))
+    if options.math != "fp32" and not any(has_arithmetic(each.spec) for each in engines):
+        notes = (*notes, f"--math has no effect: {engines[0].spec.name} has one kind of arithmetic")
+    return replace(planned, notes=(*planned.notes, *notes))
 
 
 def _with_winners(

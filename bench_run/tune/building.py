@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -282,11 +281,8 @@ class Session:
         self._journal.keep_case(self._name, key, case)
         return case
 
-    def measure(
-        self, indices: Sequence[int], samples: int, objective: str = "time"
-    ) -> Mapping[int, BlockSample]:
-        """Measure one block: each candidate once, in a newly drawn order. Another objective than
-        time replaces the samples; a candidate without it is out."""
+    def measure(self, indices: Sequence[int], samples: int) -> Mapping[int, BlockSample]:
+        """Measure one block: each candidate once, in a newly drawn order."""
         block, self._blocks = self._blocks, self._blocks + 1
         keys = {index: self._options[index].key for index in indices}
         known = self._journal.recall_block(self._name, block, keys)
@@ -295,13 +291,13 @@ class Session:
             return known[0]
         order = sorted(indices)
         random.Random(f"{self._settings.seed} {self._name} {block}").shuffle(order)  # noqa: S311
-        taken = ((index, self._sample(index, samples, objective)) for index in order)
+        taken = ((index, self._sample(index, samples)) for index in order)
         with self._held(alone=True):
             measured = {index: sample for index, sample in taken if sample is not None}
         self._journal.keep_block(self._name, block, keys, measured, self.failed)
         return measured
 
-    def _sample(self, index: int, samples: int, objective: str) -> BlockSample | None:
+    def _sample(self, index: int, samples: int) -> BlockSample | None:
         """Return a sample; None if the candidate is out: its worker died, or it does not build a
         second time."""
         option = self._options[index]
@@ -311,7 +307,7 @@ class Session:
                 self.failed[index] = case.outcome
                 return None
         self._sizes[index] = self._sizes.pop(index)
-        request = SamplePlan(option.key, self._budget(samples), objective != "time")
+        request = SamplePlan(option.key, self._budget(samples))
         try:
             answer = self._pool.ask(option.case.engine, request)
         except WorkerError as error:
@@ -322,14 +318,7 @@ class Session:
             self.failed[index] = Outcome("failed", str(error), "measure", error.detail)
             return None
         self._effort.add(executions=answer.samples + WARMUP)
-        log = answer.log_time
-        if objective != "time":
-            if answer.joules is None or answer.joules <= 0:
-                self.failed[index] = Outcome("failed", no_energy(answer.notes), "measure")
-                return None
-            energy = math.log(answer.joules)
-            log = energy if objective == "energy" else energy + log
-        return BlockSample(log, answer.deviation, answer.cost)
+        return BlockSample(answer.log_time, answer.deviation, answer.cost)
 
     def _lost(self, index: int) -> None:
         """Note that the engine's worker is gone, with everything that it kept."""
@@ -350,10 +339,6 @@ class Session:
     def close(self) -> None:
         for index in list(self._sizes):
             self.release(index)
-
-
-def no_energy(notes: Sequence[str]) -> str:
-    return "; ".join(notes) or "the device told no energy"
 
 
 # Graphs whose candidates are built at the same time, each by workers of its own.

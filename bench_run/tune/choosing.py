@@ -28,18 +28,6 @@ if TYPE_CHECKING:
 # it by as much as ties are apart; rounds are of as many processes.
 
 
-def objective_logs(times: Logs, joules: Sequence[float | None], objective: str) -> Logs | None:
-    """Return the logarithm of each round's value to minimise; None if it was not measured. `times`
-    are logarithms."""
-    if objective == "time":
-        return times
-    known = [each for each in joules if each is not None and each > 0]
-    if len(known) < len(joules) or not known:
-        return None
-    energy = np.log(np.array(known, np.float64))
-    return energy if objective == "energy" else energy + times
-
-
 @dataclass(frozen=True)
 class Finalist:
     """A candidate that was confirmed: completed, and not wrong."""
@@ -48,7 +36,7 @@ class Finalist:
     rank: int
     """Among equals the lowest is preferred: the default's is 0."""
     logs: npt.NDArray[np.float64]
-    """Logarithm of each round's value to minimise: time, energy, or their product."""
+    """Logarithms of the times of its rounds."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +80,9 @@ OTHERS = 2
 
 
 def ratio(base: Finalist, other: Finalist, common: float | None = None, looks: int = 1) -> Ratio:
-    """Return the ratio of the cost of `base` to the cost of `other` (time, energy or their
-    product). `common`: the mean variance of differences of all finalists; the variance of these two
-    is averaged with it, since few rounds determine one poorly. `looks`: number of looks at the
-    rounds."""
+    """Return the ratio of the time of `base` to that of `other`. `common`: the mean variance of
+    differences of all finalists; the variance of these two is averaged with it, since few rounds
+    determine one poorly. `looks`: number of looks at the rounds."""
     rounds = min(base.logs.size, other.logs.size)
     if base.index == other.index:
         return Ratio(1.0, 1.0, 1.0)
@@ -230,39 +217,6 @@ def rank_candidates(facts: Mapping[int, Facts], default: int) -> dict[int, int]:
         )
 
     return {index: rank for rank, index in enumerate(sorted(facts, key=key))}
-
-
-@dataclass(frozen=True)
-class Point:
-    """A confirmed candidate among the others; None: not known of any of them."""
-
-    index: int
-    logs: npt.NDArray[np.float64]
-    """Logarithms of the times of its rounds."""
-    error: float | None
-    workspace_bytes: int | None
-    energy_j: float | None
-
-
-def pareto(points: Sequence[Point]) -> tuple[int, ...]:
-    """Return the points that no other dominates. A point is faster only beyond the interval."""
-    return tuple(sorted(p.index for p in points if not any(_beats(q, p) for q in points if q != p)))
-
-
-def _beats(one: Point, other: Point) -> bool:
-    speed = ratio(Finalist(0, 0, other.logs), Finalist(1, 0, one.logs))
-    low = speed.estimate if speed.low is None else speed.low
-    high = speed.estimate if speed.high is None else speed.high
-    better, worse = [low > 1], [high < 1]  # surely faster, surely slower
-    for a, b in (
-        (one.error, other.error),
-        (one.workspace_bytes, other.workspace_bytes),
-        (one.energy_j, other.energy_j),
-    ):
-        if a is not None and b is not None:
-            better.append(a < b)
-            worse.append(a > b)
-    return any(better) and not any(worse)
 
 
 # Whether the rounds of the finalists are enough. Arrays in, decisions out.

@@ -26,7 +26,6 @@ from bench_run.tune.racing import (
     close,
     leaders,
     run_all,
-    run_energy_race,
     run_race,
 )
 
@@ -246,16 +245,9 @@ class Races:
         session: Session,
         is_over: Callable[[], bool],
     ) -> RaceState:
-        objective = self.tuning.objective
-
-        def measure(
-            rows: Sequence[int], samples: int, what: str = objective
-        ) -> Mapping[int, BlockSample]:
-            by_option = session.measure([entered[row] for row in rows], samples, what)
+        def measure(rows: Sequence[int], samples: int) -> Mapping[int, BlockSample]:
+            by_option = session.measure([entered[row] for row in rows], samples)
             return {row: by_option[entered[row]] for row in rows if entered[row] in by_option}
-
-        def measure_times(rows: Sequence[int], samples: int) -> Mapping[int, BlockSample]:
-            return measure(rows, samples, "time")
 
         def watch(state: RaceState) -> None:
             alive = {entered[row] for row in state.alive}
@@ -267,10 +259,6 @@ class Races:
             return run_all(len(entered), measure, is_over, watch)
         settings = RaceSettings(margin=self.tuning.race_margin)
         always = entered.index(0) if 0 in entered else -1
-        if objective != "time":
-            return run_energy_race(
-                len(entered), always, measure_times, measure, settings, is_over, watch
-            )
         return run_race(len(entered), always, measure, settings, is_over, watch)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -207,12 +207,6 @@ def is_clear(logs: Logs, settings: RaceSettings) -> bool:
 Stage: TypeAlias = Literal["screen", "race"]
 NEAR = 1.5
 """Multiple of the margin within which a candidate may turn out tied in other processes."""
-TOO_SLOW = math.log(2.0)
-"""Behind the fastest by so much, a candidate would need half of its power."""
-ENERGY_BLOCKS = 3, 8
-"""After how many candidates are dropped, and how many are the most."""
-ENERGY_SLICE = 4
-"""Candidates whose joules are counted between two looks at the time."""
 SHORT_SAMPLES = 20
 SHORT_BLOCKS = 5
 
@@ -311,50 +305,6 @@ def run_race(
         if is_clear(state.now(), settings):
             return state
         if is_over() or state.blocks - state.heat >= settings.most_blocks:
-            return _ended(state, is_over())
-
-
-def run_energy_race(
-    count: int,
-    always: int,
-    measure_times: Measure,
-    measure: Measure,
-    settings: RaceSettings,
-    is_over: Callable[[], bool] = lambda: False,
-    watch: Watch = lambda _: None,
-) -> RaceState:
-    """Run a race like `run_race` for energy, which takes a second to measure: times eliminate only
-    candidates that are too slow for less power to compensate, and few blocks decide. `logs` are of
-    the objective."""
-    state = RaceState(np.empty((count, 0)), list(range(count)), ["screen"] * count)
-
-    def keep(stays: Sequence[bool]) -> None:
-        pairs = zip(state.alive, stays, strict=True)
-        state.alive = [c for c, yes in pairs if yes or c == always]
-
-    _take(state, measure_times(tuple(state.alive), SHORT_SAMPLES))
-    watch(state)
-    if len(state.alive) < 2 or is_over():
-        return _ended(state, is_over())
-    keep((state.behind() <= TOO_SLOW).tolist())
-    fastest = np.argsort(state.behind(), kind="stable")
-    state.alive = sorted((state.alive[i] for i in fastest), key=lambda c: c != always)
-    state.logs[state.alive] = np.nan
-    _start_heat(state)
-    few = replace(settings, first_blocks=ENERGY_BLOCKS[0], elsewhere=0.0)
-    while True:
-        # A block in parts: a candidate that has no turn before the time is over is out.
-        measured: dict[int, BlockSample] = {}
-        for begin in range(0, len(state.alive), ENERGY_SLICE):
-            if measured and is_over():
-                break
-            measured |= measure(tuple(state.alive[begin : begin + ENERGY_SLICE]), SHORT_SAMPLES)
-        _take(state, measured)
-        watch(state)
-        keep(survivors(state.now(), few).tolist() if state.alive else [])
-        if len(state.alive) < 2 or is_clear(state.now(), few):
-            return state
-        if is_over() or state.blocks - state.heat >= ENERGY_BLOCKS[1]:
             return _ended(state, is_over())
 
 

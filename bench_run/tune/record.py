@@ -33,12 +33,9 @@ from bench_run.tune.building import largest_error
 from bench_run.tune.choosing import (
     Decision,
     Finalist,
-    Point,
     Suite,
     decide,
     decide_whole,
-    objective_logs,
-    pareto,
     ratio,
     total_gain,
     totals,
@@ -58,9 +55,6 @@ if TYPE_CHECKING:
     from bench_run.tune.settings import Tuning
 
     Logs = npt.NDArray[np.float64]
-
-
-ENERGY_NOTE = "--energy: "
 
 
 @dataclass(frozen=True)
@@ -103,23 +97,12 @@ def make_record(tuned: TuneResult) -> TunedRecord:
     if tuned.tuning.scope == "global":
         decisions = decide_whole(suite, decisions, tuned.tuning.margin_ratio)
     pairs = zip(tuned.raced, decisions, strict=True)
-    entries = tuple(
-        _entry(each, decision, confirmed, tuned.tuning.objective) for each, decision in pairs
-    )
+    entries = tuple(_entry(each, decision, confirmed) for each, decision in pairs)
     known = suite.measured({number: d.winner for number, d in enumerate(decisions)})
     names = [each.graph.id.name for i, each in enumerate(tuned.raced) if i not in known]
     notes = list(tuned.notes)
     if names:
         notes.append(f"no part of the whole, since they have no times: {', '.join(names)}")
-    if tuned.tuning.objective != "time":  # what the counter of energy could not tell
-        of_energy = (
-            f"{case.id}: {note.removeprefix(ENERGY_NOTE)}"
-            for case in tuned.document.cases
-            for each in case.rounds
-            for note in each.notes
-            if note.startswith(ENERGY_NOTE)
-        )
-        notes += dict.fromkeys(of_energy)
     tuning = tuned.tuning
     return TunedRecord(
         kind=KIND,
@@ -131,7 +114,6 @@ def make_record(tuned: TuneResult) -> TunedRecord:
         settings=TuneSettings(
             space=tuning.space.texts,
             scope=tuning.scope,
-            objective=tuning.objective,
             margin_ratio=tuning.margin_ratio,
             limits=tuning.limits,
             budget_s=tuning.budget_s,
@@ -171,19 +153,12 @@ def confirmed_cases(document: Document) -> dict[str, Confirmed]:
     return made
 
 
-def objective(confirmed: Confirmed, wanted: str) -> Logs | None:
-    """Return the logarithm of each round's value to minimise; None if it was not measured."""
-    rounds = sorted(confirmed.case.rounds, key=lambda r: r.index)
-    return objective_logs(confirmed.logs, [r.energy_j_per_iteration for r in rounds], wanted)
-
-
 def decision_of(each: Raced, confirmed: Mapping[str, Confirmed], tuned: TuneResult) -> Decision:
     finalists = []
     for index in each.finalists:
         known = confirmed.get(each.options[index].case.id)
-        logs = None if known is None else objective(known, tuned.tuning.objective)
-        if known is not None and known.is_right and logs is not None:
-            finalists.append(Finalist(index, each.ranks[index], logs))
+        if known is not None and known.is_right:
+            finalists.append(Finalist(index, each.ranks[index], known.logs))
     if not finalists:
         return Decision(0, (), None, "no candidate could be confirmed")
     looks = look_count(tuned.document.run.settings)
@@ -210,9 +185,7 @@ def with_reason(each: Raced, decision: Decision, finalists: Sequence[Finalist]) 
     return replace(decision, gain=gain, reason=reason)
 
 
-def _entry(
-    each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed], objective: str
-) -> TunedEntry:
+def _entry(each: Raced, decision: Decision, confirmed: Mapping[str, Confirmed]) -> TunedEntry:
     behind: dict[int, Ratio] = {}
     if each.state is not None and decision.winner in each.entered:
         against = intervals(each.state, each.entered.index(decision.winner))
@@ -223,14 +196,8 @@ def _entry(
                 high = None if half is None else math.exp(mean + half)
                 behind[index] = Ratio(math.exp(mean), low, high)
     candidates = tuple(
-        _candidate(each, index, behind.get(index), confirmed, objective)
-        for index in range(len(each.options))
+        _candidate(each, index, behind.get(index), confirmed) for index in range(len(each.options))
     )
-    points = [
-        Point(c.index, confirmed[c.case].logs, c.error, c.workspace_bytes, c.energy_j)
-        for c in candidates
-        if c.case is not None and c.status == "ok"
-    ]
     graph = each.graph.id
     return TunedEntry(
         name=graph.name,
@@ -244,7 +211,6 @@ def _entry(
         reason=decision.reason,
         gain=decision.gain,
         tied_with=decision.tied_with,
-        pareto=pareto(points),
         stopped_by=None if each.state is None else each.state.stopped_by,
     )
 
@@ -254,7 +220,6 @@ def _candidate(
     index: int,
     behind: Ratio | None,
     confirmed: Mapping[str, Confirmed],
-    objective: str,
 ) -> Candidate:
     option, fate = each.options[index], each.fates[index]
     row = each.entered.index(index) if index in each.entered else None
@@ -263,7 +228,7 @@ def _candidate(
     if row is not None and each.state is not None:
         stage = "screened" if each.state.stages[row] == "screen" else "raced"
         blocks = int((~np.isnan(each.state.logs[row])).sum())
-        time_ns = raced_time(each.state, row) if objective == "time" else None
+        time_ns = raced_time(each.state, row)
     made = Candidate(
         index=index,
         variant=dict(option.variant),
@@ -309,7 +274,7 @@ def with_confirmed_times(raced: Candidate, confirmed: Confirmed) -> Candidate:
 def _whole(suite: Suite, decisions: Sequence[Decision], tuned: TuneResult) -> TunedWhole:
     winners = {number: decision.winner for number, decision in enumerate(decisions)}
     gain = total_gain(suite, winners, look_count(tuned.document.run.settings))
-    combined = totals(suite, decisions) if tuned.tuning.objective == "time" else ()
+    combined = totals(suite, decisions)
     if tuned.tuning.scope == "layer":  # plans are of one graph each, and no whole has them
         combined = tuple(each for each in combined if not each.missing)
     if gain is None:

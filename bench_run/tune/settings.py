@@ -142,14 +142,12 @@ def _known(axis: str, value: str) -> str:
 
 
 ACCELERATOR_ITERATIONS = 300
-ENERGY_MARGIN = math.log(1.01)
 
 
 @dataclass(frozen=True)
 class Tuning:
     space: Space
     scope: Literal["layer", "global"] = TuneOptions.scope
-    objective: Literal["time", "energy", "edp"] = TuneOptions.objective
     limits: Limits = field(default_factory=Limits)
     budget_s: float | None = None
     margin_ratio: float = TuneOptions.margin_ratio
@@ -162,10 +160,8 @@ class Tuning:
 
     @property
     def race_margin(self) -> float:
-        """Return the margin as a difference of logarithms; a second of counting separates joules to
-        `ENERGY_MARGIN`, so candidates within it are measured in rounds."""
-        margin = math.log1p(self.margin_ratio)
-        return margin if self.objective == "time" else max(margin, ENERGY_MARGIN)
+        """The margin as a difference of logarithms."""
+        return math.log1p(self.margin_ratio)
 
 
 def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
@@ -194,7 +190,6 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
     tuning = Tuning(
         space=space,
         scope=given.scope,
-        objective=given.objective,
         limits=limits,
         budget_s=given.budget_s,
         margin_ratio=given.margin_ratio,
@@ -204,10 +199,6 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
         cache=options.cache if "cache" in of_run else usual_cache(space.engines),
         iterations=None if "iterations" in of_run else usual_iterations(space.engines),
     )
-    if tuning.scope == "global" and tuning.objective != "time":
-        raise UsageError(
-            f"--scope global adds up times: it does not go with --objective {tuning.objective}"
-        )
     if Path(tuning.document) == Path(record):
         raise UsageError("--document and -o name the same file")
     return tuning
@@ -277,7 +268,6 @@ def run_options(options: Options, tuning: Tuning) -> Options:
         output=tuning.document,
         cache=tuning.cache,
         iterations=tuning.iterations or options.iterations,
-        energy=options.energy or tuning.objective != "time",
         until="settled" if adds else None,
         max_rounds=ROUNDS_AT_MOST * options.rounds if adds else options.max_rounds,
     )

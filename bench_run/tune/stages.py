@@ -17,7 +17,6 @@ from bench_schema.places import Place, check_places, journaled, refuse_replacing
 
 from bench_run.errors import OutputError, UsageError
 from bench_run.files import writing
-from bench_run.machine.rapl import counter
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.options import Validation, grouped
 from bench_run.progress import Progress
@@ -30,7 +29,7 @@ from bench_run.runner.rounds import engines_of
 from bench_run.runner.stopping import until_settled
 from bench_run.tune.building import Effort
 from bench_run.tune.candidates import tuned_engines
-from bench_run.tune.choosing import Finalist, objective_logs, open_finalists
+from bench_run.tune.choosing import Finalist, open_finalists
 from bench_run.tune.journal import TuneJournal, race_path, renewed
 from bench_run.tune.races import Clock, Races
 from bench_run.tune.record import TuneResult
@@ -81,7 +80,7 @@ def _check_places(options: Options, tuning: Tuning) -> None:
     with writing(record):
         kept = [
             Place("-o", record),
-            *(Place("-o", str(path), owner=record) for path in (races, renewed(races))),
+            *(Place("-o", str(path)) for path in (races, renewed(races))),
             *journaled("--document", document),
             *outputs_of(replace(options, output=None)),
         ]
@@ -112,13 +111,6 @@ class Stages:
         default = self._outline.engines[0]
         for engine in {e.key: e for e in (default, *engines)}.values():
             self._pool.facts(engine)
-        here = [key for key, opened in self._pool.opened.items() if opened.facts.device == "cpu"]
-        problem = counter().problem() if self._tuning.objective != "time" and here else None
-        if problem is not None:
-            raise UsageError(
-                f"--objective {self._tuning.objective}: {here[0]} runs on the processor, whose "
-                f"energy is not counted: {problem}"
-            )
         known = {engine.key: engine for engine in (default, *engines)}
         references = ReferenceStore(grouped(Validation, self._options), known, self._pool.breakdown)
         journal = TuneJournal(
@@ -208,7 +200,6 @@ class Stages:
             "devices": {k: f.device for k, f in facts.items() if k in specs},
             "space": list(t.space.texts),
             "scope": t.scope,
-            "objective": t.objective,
             "limits": asdict(t.limits),
             "margin": t.margin_ratio,
             "settings": [o.cache, o.timer, o.duty, o.math, o.seed, list(o.init), o.reference],
@@ -265,10 +256,7 @@ class Confirmation:
                     continue
                 rounds = state.in_order()
                 times = np.array([r.counted.log for r in rounds])
-                joules = [r.energy_j for r in rounds]
-                logs = objective_logs(times, joules, self._tuning.objective)
-                if logs is not None:
-                    finalists.append(Finalist(index, each.ranks[index], logs))
+                finalists.append(Finalist(index, each.ranks[index], times))
             rivals = each.rivals(finalists)
             margin_ratio = self._tuning.margin_ratio
             more = open_finalists(rivals, 0, margin_ratio, self._looks, self._most)

@@ -23,7 +23,7 @@ from bench_run.plan.tuned import (
 from bench_run.runner.benchmark import run_planned
 from bench_run.runner.planning import Planned, open_engines, outline_run, plan_run
 from bench_run.tune.choosing import Finalist, ratio
-from bench_run.tune.record import confirmed_cases, objective
+from bench_run.tune.record import confirmed_cases
 from bench_run.worker.parent.pool import WorkerPool
 from bench_run.worker.parent.start import Launcher
 
@@ -74,7 +74,6 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
         engine=options.engine or (default_engine(record),),
         cache=record.environment.cache,
         math=record.environment.math,
-        energy=options.energy or record.settings.objective != "time",
     )
     outline = outline_run(options)
     launcher = Launcher(options.fresh, options.timeout_s)
@@ -131,12 +130,7 @@ def _results(
             reason = status[failed].reason if failed in status else "it was not run"
             results.append(Verified(name, said, None, f"{failed}: {reason}"))
             continue
-        logs = [
-            objective(confirmed[each.id], record.settings.objective) for each in (default, winner)
-        ]
-        if logs[0] is None or logs[1] is None:
-            results.append(Verified(name, said, None, "the device told no energy"))
-            continue
+        logs = [confirmed[each.id].logs for each in (default, winner)]
         gain = ratio(Finalist(0, 0, logs[0]), Finalist(1, 1, logs[1]))
         problem = None if confirmed[winner.id].is_right else "the winner's outputs are wrong"
         results.append(Verified(name, said, None if problem else gain, problem))

@@ -72,9 +72,6 @@ class Setting:
     """True if help lists it as a key of ``--config`` only; the flag is accepted all the same."""
     tune = False
     """True if `bench-run tune` reads it."""
-    read_by = "run"
-    """Reader of the setting: every run, or a row of `bench_run.plan.effect.READERS`, without which
-    it has no effect."""
     word = ""
     """Word for it in sentences; its name unless the row sets another."""
     absent: str | None = None
@@ -196,7 +193,6 @@ class RecordedSettings(Generic[Unknown]):
         choices=DUTIES,
         tune=True,
         separates_series=True,
-        read_by="accelerator",
     )
     settle: str | None = setting(
         None,
@@ -210,7 +206,6 @@ class RecordedSettings(Generic[Unknown]):
         resume="same if known",
         agree="should",
         absent="none",
-        read_by="accelerator",
     )
     math: str = setting(
         "fp32",
@@ -220,7 +215,6 @@ class RecordedSettings(Generic[Unknown]):
         choices=MATHS,
         tune=True,
         separates_series=True,
-        read_by="arithmetic",
     )
     replay: bool = setting(
         False,
@@ -332,7 +326,6 @@ class RecordedSettings(Generic[Unknown]):
         choices=TOLERANCES,
         tune=True,
         agree="should",
-        read_by="comparison",
     )
     rtol: float | None = setting(
         None,
@@ -345,7 +338,6 @@ class RecordedSettings(Generic[Unknown]):
         tune=True,
         agree="should",
         absent="by --tolerance",
-        read_by="comparison",
     )
     atol: float | None = setting(
         None,
@@ -357,7 +349,6 @@ class RecordedSettings(Generic[Unknown]):
         tune=True,
         agree="should",
         absent="by --tolerance",
-        read_by="comparison",
     )
     check_budget_s: float = setting(
         0.2,
@@ -369,7 +360,6 @@ class RecordedSettings(Generic[Unknown]):
         tune=True,
         word="check budget",
         unit="s",
-        read_by="comparison",
     )
     init: tuple[str, ...] | Unknown = setting(
         (),

@@ -77,8 +77,7 @@ class Candidate:
     blocks: int = 0
     """Blocks of the race that it was in."""
     behind: Ratio | None = None
-    """Its time in that of the winner, in blocks that both were in; from the race. With another
-    objective than time: what that is."""
+    """Its time in that of the winner, in blocks that both were in; from the race."""
     time_ns: float | None = None
     """Time over the rounds of a confirmed candidate (`bench_schema.estimate`); of one that was only
     raced, the mean of its blocks, without an interval."""
@@ -115,8 +114,7 @@ class TunedEntry:
     """Time of the default in that of the winner, from ordinary rounds; 1 if they are one."""
     tied_with: tuple[int, ...] = ()
     pareto: tuple[int, ...] = ()
-    """Confirmed candidates than which none is better in something and worse in nothing: of time,
-    error, workspace and energy."""
+    """Candidates that none beats in everything, in older records; empty today."""
     stopped_by: str | None = None
     """Reason that ended the race: clear, most blocks, budget; None without a race."""
 
@@ -163,11 +161,12 @@ class Limits:
 class TuneSettings:
     space: tuple[str, ...]
     scope: Literal["layer", "global"]
-    objective: Literal["time", "energy", "edp"]
     margin_ratio: float
     limits: Limits
     budget_s: float | None
     seed: int
+    objective: Literal["time", "energy", "edp"] = "time"
+    """The time; others in older records."""
 
 
 @dataclass(frozen=True, slots=True)

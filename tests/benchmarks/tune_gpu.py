@@ -295,16 +295,6 @@ def tuned_cost(plan):
     )
 
 
-def tune_energy(plan, graphs):
-    """A race for joules."""
-    path = plan.out / "energy.json"
-    words = [*graphs, *plan.varied, *plan.shared, "--objective", "energy", "--budget", "15s"]
-    command("tune", *words, "-o", str(path), log=plan.out / "energy.log")
-    record = tuned_read(path)
-    gains = "; ".join(map(gain_of, record.entries))
-    plan.tell(f"for energy, {len(record.entries)} graphs: {gains}")
-
-
 def gain_of(entry):
     gain = "" if entry.gain is None else f"{entry.gain.estimate:.4f} x, "
     return f"{entry.name}: {gain}{entry.reason}"
@@ -373,9 +363,6 @@ def run(plan, every_nth, most):
     with step("--tuned", plan.out):
         if plan.left_for("tuned"):
             tuned_cost(plan)
-    with step("energy", plan.out):
-        if plan.left_for("energy"):
-            tune_energy(plan, plan.paths[:2])
     with step("all plans", plan.out):
         data = every_plan(plan, again or plan.paths, most) if plan.left_for("every") else None
         if data is not None:

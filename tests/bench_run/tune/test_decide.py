@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bench_run.tune.choosing import Finalist, Point, decide, pareto, rank_candidates, ratio
+from bench_run.tune.choosing import Finalist, decide, rank_candidates, ratio
 
 MARGIN = 0.005
 
@@ -88,24 +88,3 @@ def test_swapping_the_sides_inverts_the_ratio():
 def test_ties_are_told_apart_by_what_is_better_known_and_smaller(one, two):
     ranks = rank_candidates({0: (False, 9.0, 99), 1: two, 2: one}, 0)
     assert [0, 2, 1] == sorted(ranks, key=ranks.get)
-
-
-def points(*rows):
-    return [
-        Point(i, np.log(t) + 1e-4 * np.random.default_rng(i).standard_normal(5), e, w, None)
-        for i, (t, e, w) in enumerate(rows)
-    ]
-
-
-def test_what_is_slower_and_no_better_is_beaten():
-    assert (0,) == pareto(points((1.0, 0.1, 10), (2.0, 0.1, 10)))
-
-
-def test_what_is_slower_but_needs_less_is_not_beaten():
-    assert (0, 1) == pareto(points((1.0, 0.1, 10), (2.0, 0.1, 5)))
-
-
-def test_a_difference_within_the_interval_beats_nobody():
-    draw = np.random.default_rng(0)
-    near = [Point(i, 0.1 * draw.standard_normal(5) + i * 1e-4, 0.1, 1, None) for i in range(2)]
-    assert (0, 1) == pareto(near)

@@ -221,13 +221,6 @@ def test_where_every_winner_is_the_default_there_is_nothing_to_verify(tuned, kno
     assert (0, True) == (done.returncode, "nothing to verify" in done.stdout)
 
 
-def test_energy_of_a_processor_is_refused(known_run, known_words):
-    done = known_run(
-        "tune", *known_words, "--space", "plan=all", "--objective", "energy", "-o", "joules.json"
-    )
-    assert (1, 1) == (done.returncode, done.stderr.count("energy is not counted"))
-
-
 def test_nothing_of_another_engine_goes_into_hipdnns_file(tuned, known_run):
     done = known_run("tune", "--export", "hipdnn:out.json", "tuned.json")
     assert (1, True) == (done.returncode, "not on hipdnn" in done.stderr)

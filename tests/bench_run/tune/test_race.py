@@ -10,17 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.tune.racing import (
-    ENERGY_BLOCKS,
     BlockSample,
     RaceSettings,
     block_samples,
     choose_finalists,
-    intervals,
     is_clear,
     leaders,
     preferred,
     raced_time,
-    run_energy_race,
     run_race,
     screen,
     survivors,
@@ -134,68 +131,6 @@ def test_a_budget_that_is_gone_ends_the_race_and_is_said():
         is_over=lambda: True,
     )
     assert ("budget", 1) == (state.stopped_by, state.blocks)
-
-
-def energy_raced(times, joules, noise=0.003, seed=0):
-    """Candidates whose joules differ from their times; and how many visits counted joules."""
-    draw, counted = np.random.default_rng(seed), []
-
-    def visits(values, plans):
-        return {
-            p: BlockSample(values[p] + noise * draw.standard_normal(), noise, 50.0) for p in plans
-        }
-
-    def measure(plans, _):
-        counted.extend(plans)
-        return visits(joules, plans)
-
-    state = run_energy_race(len(times), 0, lambda plans, _: visits(times, plans), measure, SETTINGS)
-    return state, counted
-
-
-def cut_off_energy_race(count, after):
-    """Twelve or so candidates, later ones faster, until joules of so many are counted."""
-    counted = []
-
-    def measure(plans, _):
-        counted.extend(plans)
-        return {p: BlockSample(float(-p), 0.003, 50.0) for p in plans}
-
-    def times(plans, _):
-        return {p: BlockSample(-0.01 * p, 0.003, 50.0) for p in plans}
-
-    state = run_energy_race(count, 0, times, measure, SETTINGS, lambda: len(counted) >= after)
-    return state, counted
-
-
-def test_joules_are_counted_until_the_time_is_over_and_of_the_fastest_first():
-    state, counted = cut_off_energy_race(12, 4)
-    assert ([0, 9, 10, 11], "budget") == (sorted(counted), state.stopped_by)
-
-
-def test_who_had_no_turn_before_the_time_was_over_is_no_finalist():
-    state, counted = cut_off_energy_race(12, 4)
-    assert set(state.alive) <= set(counted)
-
-
-def test_who_takes_least_energy_leads_though_another_is_faster():
-    state, _ = energy_raced([0.3, 0.0, 0.2], [0.5, 0.4, 0.1])
-    assert 2 == state.alive[int(np.argmin(state.behind()))]
-
-
-def test_energy_is_not_counted_of_who_is_twice_as_slow_but_of_the_default():
-    _, counted = energy_raced([0.9, 0.0, 0.8], [0.9, 0.1, 0.0])
-    assert {0, 1} == set(counted)
-
-
-def test_joules_are_never_compared_with_times():
-    state, _ = energy_raced([0.9, 0.0, 0.8], [0.9, 0.1, 0.0])
-    assert intervals(state, 1)[2] is None
-
-
-def test_an_energy_race_of_equals_ends_after_few_blocks():
-    state, _ = energy_raced([0.0] * 4, [0.0] * 4, noise=0.05)
-    assert (ENERGY_BLOCKS[1], "most blocks") == (state.blocks - state.heat, state.stopped_by)
 
 
 @pytest.mark.long
