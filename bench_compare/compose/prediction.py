@@ -237,7 +237,6 @@ def ratio(
 
 COLDER = ("rotate", "cold", "pass")
 """States at the other end of a bracket that begins with hot caches."""
-NANOSECONDS = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

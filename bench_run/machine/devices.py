@@ -68,12 +68,6 @@ def _l2_bytes(uuid: str) -> int | None:
     return None
 
 
-def accelerator_count() -> int:
-    """Return the number of devices without asking for their kind: that takes a driver's start."""
-    count = 0 if nvml() is None else int(nvml_number("nvmlDeviceGetCount") or 0)
-    return count or len(telemetry_amd.devices())
-
-
 def device_named(name: str) -> Device | None:
     """Return the accelerator that an engine names by its uuid, its number, or ``hip:`` and its
     number."""

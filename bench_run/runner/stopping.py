@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 SHOWN = 300
 """Characters of bench-compare's complaint that are repeated."""
 DECIDED = ("faster", "slower", "same", "clock")
-OPEN = "unclear"
 
 
 @dataclass(frozen=True)

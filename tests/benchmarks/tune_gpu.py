@@ -9,15 +9,15 @@ Options:
   --second=N     every N-th graph is tuned a second time [default: 2]
   --every=N      of so many of these graphs all plans are measured [default: 4]
   --take=N       only the first N graphs
-  --steps=LIST   what comes after the first tuning [default: second,ordinary,tuned,energy,every]
+  --steps=LIST   what comes after the first tuning [default: second,ordinary,tuned,every]
   --engine=E     an engine, or several with commas, which are then what is varied [default: cudnn]
   --cache=STATE  as of bench-run [default: rotate]
   --batch=N      reduce every batch to this
 
 GRAPH is suite:resnet50-batch32 unless said otherwise. In this order: a tuning of all graphs; one of
 some of them with another seed; an ordinary run of all plans for a while, whose pace tells how long
-all of it would take; runs of all graphs with the record and without in turns; two graphs tuned for
-energy; all plans of a few graphs. What does not fit in the time is left out. A step that fails is
+all of it would take; runs of all graphs with the record and without in turns; all plans of a few
+graphs. What does not fit in the time is left out. A step that fails is
 told and the next one begins. DIR has everything as soon as it is known, also after Ctrl-C, SIGTERM
 and kill -9: answers.txt, and of each tuning its record, document and what it said meanwhile. On a
 machine without a GPU: `--engine numpy,torch --cache hot suite:smoke`.
@@ -48,7 +48,7 @@ from bench_run.runner.planning import outline_run
 from tests.benchmarks.tune_every import SUITE, Asked, measure_all, save
 
 COMMAND = [sys.executable, "-m", "bench_run"]
-COST_S, EVERY_S, SAMPLE_S, ENERGY_S = 45, 25, 20, 75
+COST_S, EVERY_S, SAMPLE_S = 45, 25, 20
 """What the later steps take: four runs, one graph with all plans, the ordinary run, a few graphs
 tuned for energy."""
 END_S = 15
@@ -60,7 +60,6 @@ STEPS = {
     "second": 0,
     "ordinary": SAMPLE_S,
     "tuned": COST_S,
-    "energy": ENERGY_S,
     "every": 2 * EVERY_S,
 }
 """Seconds that the second tuning leaves for each of the others."""

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from bench_schema.pipeline import Pipeline
 
 if sys.version_info >= (3, 11):
-    import tomllib
+    pass
 else:
-    import tomli as tomllib
+    pass
 
 SUFFIX = ".toml"
-"""Suffix of suites on the command line; `is_suite` reads the content."""
+"""Suffix of suites on the command line."""
 
 PREFIX = "suite:"
 """Before the name of graphs that come with this tool."""
@@ -55,14 +55,6 @@ def suite_names() -> dict[str, Path]:
     return {path.stem: path for path in sorted((root / "suites").glob(f"*{SUFFIX}"))} | {
         "graphs": root
     }
-
-
-def is_suite(data: bytes) -> bool:
-    """Return True if a file's content is a suite: TOML with a list named ``graph``."""
-    try:
-        return isinstance(tomllib.loads(data.decode()).get("graph"), list)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
-        return False
 
 
 def read_suite(path: Path) -> Pipeline:

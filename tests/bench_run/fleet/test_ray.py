@@ -75,11 +75,10 @@ def test_an_address_without_a_cluster_is_one_line():
 
 
 def kill_when_begun(cluster, node, output):
-    """Ends a node, all its processes at once, after the first results of each shard."""
+    """Ends a node, all its processes at once, after the shards have begun."""
     until = time.monotonic() + 120
     while time.monotonic() < until:
-        journals = list(parts_path(output).glob("*.journal"))
-        if sum(path.read_bytes().count(b"\n") > 2 for path in journals) == 3:
+        if parts_path(output).exists() and not ray.available_resources().get("CPU"):
             break
         time.sleep(0.05)
     cluster.remove_node(node, allow_graceful=False)

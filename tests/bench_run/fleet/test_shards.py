@@ -20,7 +20,7 @@ from bench_schema.journal import journal_path
 import bench_run
 from bench_run.errors import BenchRunError, EngineUnavailableError, IncompleteRunError, UsageError
 from bench_run.fleet import shards
-from bench_run.fleet.cluster import check_reachable, run_on_cluster, whole_lines
+from bench_run.fleet.cluster import check_reachable, run_on_cluster
 from bench_run.fleet.shards import LocalPlace, left_by, local_places, parts_path, run_shards
 from bench_run.options import Options, checked
 from tests.support import graph_json
@@ -112,7 +112,9 @@ class DyingPlace:
             self._left -= 1
             journal = journal_path(part)
             until = time.monotonic() + 60
-            while whole_lines(journal).count(b"\n") < self._after and time.monotonic() < until:
+            while time.monotonic() < until:
+                if journal.exists() and journal.read_bytes().count(b"\n") >= self._after:
+                    break
                 time.sleep(0.01)
             shard._process.kill()
         return shard
