@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.units import change_words
 
-from bench_compare.comparison.circumstances.settings import DEVICE_LIMITS, mixed
+from bench_compare.comparison.circumstances.settings import mixed
 from bench_compare.metrics import METRICS, PHASES, Rate
 from bench_compare.model import BadNews, Verdict
 from bench_compare.policy import ALWAYS_BAD, SUITE
@@ -85,10 +86,13 @@ def _names(case: CaseComparison) -> tuple[Sequence[str], Sequence[str]]:
     return [case.name, *(side.name for side in sides)], prints
 
 
+LIMITS = {word for word, _ in DEVICE_LIMITS.values()}
+
+
 def unused_allowances(cases: Sequence[CaseComparison], policy: Policy) -> list[str]:
     """Return a list of one sentence if patterns of ``--allow`` name nothing here, because they are
     mistyped or outdated; otherwise an empty list."""
-    words = {SUITE, *DEVICE_LIMITS}
+    words = {SUITE, *LIMITS}
     left = [rule for rule in policy.allow if rule.pattern not in words]
     for case in cases if left else ():
         names = _names(case)
@@ -110,7 +114,7 @@ def bad_limits(unlike: Sequence[SettingDifference], policy: Policy) -> list[BadN
             allowed=policy.allows_word(d.name, Verdict.INCOMPARABLE),
         )
         for d in unlike
-        if d.name in DEVICE_LIMITS
+        if d.name in LIMITS
     ]
 
 

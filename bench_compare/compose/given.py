@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import Settings
 from bench_schema.identity import engine_name
+from bench_schema.merge import find_device
+from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.settings import rows_of as setting_rows
 
 from bench_compare.compose.against import measured_chains
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bench_schema.document import Device, Document, EngineRecord
+    from bench_schema.document import Document, EngineRecord
 
     from bench_compare.compose.against import MeasuredChain
     from bench_compare.compose.forms import FormConversion
@@ -57,12 +59,6 @@ ENGINE_FACTS: Mapping[str, Callable[[EngineRecord], object]] = {
     "libraries": lambda e: dict(e.libraries),
     "plugin_sha256": lambda e: e.plugin_sha256,
     "knobs": lambda e: dict(e.knobs),
-}
-DEVICE_FACTS: Mapping[str, Callable[[Device], object]] = {
-    "driver": lambda d: d.driver,
-    "power_limit_w": lambda d: d.power_limit_w,
-    "max_sm_clock_mhz": lambda d: d.max_sm_clock_mhz,
-    "max_memory_clock_mhz": lambda d: d.max_memory_clock_mhz,
 }
 
 
@@ -111,16 +107,10 @@ def _engine_facts(document: Document, engine: EngineRecord) -> Iterator[tuple[st
         yield "host", "machine.host", document.machine.host
     for name, read in ENGINE_FACTS.items():
         yield f"{name} of {engine.key.split('@')[0]}", f"{where}.{name}", read(engine)
-    device = device_of(document, engine)
+    device = find_device(document.machine, engine.device)
     if device is not None:
-        for name, get in DEVICE_FACTS.items():
-            yield name, f"machine.devices.{name}", get(device)
-
-
-def device_of(document: Document, engine: EngineRecord) -> Device | None:
-    """Return the device that the engine used, if the machine lists it."""
-    devices = document.machine.devices
-    return next((d for d in devices if engine.device in (d.uuid, str(d.index))), None)
+        for name in ("driver", *DEVICE_LIMITS):
+            yield name, f"machine.devices.{name}", getattr(device, name)
 
 
 def _text(value: object, other: object) -> str:
@@ -143,7 +133,7 @@ def surroundings(
         if e.key in engines[number]
     ]
     document, engine = used[0]
-    device = device_of(document, engine)
+    device = find_device(document.machine, engine.device)
     settings: dict[str, str] = {}
     for name in SETTINGS:
         value: object = vars(document.run.settings)[name]

@@ -12,12 +12,11 @@ import numpy as np
 from bench_schema.document import Settings
 from bench_schema.estimate import row_mean
 from bench_schema.identity import engine_name, engine_names, is_tuned, without_device
+from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.settings import rows_of
 
 from bench_compare.comparison.circumstances.settings import (
-    DEVICE_LIMITS,
     ENGINE_FACTS,
-    LIMIT_UNITS,
     MUST_AGREE,
     SHOULD_AGREE,
     device_times,
@@ -241,10 +240,10 @@ def _device_facts(device: Device) -> Iterator[tuple[str, str]]:
         yield f"{where} unit", device.uuid
     if device.driver is not None:
         yield "driver", device.driver
-    for name, limit in DEVICE_LIMITS.items():
-        value = limit(device)
+    for field, (name, unit) in DEVICE_LIMITS.items():
+        value = getattr(device, field)
         if value is not None:
-            yield f"{where} {name}", f"{value:g} {LIMIT_UNITS[name]}"
+            yield f"{where} {name}", f"{value:g} {unit}"
     if device.ceiling_gbps is not None:
         yield f"{where} copy ceiling", f"{device.ceiling_gbps:.4g} GB/s"
     for name, rate in device.ceiling_tflops.items():

@@ -23,6 +23,7 @@ from bench_schema.files import read
 from bench_schema.identity import variant_key
 from bench_schema.merge import find_device, summaries, with_rates
 from bench_schema.packing import writing_bytes
+from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.settings import rows_of
 
 from bench_run.errors import UsageError
@@ -42,7 +43,6 @@ ESSENTIAL = tuple(
     f"setting {name}" for name, row in rows_of(Settings).items() if row.merge == "one value"
 )
 """Facts of which a document has one value: parts that differ in them stay apart."""
-DEVICE_FACTS = ("driver", "power_limit_w", "max_sm_clock_mhz", "max_memory_clock_mhz")
 LISTED = ("package ", "variable ")
 """Facts that are there or not."""
 CHOICE_OF_DEVICES = "_VISIBLE_DEVICES"
@@ -110,7 +110,8 @@ def facts_of(header: Document) -> dict[str, Any]:
         device = find_device(machine, engine.device)
         if device is not None:
             known = asdict(device)
-            surroundings |= {f"{name} of {device.name}": known[name] for name in DEVICE_FACTS}
+            names = ("driver", *DEVICE_LIMITS)
+            surroundings |= {f"{name} of {device.name}": known[name] for name in names}
     return facts | {name: value for name, value in surroundings.items() if value is not None}
 
 

@@ -62,7 +62,7 @@ def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> TuneR
         raise UsageError("no graph could be read: there is nothing to tune")
     check_references(outline.engines, options.timeout_s)
     check_cache(options.reference_cache)
-    launcher = Launcher(options.fresh, options.timeout_s)
+    launcher = Launcher(options.worker_start, options.timeout_s)
     pool = WorkerPool(options.timeout_s, launcher, breakdown)
     try:
         return Stages(options, tuning, outline, pool).run(started, command)

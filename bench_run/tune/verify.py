@@ -76,7 +76,7 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
         math=record.environment.math,
     )
     outline = outline_run(options)
-    launcher = Launcher(options.fresh, options.timeout_s)
+    launcher = Launcher(options.worker_start, options.timeout_s)
     pool = WorkerPool(options.timeout_s, launcher)
     try:
         plain = plan_run(outline, open_engines(outline, pool), {})

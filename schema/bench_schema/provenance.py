@@ -84,6 +84,14 @@ class Cpu:
     threads: int | None
 
 
+DEVICE_LIMITS = {
+    "power_limit_w": ("power limit", "W"),
+    "max_sm_clock_mhz": ("clocks", "MHz"),
+    "max_memory_clock_mhz": ("memory clocks", "MHz"),
+}
+"""Field of `Device` → word and unit: the same device with another limit is another device."""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """One accelerator. Ceilings are measured on it, not taken from a data sheet."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import Settings
 from bench_schema.identity import engine_name
+from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.settings import rows_of
 
 from bench_compare.metrics import GATES
@@ -89,15 +90,6 @@ KNOB = re.compile(r"\+knob:([^=+@]+)=")
 THREADS = "threads"
 
 
-DEVICE_LIMITS: dict[str, Callable[[Device], float | None]] = {
-    "power limit": lambda d: d.power_limit_w,
-    "clocks": lambda d: d.max_sm_clock_mhz,
-    "memory clocks": lambda d: d.max_memory_clock_mhz,
-}
-"""Limits of a device: the same device with another limit counts as another device."""
-LIMIT_UNITS = {"power limit": "W", "clocks": "MHz", "memory clocks": "MHz"}
-
-
 def _text(value: object) -> str:
     return "unknown" if value is None else str(value)
 
@@ -175,12 +167,9 @@ def limits(base: Side, other: Side) -> list[SettingDifference]:
     devices = [_devices(side) for side in (base, other)]
     found = []
     for kind in devices[0].keys() & devices[1].keys():
-        for name, read in DEVICE_LIMITS.items():
-            unit = LIMIT_UNITS[name]
-            a, b = (
-                _joined(None if (v := read(d)) is None else f"{v:g} {unit}" for d in side[kind])
-                for side in devices
-            )
+        for field, (name, unit) in DEVICE_LIMITS.items():
+            values = ([getattr(d, field) for d in side[kind]] for side in devices)
+            a, b = (_joined(None if v is None else f"{v:g} {unit}" for v in vs) for vs in values)
             if a and b and a != b:
                 found.append(SettingDifference(name, a, b, other.label, must_agree=True))
     return found

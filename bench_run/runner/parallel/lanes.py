@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_run.errors import StoppedError
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.runner.memory import case_need
 from bench_run.runner.parallel.gate import CaseRun
-from bench_run.runner.parallel.sharing import need_of
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -199,7 +199,10 @@ class Lanes:
                     had.clear()
                     continue
                 had.update(case_run.case.id for case_run in group)
-                with self._room.take(need_of(group[0].case.graph.loaded.graph)):
+                case = group[0].case
+                device = self._pool.facts(case.engine).device
+                need = case_need(case.graph.loaded.graph, case.engine, device)
+                with self._room.take((need.host, need.device or 0)):
                     running = [
                         threads.submit(
                             self._one, case_run, self._pool_of(case_run.case.engine, pools), turn

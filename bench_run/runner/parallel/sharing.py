@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from bench_run.errors import StoppedError, UsageError
-from bench_run.graph.dtypes import DTYPES
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.memory import free_host_bytes
 from bench_run.machine.telemetry import free_memory_bytes
-from bench_run.validate.settings import KEPT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_run.graph.model import Graph, Tensor
     from bench_run.options import Sampling
 
 
@@ -86,30 +83,11 @@ def _most_lanes(rounds: int, beside: int) -> int:
 
 HOST_SHARE, DEVICE_SHARE = 0.5, 0.8
 """Shares of the memory that is free when the run begins."""
-WORKSPACE_BYTES = 256 << 20
-"""Assumed memory of a library next to the tensors. A case that needs more fails for lack of memory
-and is prepared again alone."""
-KEPT_OUTPUTS = 8
-"""Outputs of timed iterations that are kept besides the first and the last: about as many as the
-default budget reads of an output that takes a millisecond."""
 DEVICE_BYTES = 8 << 30
 """Assumed free memory of a device that does not report it."""
 
 Need = tuple[int, int]
 """Bytes of the host and of the device."""
-
-
-def need_of(graph: Graph) -> Need:
-    """Return the bytes that a graph needs in the process and on the device: inputs and outputs and
-    stored outputs in both, and in the process also outputs in float64 while they are checked."""
-    tensors, outputs = _bytes(graph.tensors), _bytes(graph.outputs)
-    kept = 2 * outputs + min(KEPT_BYTES, KEPT_OUTPUTS * outputs)
-    checked = 24 * sum(t.elements for t in graph.outputs)
-    return 2 * tensors + checked + kept, 2 * tensors + WORKSPACE_BYTES + kept
-
-
-def _bytes(tensors: Iterable[Tensor]) -> int:
-    return sum(t.span * DTYPES[t.data_type].bits // 8 for t in tensors)
 
 
 def room_here(devices: Sequence[str]) -> Room:
