@@ -99,8 +99,6 @@ class PassContext:
     """Places of the chain where the graph is; of a pair two."""
     left_bytes: int
     """Bytes that a pass touches before these layers."""
-    linked: bool = True
-    """True if these places' graphs are the graph's own, uid by uid."""
 
     @property
     def before(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from bench_schema.units import count_text
 
 from bench_run.engines.spec import parse_spec
+from bench_run.engines.within_pass import read_pass, with_surroundings
 from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError, WorkerError
 from bench_run.graph.chain import ChainGraph
 from bench_run.machine.affinity import available_cpus
@@ -36,8 +37,7 @@ from bench_run.plan.engines import (
     on_devices,
     plan_engines,
 )
-from bench_run.plan.load import Gathered, gather, note_missing_weights
-from bench_run.plan.passes import pass_bytes, read_pass, with_surroundings
+from bench_run.plan.load import Gathered, gather, graphs_of, note_missing_weights
 from bench_run.plan.rerun import (
     Wanted,
     narrow_options,
@@ -118,9 +118,9 @@ def outline_run(options: Options) -> Outline:
     specs = [parse_spec(text) for text in texts]
     engines = plan_engines(options, list(with_oracles(specs)) if options.oracle else specs)
     if options.cache == "pass":
-        whole_pass = read_pass(options.graphs)
-        size = pass_bytes(whole_pass)
-        gathered = with_surroundings(gathered, whole_pass, size)
+        whole_pass = read_pass(options.graphs, graphs_of)
+        size, placed = whole_pass.bytes, (with_surroundings(g, whole_pass) for g in gathered.graphs)
+        gathered = replace(gathered, graphs=tuple(placed))
         engines = tuple(replace(e, options=replace(e.options, pass_bytes=size)) for e in engines)
     graphs, gathered = _once(map(plan_graph, gathered.graphs), gathered)
     if options.a is not None:  # on both sides, whatever ran the open cases

@@ -28,6 +28,7 @@ from bench_schema.estimate import WarmupCut, warmup_cut
 
 from bench_run.engines import chain
 from bench_run.engines.reported import Bytes, Reports, Words
+from bench_run.engines.within_pass import whole_pass, within_pass
 from bench_run.errors import EngineError, UnsupportedGraphError, message_of
 from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
@@ -68,7 +69,6 @@ from bench_run.worker.outputs import (
     OutputValidator,
     Subject,
 )
-from bench_run.worker.within_pass import within_pass
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan
@@ -172,7 +172,9 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
             del sets
         with (
             closing(rotation or reader),
-            within_pass(engine, request, plan, inputs) as within,
+            whole_pass(engine)
+            if request.is_pass
+            else within_pass(engine, plan, request.graph, inputs, request.surroundings) as within,
         ):
             del inputs
             name = f"{request.case_id} {request.round_index}"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from bench_run.engines.base import EngineAbilities, PlanAbilities
+from bench_run.engines.within_pass import FACT, within_pass
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.chain import PassContext
 from bench_run.streams.host import HostStream
 from bench_run.tensors.seeded.init_plan import parse_init
 from bench_run.tensors.seeded.inputs import make_inputs
-from bench_run.worker.within_pass import FACT, within_pass
 from tests.bench_run.graph.chain.pipelines import RESIDUAL, chain
 from tests.conformance.opening import engine_params, opened
 
@@ -28,14 +28,16 @@ class Refuses:
         raise self._error
 
 
-def request(*own, linked=True, left_bytes=0, text=RESIDUAL):
+def request(*own, left_bytes=0, text=RESIDUAL):
     """A case at these places of a pipeline: one graph, or two as a chain."""
     whole = chain(text)
-    asked = PassContext(whole, own, left_bytes, linked)
+    asked = PassContext(whole, own, left_bytes)
     graph = whole.places[own[0]].graph
-    return SimpleNamespace(
-        surroundings=asked, is_pass=False, data=SimpleNamespace(seed=0), graph=graph
-    )
+    return SimpleNamespace(surroundings=asked, graph=graph)
+
+
+def placed(engine, asked, plan, inputs):
+    return within_pass(engine, plan, asked.graph, inputs, asked.surroundings)
 
 
 def open_plan(engine, asked):
@@ -55,7 +57,7 @@ def engine(request):
 
 def test_the_layers_before_run_in_place_of_the_flush_and_only_within_the_case(engine):
     alone, asked = engine.stream.flush, request(1)
-    with within_pass(engine, asked, *open_plan(engine, asked)) as within:
+    with placed(engine, asked, *open_plan(engine, asked)) as within:
         assert engine.stream.flush != alone
         engine.stream.flush()
     assert {FACT: "2 layers of the pipeline run, linked with it"} == within.facts
@@ -64,7 +66,7 @@ def test_the_layers_before_run_in_place_of_the_flush_and_only_within_the_case(en
 
 def test_what_a_pass_touches_before_these_layers_is_read(engine):
     asked = request(1, left_bytes=100_000)
-    with within_pass(engine, asked, *open_plan(engine, asked)) as within:
+    with placed(engine, asked, *open_plan(engine, asked)) as within:
         engine.stream.flush()
     said = "100000 bytes are read, then 2 layers of the pipeline run, linked with it"
     assert {FACT: said} == within.facts
@@ -75,7 +77,7 @@ def test_a_case_reads_what_the_layer_before_it_wrote_in_that_ones_memory(engine)
     asked = request(1)
     plan, inputs = open_plan(engine, asked)
     own = plan.download()
-    with within_pass(engine, asked, plan, inputs) as within:
+    with placed(engine, asked, plan, inputs) as within:
         timed = within.run_in_place()
         again = within.run_in_place()
     (uid,) = own
@@ -87,7 +89,7 @@ def test_the_case_has_its_own_inputs_back_for_what_is_checked(engine):
     asked = request(1)
     plan, inputs = open_plan(engine, asked)
     own = plan.download()
-    with within_pass(engine, asked, plan, inputs) as within:
+    with placed(engine, asked, plan, inputs) as within:
         engine.stream.flush()
         within.restore()
         plan.run()
@@ -95,33 +97,10 @@ def test_the_case_has_its_own_inputs_back_for_what_is_checked(engine):
     assert all(np.array_equal(own[uid], after[uid]) for uid in own)
 
 
-def test_other_inputs_of_the_case_are_uploaded_where_it_reads_them(engine):
-    asked = request(2)  # reads another layer and an input of the pipeline
-    plan, inputs = open_plan(engine, asked)
-    others = make_inputs(asked.graph, 8, parse_init(()))
-    with within_pass(engine, asked, plan, inputs) as within:
-        within.upload(others)
-        plan.run()
-        found = plan.download()
-    twin = engine.plan(engine.build(asked.graph, {}))
-    twin.upload(others)
-    twin.run()
-    assert all(np.array_equal(found[uid], expected) for uid, expected in twin.download().items())
-
-
-def test_a_graph_that_only_means_the_same_as_a_layer_keeps_memory_of_its_own(engine):
-    asked = request(1, linked=False)
-    plan, inputs = open_plan(engine, asked)
-    with within_pass(engine, asked, plan, inputs) as within:
-        engine.stream.flush()
-    assert (None, None) == (within.restore, within.run_in_place)
-    assert {FACT: "2 layers of the pipeline run"} == within.facts
-
-
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (UnsupportedGraphError("no pooling"), "layers conv, again, sum: no pooling"),
+        (UnsupportedGraphError("no pooling"), "layers conv, sum: no pooling"),
         (EngineError("out of handles"), "layer conv: out of handles"),
         (MemoryError(), "out of memory"),
     ],
@@ -129,8 +108,8 @@ def test_a_graph_that_only_means_the_same_as_a_layer_keeps_memory_of_its_own(eng
 def test_where_the_engine_cannot_run_them_bytes_are_read_and_the_case_says_why(error, why):
     engine = Refuses(error)
     alone = engine.stream.flush
-    plan = SimpleNamespace(upload=None, abilities=PlanAbilities())
-    with within_pass(engine, request(1), plan, {}) as within:
+    plan = SimpleNamespace(upload=None, abilities=PlanAbilities(locate_outputs=lambda **_: {}))
+    with placed(engine, request(1), plan, {}) as within:
         assert engine.stream.flush == alone
     told = within.facts
     assert told[FACT].startswith("as many bytes are read; the layers before do not run: ")
@@ -139,6 +118,5 @@ def test_where_the_engine_cannot_run_them_bytes_are_read_and_the_case_says_why(e
 
 def test_elsewhere_nothing_is_said():
     plan = SimpleNamespace(upload=None, abilities=PlanAbilities())
-    asked = SimpleNamespace(surroundings=None, is_pass=False)
-    with within_pass(Refuses(MemoryError()), asked, plan, {}) as within:
+    with within_pass(Refuses(MemoryError()), plan, None, {}, None) as within:
         assert ({}, None) == (within.facts, within.restore)

@@ -5,18 +5,19 @@ from pathlib import Path
 import pytest
 from bench_schema.pipeline import parse_pipeline
 
+from bench_run.engines import within_pass as passes
+from bench_run.engines.within_pass import PipelinePass, held_bytes, read_pass, surroundings
 from bench_run.errors import UsageError
 from bench_run.graph.make import make_graphs
-from bench_run.plan import passes
-from bench_run.plan.passes import held_bytes, pass_bytes, read_pass, surroundings
+from bench_run.plan.load import graphs_of
 from tests.bench_run.graph.chain.pipelines import REPEATED, RESIDUAL, VIEWS
 
 
-def around(text, *own, size=0):
+def around(text, *own):
     path = Path("net.toml")
     pipeline = parse_pipeline(text, path)
     graphs = {layer.id: make_graphs(layer.op)[0] for layer in pipeline.layers}
-    return surroundings(pipeline, graphs, path, own, size)
+    return surroundings(PipelinePass(path, pipeline, graphs), own)
 
 
 def before(text, *own):
@@ -84,11 +85,11 @@ def test_only_the_nearest_layers_run_as_many_as_fill_the_caches(monkeypatch):
 
 
 def test_what_a_pass_touches_besides_its_nearest_layers_is_left(monkeypatch):
-    whole = around(RESIDUAL, "again", size=10**6)
+    whole = around(RESIDUAL, "again")
     monkeypatch.setattr(passes, "MOST_REST_BYTES", 1)
-    few = around(RESIDUAL, "again", size=10**6)
-    assert held_bytes(whole.chain) == 10**6 - whole.left_bytes
-    assert held_bytes(few.chain) == 10**6 - few.left_bytes < held_bytes(whole.chain)
+    few = around(RESIDUAL, "again")
+    assert held_bytes(few.chain) + few.left_bytes == held_bytes(whole.chain) + whole.left_bytes
+    assert held_bytes(few.chain) < held_bytes(whole.chain)
 
 
 def test_a_small_layer_that_repeats_a_million_times_runs_as_often_as_fills_the_caches():
@@ -106,9 +107,9 @@ def test_a_pass_holds_what_its_layers_read_and_write_each_memory_once(tmp_path):
     path = tmp_path / "net.toml"
     path.write_text(RESIDUAL)
     conv, add = make_graphs("conv_fwd+bias+relu: n=2 c=4 h=6 w=6 dtype=float k=4 pad=1"), 4 * 288
-    assert 2 * (held_bytes(conv[0]) - add) + 2 * add == pass_bytes(read_pass([str(path)]))
+    assert 2 * (held_bytes(conv[0]) - add) + 2 * add == read_pass([str(path)], graphs_of).bytes
 
 
 def test_a_pass_is_that_of_one_pipeline():
     with pytest.raises(UsageError, match="--cache pass: one pipeline"):
-        read_pass(["a.toml", "b.toml"])
+        read_pass(["a.toml", "b.toml"], graphs_of)
