@@ -31,7 +31,7 @@ UNSETTLED_SD = 0.02
 """Rounds that scatter by more than 2 % show states of the machine (neighbours, clocks, other
 programs), not noise of single rounds. Such states outlast a round, often a whole document: between
 documents of one build, run one after another on a shared virtual machine, medians differed by 0.2
-to 0.6 of what rounds differ, rounds counted as independent (`tests/benchmarks/compare_honesty.py`).
+to 0.6 of what rounds differ, rounds counted as independent.
 """
 UNSETTLED_INSIDE_SD = 0.35
 """The same of samples inside of rounds: a fifth of them takes 1.8 times as long as another fifth.
