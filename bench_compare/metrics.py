@@ -7,21 +7,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench_schema.document import Case
-
-__all__ = ["GATES", "METRICS", "Exact", "Metric", "PerRound", "Rate", "Reading", "Sampled"]
-
-
-# What a metric is: a row with a name, a unit, a direction, and how to read it from a case.
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bench_schema.document import Case, Samples
 
     Numbers: TypeAlias = Sequence[float] | Samples
+
+__all__ = ["GATES", "METRICS", "Exact", "Metric", "PerRound", "Rate", "Reading", "Sampled"]
 
 
 @dataclass(frozen=True)
@@ -73,18 +65,12 @@ class Metric:
     """Smallest change of practical interest, unless the policy says otherwise."""
 
 
-# Time of one execution, initialisation left out.
-
-
 TIME_ROWS = (
     Metric("device_ns", "device time", "ns", "lower", Sampled("device_ns"), gates=True),
     Metric("e2e_ns", "end-to-end time", "ns", "lower", Sampled("e2e_ns"), gates=True),
     Metric("kernel_sum_ns", "kernel time, sum", "ns", "lower", Sampled("kernel_sum_ns")),
     Metric("kernel_span_ns", "kernel time, span", "ns", "lower", Sampled("kernel_span_ns")),
 )
-
-
-# Work of the graph over the time it took.
 
 
 FLOP_PER_NS_IN_TFLOPS = 1e-3
@@ -105,9 +91,6 @@ ROWS = (
     Metric("tflops", "compute rate", "TFLOP/s", "higher", Rate(teraflop)),
     Metric("gbps", "memory rate", "GB/s", "higher", Rate(moved_bytes)),
 )
-
-
-# What an execution takes beside time: memory and energy.
 
 
 def peak_bytes(case: Case) -> float | None:
@@ -140,9 +123,6 @@ RESOURCES_ROWS = (
         threshold_ratio=0.03,  # power counters are coarse
     ),
 )
-
-
-# Initialisation: its phases and their sum, one value a round.
 
 
 THRESHOLD_RATIO = 0.10
@@ -193,9 +173,6 @@ INIT_ROWS = (
         for name, title in PHASES.items()
     ),
 )
-
-
-# How far the outputs are from the reference.
 
 
 def max_error(case: Case) -> float | None:

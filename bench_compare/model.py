@@ -1,6 +1,6 @@
 """A comparison as a value: what was held against what, each verdict with its reason, the bad news.
 
-Frozen dataclasses and two small pure functions, no I/O and no statistics: `comparison.py` builds a
+Frozen dataclasses and two small pure functions, no I/O and no statistics: `comparison/` builds a
 `Comparison`, the renderers only arrange it. Times are nanoseconds, every ``*_ratio`` and ``ratio``
 is other / base (above 1: the other side's number is larger), and ``None`` means "not known".
 """

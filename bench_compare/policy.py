@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# What counts: thresholds, what is a regression, what is allowed.
-
 ALWAYS_BAD = frozenset(
     {Verdict.BROKEN, Verdict.REMOVED, Verdict.NEWLY_WRONG, Verdict.WRONG, Verdict.LOST}
 )
@@ -132,9 +130,6 @@ class Policy:
 def fits(name: str, pattern: str) -> bool:
     """Return True if equal, or if the glob matches; equality first, as names may hold brackets."""
     return name == pattern or fnmatchcase(name, pattern)
-
-
-# Words of the command line and of policy files → values of a policy.
 
 
 def parse_ratio(text: str, where: str) -> float:

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
 # Locks of files: the kernel gives them back however their process ends.
 #
-# They are `flock` locks. The package `filelock` has no lock that several share, does not report
-# which process
-# holds one, falls back to a lock that outlives its process on file systems that lack locks, and
-# refuses a file of another user in a folder for everyone, which the locks of devices are.
+# They are `flock` locks. The package filelock has no lock that several share, does not report
+# which process holds one, falls back to a lock that outlives its process on file systems that lack
+# locks, and refuses another user's file in a folder for everyone, where the locks of devices are.
 
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Errors of file systems that have no locks."""
@@ -81,8 +80,6 @@ class LockFile:
         self._path.unlink(missing_ok=True)
         os.close(self._file)
 
-
-# The folder for what a run keeps only while it lasts.
 
 PREFIX = "bench-run-"
 LOCK = "lock"

@@ -17,7 +17,7 @@ PACKAGES = {
     "bench_compare": ROOT / "bench_compare",
     "bench_schema": ROOT / "schema" / "bench_schema",
 }
-EXAMPLES = PACKAGES["bench_run"] / "user" / "examples"
+EXAMPLES = PACKAGES["bench_run"] / "examples"
 """Files as users write them: they are copied, never imported by us."""
 MODULES = sorted(
     (path, name)

@@ -75,8 +75,6 @@ def aa_test(
     )
 
 
-# The threshold that this machine can hold, from how the halves of one build differ.
-
 DOCUMENTS = 3
 """A side, as advised."""
 SAME_FACTOR = 1.5

@@ -97,8 +97,6 @@ def unit_warnings(
             )
 
 
-# A closer look at one flagged case; too dear for all of them, and blind to the rounds' spread.
-
 DRAWS = 2000
 CHUNK = 1 << 16
 """Samples drawn at a time: half a MiB, so that the work on them stays in the cache."""

@@ -158,8 +158,6 @@ def surroundings(
     )
 
 
-# What was not measured, as command lines that measure it in the way of the documents.
-
 VALUED = (
     *("--timer", "--duty", "--math", "--threads", "--executions", "--init", "--knob"),
     *("--device", "--rounds", "--iters", "--max-time", "--plugin-path", "--hipdnn-prefix"),

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from bench_compare.history.steps.events import Event, EventMember
 
 
-# What to run next, as command lines.
-
 MOST_DOCUMENTS = 9
 PLACE_Z = 3.0
 """Standard deviations by which repeats should tell the levels on either side of a build apart."""

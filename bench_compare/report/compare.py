@@ -250,9 +250,6 @@ def _closing(comparison: Comparison, shown: Sequence[CaseComparison], view: View
         yield f"Notes on the samples of these cases: {text} (--html or --json tell each)"
 
 
-# JSON
-
-
 def payload_of(comparison: Comparison, conclusion: Conclusion) -> Payload:
     """Return the payload; numbers that JSON cannot hold become null."""
     cases = comparison.cases
@@ -362,9 +359,6 @@ def _case_side(side: CaseSide | None) -> dict[str, Any] | None:
     }
 
 
-# CSV: one row for each case and metric
-
-
 def records_of(comparison: Comparison, view: View) -> Records:
     """Return records of all cases that pass the filter; a case without metrics keeps one row."""
     order = rows(comparison, view)
@@ -431,9 +425,6 @@ def _cells(m: MetricComparison) -> tuple[Any, ...]:
         *(str(m.provisional).lower(), m.rounds_needed),
         m.seen_ratio if row.better == "lower" else None,
     )
-
-
-# JUnit
 
 
 def suite_of(comparison: Comparison) -> TestSuite:

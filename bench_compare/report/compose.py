@@ -475,9 +475,6 @@ def checks_table(made: Composition) -> Table:
     return Table(columns, rows, title="Against the measurement")
 
 
-# The page
-
-
 SAME = 5e-4
 """A ratio that is shown as no change."""
 BAR = 26

@@ -101,9 +101,6 @@ def _timed(cases: Sequence[Exported], kind: str) -> dict[str, tuple[Exported, Ti
     return found
 
 
-# --- Bencher Metric Format ---
-
-
 def bmf(cases: Sequence[Exported]) -> str:
     """Return JSON: ``{benchmark: {"latency": {value, lower_value, upper_value}}}`` in
     nanoseconds."""
@@ -122,9 +119,6 @@ def shortened(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:DIGEST_CHARACTERS]
     return f"{name[: NAME_CHARACTERS - DIGEST_CHARACTERS - 1]} {digest}"
-
-
-# --- PyTorch's benchmark database, version 3 ---
 
 
 def hud(cases: Sequence[Exported]) -> str:
@@ -183,9 +177,6 @@ def _validation(case: Case) -> str:
     return "not checked" if case.validation is None else case.validation.status
 
 
-# --- github-action-benchmark: customSmallerIsBetter ---
-
-
 def github_action_benchmark(cases: Sequence[Exported]) -> str:
     """Return JSON: ``[{name, unit, value, range, extra}]`` in nanoseconds."""
     found = []
@@ -203,8 +194,6 @@ def github_action_benchmark(cases: Sequence[Exported]) -> str:
         found.append(entry)
     return _json(found)
 
-
-# --- OpenMetrics, also for the textfile collector of a node exporter ---
 
 ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
@@ -261,8 +250,6 @@ GAUGES: tuple[tuple[str, str, str, Callable[[Exported], float | None]], ...] = (
 """Name, unit, help, and the value of a case; None leaves it out."""
 
 
-# --- the ledger of dnn-benchmarking: which engine applies to which graph ---
-
 LEDGER = (
     *("asic", "workload", "graph_name", "engine_id", "engine_name", "role", "status"),
     *("correctness_match", "applicable", "error_message", "skip_reason"),
@@ -300,9 +287,6 @@ def _ledger_row(one: Exported) -> dict[str, object]:
         "error_message": reason if status == "error" else "",
         "skip_reason": reason if status == "skipped" else "",
     }
-
-
-# --- Parquet ---
 
 
 def parquet(cases: Sequence[Exported], path: Path) -> list[Path]:

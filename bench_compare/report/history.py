@@ -241,9 +241,6 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
     )
 
 
-# JUnit
-
-
 def suite_of(history: History) -> TestSuite:
     """Return the test suite: each series is a test; a new regression fails it, an unclear one is
     skipped."""
@@ -290,9 +287,6 @@ def _failure(events: Sequence[EventInfo], history: History) -> dict[str, Any]:
         "kind": events[0].kind if broken else "slower",
         "text": "\n".join(lines),
     }
-
-
-# The page
 
 
 CHARTS_OPEN = 12

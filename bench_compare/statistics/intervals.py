@@ -229,8 +229,6 @@ def _repeated(tail: float, dof: Array, looks: Ints) -> Array:
     return found
 
 
-# What more measuring would decide.
-
 POWER_Z = 1.2816
 """Normal quantile of 90 %: so surely are the rounds that are asked for to decide."""
 DISCOVERY_Z = 3.5401

@@ -367,8 +367,6 @@ def _satterthwaite(*parts: _Part) -> Array:
         return np.where(lost > 0, total**2 / lost, best)
 
 
-# What single documents cannot tell of themselves.
-
 GUESS_WORTH = 3.0
 """Documents that a guess about them is worth."""
 

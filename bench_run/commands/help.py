@@ -127,9 +127,6 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     return CommandOutput("\n".join(texts), is_styled=is_terminal)
 
 
-# --- what is wrong with a command line that cannot be parsed, and what was probably meant ---
-
-
 def bad_words(command: str, words: Sequence[str], usage: str) -> str:
     """Return a sentence about words that do not fit this usage, on a flag if one is wrong."""
     general = f"invalid arguments: {' '.join(words) or '(none)'}; see bench-run {command} --help"

@@ -72,7 +72,7 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     framework = arguments["FRAMEWORK"] or FRAMEWORKS[0]
     if framework not in FRAMEWORKS:
         raise UsageError(f"init: no framework {framework!r}{nearest(framework, FRAMEWORKS)}")
-    examples = Path(__file__).parents[1] / "user" / "examples"
+    examples = Path(__file__).parents[1] / "examples"
     folder = Path(arguments["--output"] or ".")
     suffix = SUFFIXES.get(framework, ".py")
     files = {f"{KERNEL}{suffix}": examples / f"in_{framework}{suffix}", CASE: examples / CASE}

@@ -226,9 +226,6 @@ def _check_base(document: Document, base: str) -> None:
         )
 
 
-# --- the answer ---
-
-
 def answer_of(
     document: Document,
     base: str,

@@ -156,9 +156,6 @@ def _load(entry: EntryPoint) -> EngineModule:
     )
 
 
-# Engines of third parties, whose records of abilities may be missing: then they are empty.
-
-
 @dataclass
 class ThirdParty:
     """The `EngineModule` of an entry."""

@@ -273,9 +273,6 @@ def _scalar(tensor: Tensor) -> Storage:
     return data
 
 
-# The device memory that executions scribble in, one for plans that take turns.
-
-
 class Workspace:
     """Scratch memory of the size of the largest plan, kept while a plan uses it. Its `address` may
     change with each `grow`, so that plans look it up for every execution; what is captured keeps

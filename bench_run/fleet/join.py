@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from bench_schema.identity import Variant
 
 
-# In what the parts of a merged document differ, though they should not.
-
 UNIT = ("device", "device_index", "key")
 """Facts that may differ between engines of one key."""
 ESSENTIAL = tuple(
@@ -368,9 +366,6 @@ def _missing(files: Sequence[PartFile]) -> Iterator[str]:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
-
-
-# --- the document without its cases ---
 
 
 def _header(files: Sequence[PartFile], *, complete: bool, notes: Sequence[str]) -> Document:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bench_schema.pipeline import Layer, Link, Pipeline
 
-    from bench_run.graph.model import Node, Tensor
+    from bench_run.graph.model import Node
 
 
 # A chain as a value: a graph whose nodes run as several graphs, one after another.
@@ -214,9 +214,6 @@ def _weights(graph: Graph, node: Node) -> Iterator[int]:
         yield from (u for u in node.inputs.values() if graph.by_uid[u].elements < whole)
     else:
         yield from (node.inputs[p] for p in PORTS.get(node.type, ()) if p in node.inputs)
-
-
-# Pipelines to chains: graphs in their places, with the links of the file as shared memory.
 
 
 FILE = "file:"

@@ -8,7 +8,7 @@ Method: colour refinement (Weisfeiler and Leman, 1968). Each tensor and node sta
 description and takes in those of its neighbours by port, until no round tells more of them apart.
 Small graphs are refined all at once, round by round, which is what the fingerprints in existing
 documents were made of; that costs as many rounds as a chain is long, so larger graphs are refined
-a colour at a time (`refinement.py`).
+a colour at a time.
 """
 
 from __future__ import annotations

@@ -121,8 +121,6 @@ def row_of(node: Node, rows: Mapping[str, Scratch], default: Scratch) -> Scratch
     return rows.get(node.type, default)
 
 
-# The formulas of the reference, in float64, and of the engine ``numpy``.
-
 IN_FLOAT64 = ("double", "int8", "uint8", "int32", "int64")
 """Compute types for which ``numpy`` computes in float64; others are computed in float32."""
 _TILES = 48 << 20

@@ -266,8 +266,6 @@ class Call:
 
 Results = dict[str, Value]
 
-# Convolutions and products.
-
 
 def _conv_settings(call: Call) -> dict[str, Any]:
     if call.attribute("conv_mode") not in (None, "cross_correlation"):
@@ -352,9 +350,6 @@ def matmul(call: Call) -> Results:
         raise refuse(call.node, "batches of different lengths")
     kind = _operand_type(call, "a", "b")
     return {"c": (call.emit("MatMul", call.take("a", kind), call.take("b", kind)), kind)}
-
-
-# Element by element.
 
 
 def _relu(call: Call, x: str, kind: str) -> str:
@@ -476,8 +471,6 @@ def pointwise(call: Call) -> Results:
 
 
 _CLIPS = ("relu_lower_clip", "relu_upper_clip", "relu_lower_clip_slope")
-
-# Norms and reductions.
 
 
 def _inverse(call: Call, variance: str, kind: str) -> str:
@@ -617,8 +610,6 @@ def resample(call: Call) -> Results:
     counted = int(mode == "avgpool_include_padding")
     return {"y": (call.emit("AveragePool", x, count_include_pad=counted, **settings), kind)}
 
-
-# Attention.
 
 _PLAIN_SDPA = {"q", "k", "v", "attn_mask", "scale", "o", "stats"}
 

@@ -49,8 +49,6 @@ def pin_process(threads: int) -> None:
             os.sched_setaffinity(int(task), chosen)
 
 
-# Which processors are near a device: those of its NUMA node.
-
 SYSTEM = Path("/sys")
 
 

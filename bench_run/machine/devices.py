@@ -80,8 +80,6 @@ def device_names() -> list[str]:
     return [device.uuid or str(device.index) for device in devices()]
 
 
-# Whether a device was free before a run began: what `--require-idle` asks.
-
 Users = dict[str, "set[int] | None"]
 """Processes on each device, by uuid; None if the driver does not say."""
 

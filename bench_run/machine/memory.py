@@ -93,8 +93,6 @@ def _left_in(folder: Path, files: tuple[str, str], pages: str) -> list[int]:
     return [int(limit) - int(used) + (0 if given_back is None else int(given_back[1]))]
 
 
-# A worker is what ends first.
-
 VICTIM = 800
 """Added to a worker's share of memory, in thousandths, when the kernel chooses whom to kill."""
 THREAD_BYTES = 64 << 20

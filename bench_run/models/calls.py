@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from bench_run.models.model import Dims
 
 
-# Windows.
-
-
 def _padding(a: Arguments, window: Dims, stride: Dims, dilation: Dims) -> tuple[Numbers, Numbers]:
     """Return the padding before and after each spatial axis."""
     rank, given = len(window), a.get("padding", default=0)
@@ -144,9 +141,6 @@ def adaptive(a: Arguments, kind: str) -> Made:
     return kind, (a.x,), {"window": window, "stride": window, **pads}
 
 
-# Norms, sums, products.
-
-
 def batchnorm(a: Arguments) -> Made:
     """Make a batch normalization for inference; refuse training."""
     names = ((1, "weight"), (2, "bias"), (3, "running_mean"), (4, "running_var"))
@@ -229,9 +223,6 @@ def sdpa(a: Arguments) -> Made:
     return "sdpa", operands if mask is None else (*operands, mask), attributes
 
 
-# Elementwise.
-
-
 def unary(a: Arguments, kind: str, words: Mapping[str, Word] | None = None) -> Made:
     """Make a unary operation; numbers become words of the op spec."""
     given = {word: a.get(*names, default=usual) for word, (*names, usual) in (words or {}).items()}
@@ -301,9 +292,6 @@ def many(a: Arguments, kind: str) -> Made:
     if len(operands) == 2 and kind != "mean":
         return kind, operands, {}
     return "many", operands, {"kind": kind}
-
-
-# Views.
 
 
 def identity(a: Arguments) -> Made:
@@ -436,9 +424,6 @@ def embedding(a: Arguments) -> Made:
 
 def split(a: Arguments, kind: str) -> Made:
     return kind, (a.x,), {"axis": a.axis(a.get("axis", "dim", default=0))}
-
-
-# The table.
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,8 @@ from bench_run.models.model import (
 from bench_run.models.patterns import join
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bench_run.graph.model import Graph
-    from bench_run.models.model import Dims
 
-
-# How much work a call is that no graph expresses.
 
 PRODUCTS = ("matmul", "gemm", "linear", "addmm", "bmm")
 RECURRENT = ("lstm", "gru", "rnn")
@@ -455,8 +450,6 @@ VIEWS: dict[str, Row] = {
 }
 """The kinds of calls that only look at memory in another way."""
 
-
-# Calls before they become graphs: joined with what follows them, or taken apart.
 
 ACTIVATIONS = ("relu", "relu6", "gelu", "gelu_tanh", "sigmoid", "tanh", "swish")
 TAKES_ACTIVATION = ("conv", "linear", "matmul", "add")

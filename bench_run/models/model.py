@@ -71,8 +71,6 @@ def float64(array: Array) -> Array:
     return np.asarray(array, np.float64)
 
 
-# Inputs of a model as people write them: ``32x3x224x224:half``.
-
 FLOATS = ("float", "half", "bfloat16", "double")
 TYPES = (*FLOATS, "int64", "int32", "bool")
 _INPUT = re.compile(r"(\d{1,9}(?:x\d{1,9})*)(?::(\w+))?")

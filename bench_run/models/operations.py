@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from bench_run.models.model import Array, Axis, Dims, ModelCall
 
 
-# Softmax over the last axis, which hipDNN has no node for: exp(x − max)/Σ exp(x − max).
-
-
 def softmax_graph(dims: Dims, data_type: str) -> Graph:
     """Return the graph of a softmax, five nodes: two reductions and three pointwise."""
     builder = Builder(data_type)

@@ -73,9 +73,6 @@ def own(to: ModelLowering, call: ModelCall) -> None:
     to.leave(call, emit_own(to, call, operator, operands, words))
 
 
-# Comparisons and truth values: hipDNN's nodes, with truth values in their results.
-
-
 def compare(to: ModelLowering, call: ModelCall) -> None:
     """Lower a comparison, or an operation on truth values."""
     views = [at_least_one(to.view(name)) for name in call.inputs if name is not None]
@@ -124,9 +121,6 @@ def where(to: ModelLowering, call: ModelCall) -> None:
     wanted = to.model.dims[call.outputs[0]] or (1,)
     views = (spread(at_least_one(to.view(name)), wanted) for name in call.inputs)
     to.leave(call, emit_own(to, call, "where", dict(zip("cxb", views, strict=True))))
-
-
-# Several nodes.
 
 
 def celu(to: ModelLowering, call: ModelCall) -> None:
@@ -257,9 +251,6 @@ def dilated_pool(to: ModelLowering, call: ModelCall) -> None:
     to.leave(call, found)
 
 
-# Indices.
-
-
 def gather(to: ModelLowering, call: ModelCall) -> None:
     """Lower a choice of rows: the axis comes first, all others are one."""
     x, i, axis = to.view(call.inputs[0]), to.view(call.inputs[1]), call.attributes["axis"]
@@ -349,8 +340,6 @@ def nll(to: ModelLowering, call: ModelCall) -> None:
     how = {"mean": "reduce_avg", "sum": "reduce_add"}.get(call.attributes["reduction"])
     to.leave(call, y if how is None or y.dims[0] == 1 else reduced(to, call, how, y, (0,)))
 
-
-# Recurrent layers. ONNX's gates are in another order than those of the table.
 
 GATES = {"rnn": (0,), "lstm": (0, 2, 3, 1), "gru": (1, 0, 2)}
 """Places in ONNX of our gates: input, forget, cell, output; reset, update, new."""

@@ -171,9 +171,6 @@ def cosine(a: Array, b: Array) -> Array:
     return np.asarray((a * b).sum(1) / np.sqrt((a * a).sum(1) * (b * b).sum(1)))
 
 
-# Optimisers: PyTorch's and MXNet's formulas; new weights, then new state.
-
-
 def sgd_momentum(w: Array, g: Array, m: Array, lr: float, wd: float, momentum: float) -> Any:
     m = momentum * m - lr * (g + wd * w)
     return w + m, m

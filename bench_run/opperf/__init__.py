@@ -452,9 +452,6 @@ def _times(case: Case) -> dict[str, Any]:
     }
 
 
-# Many operators at once, and a class for each.
-
-
 def _seconds(results: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return the seconds of the first engine by ``MX_NAME_…_Time``. Gradients of one operator add
     up."""

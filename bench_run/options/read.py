@@ -30,9 +30,6 @@ SPANS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 UNITS_S = {"ms": 1e-3, "us": 1e-6, "µs": 1e-6, **SPANS_S}
 
 
-# --- one value from its text; each raises `UsageError` that names the flag ---
-
-
 def read_text(_flag: str, value: str) -> str:
     return value
 
@@ -216,9 +213,6 @@ def read_values(row: Setting, where: str, texts: list[str]) -> Any:
     """Return the value of a setting that may be given again."""
     values = (read_value(row, where, text) for text in texts)
     return dict(values) if isinstance(row.default, dict) else tuple(values)
-
-
-# --- all values ---
 
 
 def flag_values(arguments: Mapping[str, Any], cls: type) -> dict[str, Any]:

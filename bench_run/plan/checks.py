@@ -95,9 +95,6 @@ def _without_golden(folder: str, graphs: Sequence[LoadedGraph]) -> tuple[str, ..
     return tuple(f"{loaded.path}: {why_none(loaded.path, folder)}" for loaded in lacking)
 
 
-# Options that some engines of a run take and others cannot: a line for each says which.
-
-
 def partly_taken(
     options: Options,
     engines: Sequence[PlannedEngine],

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 # ``--save-suite``: what was gathered as a suite, graphs of one meaning once, with their count.
 #
-# Applications that log their graphs (`HIPDNN_LOG_GRAPH_DIR`, `MIOPEN_ENABLE_LOGGING_CMD`) write the
-# same one over and over; names and numbering differ, meaning does not.
+# Applications that log their graphs (``HIPDNN_LOG_GRAPH_DIR``, ``MIOPEN_ENABLE_LOGGING_CMD``) write
+# the same one over and over; names and numbering differ, meaning does not.
 
 
 @dataclass(frozen=True)
@@ -334,8 +334,6 @@ def _scale(loaded: LoadedGraph, batch: int) -> LoadedGraph:
         notes=notes,
     )
 
-
-# ``--chain`` and ``--seams``: pipelines as cases that run their graphs one after another.
 
 NOT_WITH_CHAINS = (
     ("scale_batch", "--scale-batch", ": links hold for the batch of the file; import it anew"),

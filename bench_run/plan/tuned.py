@@ -172,9 +172,6 @@ def _read(path: str, _changed_ns: int, _bytes: int) -> TunedRecord:
     return record
 
 
-# A record names files as seen from its own folder: both can be moved, and read from anywhere.
-
-
 def in_folder(record: TunedRecord, folder: Path) -> TunedRecord:
     """Return the record with the files that are seen from here named as seen from its folder."""
 

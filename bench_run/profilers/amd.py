@@ -25,13 +25,10 @@ from bench_run.profilers.base import ITERATIONS, REST_NS, Counted, save
 from bench_run.profilers.trace import DEVICE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from bench_run.engines.base import TraceEvent
     from bench_run.profilers.base import Profiled
-
-
-# Kernels that a profiler saw, as values; what they are per iteration; the Chrome trace of them.
 
 
 @dataclass(frozen=True)

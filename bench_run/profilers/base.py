@@ -92,9 +92,6 @@ def prepare(path: str) -> Iterator[tuple[Plan, Stream]]:
     engine.close()
 
 
-# A profiler as a process: run to its end, and the end of its output.
-
-
 def run(
     command: Sequence[str], environment: Mapping[str, str], timeout_s: float, tool: str
 ) -> subprocess.CompletedProcess[str]:

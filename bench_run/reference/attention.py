@@ -154,9 +154,6 @@ class Mask:
         return hidden
 
 
-# Attention scores, block by block: s = scale·(q·kᵀ) + bias, −∞ where masked.
-
-
 BLOCK_ELEMENTS = 2**18
 """Scores held at a time: rows of one head times its keys."""
 

@@ -24,12 +24,7 @@ from bench_run.reference.common import Array, Arrays, Outputs, broadcasts
 from bench_run.reference.threads import Part, cut, do_each, in_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bench_run.graph.model import Node
-
-
-# SciPy is loaded when one of these is called: it takes longer than many a graph.
 
 
 def erf(x: Array) -> Array:
@@ -45,9 +40,6 @@ def ndtr(x: Array) -> Array:
 
     result: Array = special.ndtr(x)
     return result
-
-
-# Parameters of activations, with hipDNN's defaults filled in.
 
 
 @dataclass(frozen=True)
@@ -80,9 +72,6 @@ def parameters(node: Node) -> Parameters:
 #
 # Each is dy times the derivative of the forward formula in `pointwise`.
 # Source: hipDNN's pointwise node (ReLU, sigmoid, tanh); the derivative where it shows none.
-
-
-# Sigmoids are written so that nothing cancels: σ(−x) for 1 − σ(x).
 
 
 SQRT_2_PI = math.sqrt(2.0 / math.pi)

@@ -41,8 +41,6 @@ class MemoryBytes:
     """Bytes on the device; None if there is only the processor, or it does not report them."""
 
 
-# The case.
-
 KEPT_AT_A_TIME = 48 << 20
 """Outputs that a worker keeps while samples are taken, beside those of the first and the last: what
 is copied in the time for that (`worker/outputs.py`)."""
@@ -109,9 +107,6 @@ def reference_need(graph: Graph) -> int:
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum(map(tensor_bytes, tensors))
-
-
-# Whether it fits.
 
 
 def free_memory(device: str) -> MemoryBytes:

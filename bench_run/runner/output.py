@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedCase
 
 
-# What a run is asked to write: whether it can be is known before anything is measured.
-
-
 def check_destinations(options: Options) -> None:
     """Raise `OutputError`, which names the flag, the path and the obstacle."""
     for name, row in rows_of(Options).items():
@@ -191,8 +188,6 @@ def _text(value: object) -> str:
 
 
 FINISHED = "the run is finished: nothing is measured, and the file stays as it is"
-
-# Results on disk: a journal beside the output during the run, the document at its end.
 
 
 def now() -> str:

@@ -104,8 +104,6 @@ def check_cache(chosen: str | None) -> None:
         raise UsageError(f"--reference-cache {chosen}: {error.strerror or error}") from None
 
 
-# Which engine's worker computes a reference.
-
 OWN = (FORMULAS, GOLDEN)
 """References that need no engine, only a processor."""
 

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from bench_run.worker.parent.pool import WorkerPool
 
 
-# A planned case as the request that a worker gets. Made here only.
-
-
 def request_of(
     case: PlannedCase,
     references: ReferenceStore,

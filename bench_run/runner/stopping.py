@@ -241,8 +241,6 @@ def until_settled(
     rounds.note_end(due, MAX_ROUNDS)
 
 
-# What the rounds so far tell of a case.
-
 UNGATED_ELSEWHERE = "another round of this case had to do without the gate"
 
 

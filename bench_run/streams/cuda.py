@@ -9,8 +9,7 @@ about 1000 launches wait, and an engine that waits for the device inside would w
 Cold caches are made by reading twice the L2 cache before each iteration: reading leaves clean
 lines, whose eviction costs the next kernel nothing. Lines that persist, in a part of the L2 cache
 that a program set aside, survive that: if there is such a part they are released before each read,
-which waits for the device and so excludes a
-gate. `rotate` is the plan's work: it cycles through
+which waits for the device and so excludes a gate. `rotate` is the plan's work: it cycles through
 copies of its buffers.
 """
 
@@ -42,11 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
-
-    from bench_run.streams.cuda_driver import Driver
-
-
-# Memory of the current context's device by address, copied in the order of a stream.
 
 
 class CudaMemory:

@@ -309,9 +309,6 @@ def by_name(groups: Sequence[Group]) -> dict[str, tuple[int, float]]:
     }
 
 
-# Readable names of kernels, by the C++ library's own function where it is there.
-
-
 @lru_cache(maxsize=1024)
 def demangle(name: str) -> str:
     """Return ``void f<int>(int*)`` for ``_Z1fIiEvPT_``; the name itself if it is not mangled."""

@@ -24,7 +24,6 @@ from bench_run.worker.messages import BuildPlan, Release, Repeat, SamplePlan, ca
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bench_schema.document import Case
     from bench_schema.tuning import Limits
 
     from bench_run.machine.device_lock import DeviceLock
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from bench_run.tune.racing import Option
     from bench_run.worker.messages import RunCase
     from bench_run.worker.parent.pool import WorkerPool
-
-
-# What becomes of the options of a graph until the race: each is built and run once.
 
 
 def fates_of(

@@ -22,7 +22,7 @@ from bench_run.tune.settings import ALL, Space
 from bench_run.worker.messages import KnobValues, Plans, Variants
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from bench_run.options import Options
     from bench_run.plan.cases import PlannedGraph

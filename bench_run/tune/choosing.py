@@ -288,9 +288,6 @@ def _same_winner(
     return True
 
 
-# The whole suite as one thing: totals of every combination, weighted by how often graphs occur.
-
-
 @dataclass(frozen=True)
 class Combination:
     """One value of every axis for all graphs."""
@@ -374,9 +371,6 @@ def total_logs(
         rounds = part.size if total is None else min(total.size, part.size)
         total = part[:rounds] if total is None else total[:rounds] + part[:rounds]
     return None if total is None else np.log(total)
-
-
-# Totals of the suite from confirmed rounds, and the choice of one combination for all graphs.
 
 
 @dataclass(frozen=True)

@@ -276,8 +276,6 @@ def _lead(state: RaceState) -> str:
     return f"; the fastest leads the default by about {100 * ahead:.1f} %"
 
 
-# How much of a tuning's budget is left, and for whom.
-
 RACE_SHARE = 0.6
 """Share of the budget for races; the rest is for the rounds of the finalists."""
 GRACE = 0.5

@@ -199,9 +199,7 @@ def is_clear(logs: Logs, settings: RaceSettings) -> bool:
 #
 # Three heats: a screening of one and two short blocks, a heat of short blocks for all that are
 # left, and one whose blocks are sized by the variance within and between blocks, until it is clear
-# the possibly fastest candidates. The function that measures is the only thing here that is not a
-# pure
-# function.
+# the possibly fastest candidates. All but the function that measures is pure.
 
 
 Stage: TypeAlias = Literal["screen", "race"]

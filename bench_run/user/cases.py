@@ -115,9 +115,6 @@ def _described(path: str, items: str) -> list[dict[str, Any]]:
     return rows
 
 
-# In the process that reads the file.
-
-
 def describe(path: str, items: str) -> dict[str, Any]:
     """Return the graphs of the file as plain values, or ``error`` with file and line."""
     try:
@@ -335,9 +332,6 @@ def _defines(statement: ast.stmt) -> Iterator[str]:
         )
 
 
-# Graphs.
-
-
 def _graph(row: Mapping[str, Any]) -> Graph:
     inputs, outputs = row["inputs"], row["outputs"]
     tensors = []
@@ -384,9 +378,6 @@ def source_of(node: Node) -> Source:
         what = f"the meaning of custom operation {name!r} belongs to its plugin"
         raise UnsupportedGraphError(f"{node.label}: {what}")
     return load_source(node.custom.file)
-
-
-# The reference.
 
 
 def _wide(data_type: str) -> str:

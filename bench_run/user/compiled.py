@@ -107,9 +107,6 @@ class Built:
     """SHA-256 of the headers of its folder, by path relative to it."""
 
 
-# Building.
-
-
 def build(path: Path) -> Built:
     """Return the library of a source; build it unless the cache holds it. Raises `EngineError` with
     the compiler's first error, `EngineUnavailableError` without a compiler."""
@@ -216,9 +213,6 @@ def assembled(log: str) -> dict[str, str]:
         elif (found := _USED.search(line)) and name:
             facts.setdefault(name, []).insert(0, f"{found[1]} registers")
     return {f"ptxas {name}": ", ".join(parts) for name, parts in facts.items()}
-
-
-# Calling.
 
 
 class _Device(Structure):

@@ -254,9 +254,6 @@ def _typed(text: str, values: Sequence[Any]) -> Any:
         return text
 
 
-# Names.
-
-
 def names_of(graph: Graph) -> dict[str, Tensor]:
     """Return tensors in memory and constants by name; ports of the nodes if only one tensor has
     it."""
@@ -339,9 +336,6 @@ def _is(part: str, node: Node) -> bool:
     kind = node.type.lower()
     is_type = name.lower() in (kind, kind.removesuffix("attributes"), *words)
     return is_type and (not has_mode or mode.strip().lower() in words)
-
-
-# Parameters.
 
 
 @dataclass(frozen=True)
@@ -479,9 +473,6 @@ class Call:
             raise EngineError(
                 f"{self.kernel.place}: {self.kernel.name} returned {name} {shape}; expected {kind}"
             )
-
-
-# Which functions a file has, and which of them run a graph.
 
 
 class KernelFile:

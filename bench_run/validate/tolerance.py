@@ -2,7 +2,7 @@
 
 Policy ``default`` bounds the rounding error of correct arithmetic in the graph's own types: by
 output type, operation, reduction length and size of the data (`roundoff/`). Policy ``hipdnn`` is
-the table of hipDNN's own tests (`tolerance_tables.py`). Integers and booleans are exact in both.
+the table of hipDNN's own tests (`TABLE`). Integers and booleans are exact in both.
 
 A sidecar ``NAME.tolerance.json`` beside ``NAME.json`` changes either::
 
@@ -29,8 +29,6 @@ from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.difference import Array, ArrayDifference, Bound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from bench_run.graph.model import Graph, Node, Tensor
     from bench_run.tensors.layout import Storages
     from bench_run.validate.roundoff.estimate import Estimate
@@ -96,12 +94,13 @@ def producer(graph: Graph, uid: int) -> tuple[Node, str]:
 # Honest roundings are independent of each other. Of N of them, each with a standard deviation of at
 # most s, relative to the root mean square of what is expected:
 #
-# spread √(Σ(a − e)²/Σe²) is at most s·√(1 + 2√(t/N) + 2t/N), but for a probability of exp(−t):
-# Laurent and Massart, Adaptive estimation of a quadratic functional by model selection, 2000, lemma
-# 1. t = 20 makes that 2e-9. bias Σ(a − e)·e/Σe², the factor by which all elements are off, has a
-# standard deviation of √(Σs²e²)/Σe². Six of them are exceeded with a probability of 2e-9. The same
-# holds for |e| in place of e, which finds an error that has one sign everywhere. mean Σ(a −
-# e)/√(N·Σe²), an error of one size everywhere, has one of √(Σs²)/√(N·Σe²).
+# - *spread*: √(Σ(a − e)²/Σe²) is at most s·√(1 + 2√(t/N) + 2t/N), but for a probability of exp(−t)
+#   (Laurent and Massart, Adaptive estimation of a quadratic functional by model selection, 2000,
+#   lemma 1). t = 20 makes that 2e-9.
+# - *bias*: Σ(a − e)·e/Σe², the factor by which all elements are off, has a standard deviation of
+#   √(Σs²e²)/Σe². Six of them are exceeded with a probability of 2e-9. The same holds for |e| in
+#   place of e, which finds an error that has one sign everywhere.
+# - *mean*: Σ(a − e)/√(N·Σe²), an error of one size everywhere, has one of √(Σs²)/√(N·Σe²).
 #
 # To all comes the drift, the part that rounding errors may share (`roundoff/`), and what groups of
 # elements err alike: rows of a norm have one statistic each, whose error is one random number. For

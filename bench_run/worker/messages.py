@@ -431,9 +431,6 @@ class MeasureCeilings(Request[Ceilings]):
     activity = "ceilings"
 
 
-# A case as one round leaves it: with one round, or with the reason why there is none.
-
-
 def case_of(request: RunCase, outcome: Outcome, **parts: Any) -> Case:
     """Return a `Case` of this request; what is not given is empty or unknown."""
     return Case(

@@ -194,8 +194,6 @@ class OutputReader:
                 self._memory.free(block)
 
 
-# What is kept of a round's outputs while its samples are taken; nothing is checked here.
-
 SHARE_OF_KEEPING = 0.05
 """Share of the budget for keeping outputs while samples are taken; the rest is for checks."""
 SAMPLES_EACH = 8

@@ -104,9 +104,6 @@ def _inside(value: Any) -> Iterable[tuple[str | int, Any]]:
     return ()
 
 
-# --- values from text ---
-
-
 def decode(data: bytes, where: str) -> Document:
     """Read the document that JSON text holds; ``where`` names the text in errors.
 
@@ -269,9 +266,6 @@ def case_of(accepted: Any) -> Case:
 def _given(fields: msgspec.Struct) -> dict[str, Any]:
     every = msgspec.structs.asdict(fields)
     return {name: value for name, value in every.items() if value is not msgspec.UNSET}
-
-
-# --- text from values ---
 
 
 def encode(value: object) -> bytes:

@@ -408,8 +408,6 @@ class Document:
     """The runs that were merged into this one; empty if it is a run of its own."""
 
 
-# Numbers that JSON cannot hold, by name: NaN and the infinities.
-
 SPELLINGS: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 

@@ -151,9 +151,6 @@ def main_series(series: Container[str]) -> str | None:
     return next((name for name in MAIN_SERIES if name in series), None)
 
 
-# The samples of a round that count.
-
-
 @dataclass(frozen=True)
 class WarmupCut:
     cut: int
@@ -203,9 +200,6 @@ def cut_of(measured: Round, series: str) -> WarmupCut:
     if cut is None:
         return warmup_cut(measured.series[series])
     return WarmupCut(cut, series in measured.not_warm)
-
-
-# A round.
 
 
 def middle_log(ordered: Floats | Integers) -> Floats:
@@ -309,9 +303,6 @@ def round_logs(case: Case, series: str) -> Mapping[int, float]:
     return {one.index: found.log for one in rounds if (found := counted(one, series)) is not None}
 
 
-# A case.
-
-
 def row_mean(values: Floats) -> Floats:
     """Return the mean of the known values in each row; NaN if there are none. For a row of a case's
     rounds it is the location of the case in one document."""
@@ -405,9 +396,6 @@ def binomial_rank(count: int) -> int | None:
             break
         rank = successes
     return rank if rank >= 0 else None
-
-
-# A change.
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,6 @@ _REWRITTEN = re.compile(rf"#(?:{'|'.join(REWRITES)})=[^#]*$")
 _SUFFIX = re.compile(r" (?:math=(?P<math>\w+)|#(?P<number>\d+))$")
 
 
-# --- engines ---
-
-
 class EngineName(NamedTuple):
     """The parts of an engine's key; what is not in it is empty."""
 
@@ -91,9 +88,6 @@ def engine_names(keys: Iterable[str]) -> dict[str, str]:
     names = {key: engine_name(key).spec for key in dict.fromkeys(keys)}
     times = Counter(names.values())
     return {key: name if times[name] == 1 else key for key, name in names.items()}
-
-
-# --- cases ---
 
 
 class CaseKey(NamedTuple):
@@ -226,9 +220,6 @@ def _tells_apart(cases: Sequence[PlacedCase], values: Sequence[object], by_side:
     )
 
 
-# --- what tells cases of one graph apart ---
-
-
 def variants(cases: Sequence[PlacedCase]) -> list[Variant]:
     """Return the requested variants; a tuned case gets that of the other cases which it chose, if
     any."""
@@ -283,9 +274,6 @@ LEVELS: tuple[tuple[str, Callable[[Sequence[PlacedCase]], Sequence[object]]], ..
     ("tuned plan", lambda cases: [one.case.variant for one in cases]),
     ("meaning", lambda cases: [one.case.fingerprint for one in cases]),
 )
-
-
-# --- graphs ---
 
 
 def _graphs(held: Sequence[PlacedCase]) -> list[str]:

@@ -173,8 +173,6 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
             os.close(handle)
 
 
-# Rows of CSV (RFC 4180) that every reader takes for what they are.
-
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Characters at the start of a text that make a spreadsheet read a formula (OWASP, "CSV Injection";
 the last four are the wide ones of East Asia)."""

@@ -336,9 +336,6 @@ def _tables(data: Mapping[str, Any], key: str, where: str) -> list[tuple[int, di
     return list(enumerate(found))
 
 
-# A pipeline as the text of its TOML file.
-
-
 def pipeline_text(pipeline: Pipeline, folder: Path) -> str:
     """`folder` is where the text will lie: graph files are named as seen from there."""
     lines = [f"about = {_quoted(pipeline.about)}"]

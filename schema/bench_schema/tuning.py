@@ -1,6 +1,6 @@
 """The record of a tuning as values: every variant of every graph, which was chosen, and why.
 
-Frozen dataclasses, no I/O; `tuning_files.py` reads and writes them. A record has a version of its
+Frozen dataclasses, no I/O. A record has a version of its
 own. Times are nanoseconds and come from ordinary rounds only; what the race knows of a candidate is
 how far it is behind, as a ratio. ``None`` means "not known".
 """

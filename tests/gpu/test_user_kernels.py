@@ -18,7 +18,7 @@ from bench_schema.estimate import case_time
 import bench_run
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ROOT / "bench_run" / "user" / "examples"
+EXAMPLES = ROOT / "bench_run" / "examples"
 TRITON = f"kernel@{EXAMPLES / 'in_triton.py'}"
 sys.path.insert(0, str(ROOT / "tests" / "exploits"))
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from bench_compare.model import CaseSide, Side
     from bench_compare.policy import Policy
     from bench_compare.rounds.observations import ObservationMatrix, SeriesRounds, SideRounds
-    from bench_compare.statistics.arrays import Array
     from bench_compare.statistics.layers import BetweenDocuments
 
 

@@ -75,8 +75,6 @@ def _taken(measured: MeasuredMetric, found: MeasuredMetric, rows: Ints, why: str
     )
 
 
-# Units of hardware, and visits, that base has not.
-
 UNITS_DIFFER_RATIO = 1.25
 """Units of one kind differ by up to a fifth."""
 
@@ -175,9 +173,6 @@ def _held_against(
 def _path(inputs: ComparisonInputs, run: int, unit: int) -> str:
     source = int(np.flatnonzero((inputs.documents[1] == run) & (inputs.blocks[1] == unit))[0])
     return inputs.sides[1].sources[source].path
-
-
-# Documents without samples, beside others that have some.
 
 
 def _of_summaries(

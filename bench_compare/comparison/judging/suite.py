@@ -267,7 +267,7 @@ def _noun(unit: Unit) -> str:
 
 
 # What a comparison could have seen: the smallest slow-down of a case that would have been called
-# with a probability of 90 %, by the rules of the verdict (`verdict.least_shift`). A case without an
+# with a probability of 90 %, by the rules of the verdict. A case without an
 # interval sees none, however large.
 
 BLIND_RATIO = 1.5

@@ -257,9 +257,6 @@ def _overlap(one: tuple[int, Slope], lead: tuple[int, Slope], tracks: Sequence[T
     return common >= SAME_SPAN * min(end - first for first, end in spans)
 
 
-# The newest documents: single ones that leave the last level are unclear and ask for a repeat.
-
-
 @dataclass(frozen=True)
 class Odd:
     """A series whose newest documents, too few for a level, leave its last level."""

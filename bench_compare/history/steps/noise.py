@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from bench_compare.statistics.arrays import Array, Ints, Mask
 
 
-# The archive as numbers: series × documents, in the order of the builds.
-
 FLOOR_VARIANCE = 0.002**2
 """No document is known better than to 0.2 %."""
 

@@ -297,8 +297,6 @@ def place_support(track: Track, step: LevelStep) -> dict[int, float]:
     return dict(zip(track.build[spots].tolist(), gain.tolist(), strict=True))
 
 
-# A ramp is a slope, not a row of steps.
-
 LEAST_RAMP = 6
 """Fewest documents of a ramp; a shorter one cannot be separated from a step."""
 KNOTS = 16

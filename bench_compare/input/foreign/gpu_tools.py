@@ -152,9 +152,6 @@ def _nvbench_samples(values: Mapping[str, Mapping[str, Any]], path: Path) -> lis
     return [samples(np.frombuffer(data, "<f4").astype(float).tolist(), "s")]
 
 
-# --- primbench: --json-out ---
-
-
 def is_primbench(tree: Any) -> str | None:
     """Return the format's version; None for a tree in another format."""
     found = parts.table(tree)

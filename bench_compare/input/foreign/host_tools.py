@@ -96,9 +96,6 @@ def _texts(found: Mapping[str, Any], *names: str) -> dict[str, str]:
     return {name: text for name in names if (text := parts.text(found.get(name))) is not None}
 
 
-# --- pytest-benchmark: --benchmark-json ---
-
-
 def is_pytest_benchmark(tree: Any) -> str | None:
     found = parts.table(tree)
     if "machine_info" not in found or not isinstance(found.get("benchmarks"), list):

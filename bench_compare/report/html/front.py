@@ -1,6 +1,6 @@
 """Data that the page needs at once: headline, sides, and one column for each property of a row.
 
-Names are stored once in tables and referred to by index; the samples are in `details.py`.
+Names are stored once in tables and referred to by index; the samples are in `samples.py`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bench_run.engines.cublaslt.product import Matrix, Product
     from bench_run.engines.device_plan import Workspace
 
-# Members of `cudaDataType`.
+# Members of ``cudaDataType``.
 TYPES: Mapping[str, int] = {
     "float": 0,
     "double": 1,

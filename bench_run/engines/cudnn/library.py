@@ -176,8 +176,6 @@ def executor(pygraph: Any, index: int, handle: Any) -> Callable[[dict[int, int],
     return lambda pack, workspace: execute(pack, workspace, place, number)
 
 
-# What cuDNN's frontend calls things: literal tables, no library.
-
 DATA_TYPES: Mapping[str, str] = {
     "double": "DOUBLE",
     "float": "FLOAT",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Node
 
 
-# What lowering a node needs: its operands by port, its parameters, the compute type.
-
 HOST_PORTS = frozenset(("epsilon", "momentum"))
 """Ports whose scalar cuDNN reads on the host."""
 EXPLICIT = frozenset(
@@ -121,8 +119,6 @@ class Call:
     def make(self, method: str, **arguments: Any) -> Any:
         return getattr(self._operands.pygraph, method)(**arguments, **self._common)
 
-
-# Attention, forward and backward, as cuDNN's frontend takes it.
 
 REFUSED = (
     "seed",

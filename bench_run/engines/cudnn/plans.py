@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from bench_run.tensors.layout import Storage
 
 
-# Knobs of cuDNN's engines: names, accepted values, and errors in one line.
-
 _NAMELESS = re.compile(r"k\d{1,2}")
 
 
@@ -261,9 +259,6 @@ def build(pygraph: Any, places: list[int], found: list[str], what: str) -> Chose
     raise UnsupportedGraphError(f"cudnn: {what}: no plan builds: {why}")
 
 
-# A graph in cuDNN's form, before and after one of its plans is built.
-
-
 @dataclass(frozen=True)
 class Built:
     """A graph in cuDNN's form. `pygraph` lists plans; `chosen` is the one that was built."""
@@ -345,9 +340,6 @@ def spread_out(
     missing = len(dims) - logical.ndim
     widened = logical.reshape((1,) * missing + logical.shape)
     return np.ascontiguousarray(np.broadcast_to(widened, dims).transpose(order)).reshape(-1)
-
-
-# What a person can choose from: every plan with its engine, knobs, notes and workspace.
 
 
 BUILD_LIMIT_S = 30.0

@@ -60,9 +60,6 @@ def views(graph: Graph) -> Mapping[int, TensorView]:
     return {tensor.uid: view for tensor, view in _natural(graph)}
 
 
-# Graphs that keep their axes.
-
-
 def _natural(graph: Graph) -> Iterator[tuple[Tensor, TensorView]]:
     kinds = {node.type for node in graph.nodes}
     rank = max(3, *(len(tensor.dims) for tensor in graph.tensors))
@@ -104,9 +101,6 @@ def _padded(tensor: Tensor, rank: int, *, behind: bool) -> TensorView:
         return TensorView(tensor.dims + (1,) * missing, tensor.strides + (1,) * missing)
     whole = max(d * s for d, s in zip(tensor.dims, tensor.strides, strict=True))
     return TensorView((1,) * missing + tensor.dims, (whole,) * missing + tensor.strides)
-
-
-# Graphs that become matrices.
 
 
 class _Matrix:

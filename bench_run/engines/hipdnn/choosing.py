@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from bench_run.engines.hipdnn.loading import Library
 
 
-# Knobs: what an engine offers for a graph, and the user's settings in the types it wants.
-
 Value = int | float | str
 
 

@@ -106,9 +106,6 @@ def _claim(result: Any) -> str:
     return f"{result.engine_name or result.engine_id}, least {least}, mean {mean}"
 
 
-# How long each step of hipDNN's own initialisation took.
-
-
 class Phases:
     """Nanoseconds by name, in the order of the steps."""
 

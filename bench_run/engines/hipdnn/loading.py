@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 # The first library of a SONAME that a process loads is the one that everything gets, so the one
 # that belongs to the bindings is loaded before they are imported: that of
 # ``HIPDNN_BACKEND_LIBRARY_PATH``, of the named prefix, inside the package, of the runtime wheel
-# (``hipdnn-runtime-<arch>``) or of the ROCm wheels beside it, or of the build or installation that
-# the package lies in. A
-# wheel elsewhere belongs to other bindings and is left alone, unless these are installed and have
-# no backend near.
+# (``hipdnn-runtime-<arch>``) or of the ROCm wheels next to it, or of the build or installation that
+# the package lies in. A wheel elsewhere belongs to other bindings and is left alone, unless these
+# are installed and have no backend near.
 
 SONAME = "libhipdnn_backend.so"
 VARIABLE = "HIPDNN_BACKEND_LIBRARY_PATH"

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from bench_run.engines.hipdnn.loading import Library
 
 
-# Plugins: which are to be loaded, which were, and the proof of it.
-
 MODES = ("absolute", "additive")
 PROVIDERS = (
     "libMIOpen",

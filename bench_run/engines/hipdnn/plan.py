@@ -186,9 +186,6 @@ class HipdnnPlan:
         self._native = self._execute = self._workspace = None
 
 
-# Device memory of a graph: one buffer for each tensor that has one, and the variant pack.
-
-
 def buffer_bytes(tensor: Tensor) -> int:
     """Return the storage's bytes, gaps of the strides included."""
     return storage_size(tensor) * storage_type(tensor).itemsize

@@ -25,11 +25,8 @@ from bench_run.engines.torch_engine.workspace import BLOCK_SCORES, MASK_SCORES
 from bench_run.graph.operations.sdpa import band
 
 if TYPE_CHECKING:
-    from bench_run.engines.torch_engine.op import TorchOp
     from bench_run.graph.operations.sdpa import Band
 
-
-# What attention forward and backward share: scale, bias, which keys a row sees.
 
 T: TypeAlias = torch.Tensor
 
@@ -104,9 +101,6 @@ class Visibility:
         last_key = self.keys if columns is None else _by_batch(columns)
         last_row = self.queries if rows is None else _by_batch(rows)
         return last_key - last_row
-
-
-# Blocks of scores.
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from bench_run.streams.base import Stream
 
 
-# A trace by PyTorch's own profiler: operations, calls and kernels.
-
-
 def torch_events(plan: Plan, stream: Stream, iterations: int, *, on_gpu: bool) -> list[TraceEvent]:
     """Return complete events of a few iterations, each under a range of its own."""
     from torch.profiler import ProfilerActivity, profile, record_function

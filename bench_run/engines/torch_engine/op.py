@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph, Node, Tensor
 
 
-# Data types of the graph in PyTorch.
-
 TYPES: dict[str, torch.dtype] = {
     "double": torch.float64,
     "float": torch.float32,
@@ -186,8 +184,6 @@ class TorchOp:
 def elementwise(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return value if value.dtype == dtype else value.to(dtype)
 
-
-# PyTorch's exceptions become ours here.
 
 MISSING = ("not implemented for", "not supported for", "is not currently implemented")
 """Messages of PyTorch for a type without a kernel on this device."""

@@ -42,12 +42,11 @@ from bench_run.graph.meaning import refuse
 from bench_run.tensors.host_memory import holds_same_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
     from bench_run.engines.base import Captured, Home
-    from bench_run.engines.torch_engine.op import BoundKernel
     from bench_run.graph.model import Graph, Node, Tensor
     from bench_run.tensors.layout import Storage, Storages
 
@@ -331,8 +330,6 @@ def _storage(tensor: Tensor, value: T) -> Storage:
     return data
 
 
-# Which function binds which node type.
-
 KERNELS: Mapping[str, Callable[[TorchOp], BoundKernel]] = {
     "BatchnormAttributes": batchnorm.training,
     "BatchnormBackwardAttributes": batchnorm.backward,
@@ -358,9 +355,6 @@ KERNELS: Mapping[str, Callable[[TorchOp], BoundKernel]] = {
     "SdpaAttributes": attention.attention,
     "SdpaBackwardAttributes": attention.attention_backward,
 }
-
-
-# A graph as one function of its inputs, made of bound nodes.
 
 
 @dataclass(frozen=True)
@@ -461,8 +455,6 @@ def _bind(graph: Graph, node: Node, device: torch.device, slots: dict[int, int])
         wanted=tuple(TYPES[kind] for kind in types),
     )
 
-
-# What a plan enqueues as a captured graph (CUDA or HIP) that is replayed.
 
 cuda: Any = torch.cuda  # partly without types
 

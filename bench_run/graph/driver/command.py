@@ -123,9 +123,6 @@ def canonical(words: Words, values: Values, table: Sequence[Flag]) -> str:
     return " ".join(("MIOpenDriver", words.base, *flags))
 
 
-# What a converter is asked, and what it answers: op specs, remarks, or a reason why not.
-
-
 @dataclass(frozen=True)
 class Ask:
     base: str

@@ -14,11 +14,7 @@ from bench_run.graph.make import make_graphs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from bench_run.graph.driver.command import Answer
     from bench_run.graph.model import Graph
-
-
-# The base words of MIOpenDriver: which operation and type each one is, and how it is converted.
 
 
 class Base(NamedTuple):

@@ -43,8 +43,6 @@ def _numbers(text: str) -> tuple[int, ...] | None:
     return tuple(map(int, text.split("x"))) if _LIST.fullmatch(text) else None
 
 
-# activ, activfp16, and the activation numbers that other operations use.
-
 Chosen = tuple[str, dict[str, Any]]
 """Name of the operation and the items of its op spec."""
 
@@ -105,8 +103,6 @@ def convert_activation(ask: Ask, data_type: str) -> Answer:
 
 _LENGTHS = {"n": "batchsize", "c": "in_channels", "h": "in_h", "w": "in_w"}
 
-
-# conv, convfp16, convbfp16, convint8: ordinary and transposed convolutions.
 
 AXES = ("d", "h", "w")
 _KEYS = ("fil", "pad", "conv_stride", "dilation")
@@ -257,9 +253,6 @@ def transposed(ask: Ask, items: dict[str, Any]) -> dict[str, Any]:
     return {**items, **swapped, **turned}
 
 
-# bnorm and its types; layernorm, t5layernorm.
-
-
 STATISTICS = {"bnormfp16": "half", "bnormbfp16": "bfloat16"}
 """Base words whose statistics have the type of x; float for all the others."""
 
@@ -369,9 +362,6 @@ def _both(ask: Ask, op: str, forward: dict[str, Any], gradient: dict[str, Any]) 
     """Convert ``-F``: 0 both directions, 1 forward, 2 backward."""
     specs = {"1": spec(op, forward), "2": spec(f"{op}_bwd", gradient)}
     return tuple(text for way, text in specs.items() if ask.values["forw"] in ("0", way))
-
-
-# pool, gemm, softmax.
 
 
 _POOLS = {"max": "maxpool", "avg": "avgpool", "avg_in": "avgpool_padded"}

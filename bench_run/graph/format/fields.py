@@ -134,8 +134,6 @@ def as_parameter(parameter: Parameter, value: Any, where: str) -> Any:
     return _CONVERTERS[parameter.kind](value, where, parameter.name)
 
 
-# Compile-time constants: a tensor's ``value`` and its type. See graphs/FORMAT.md, Tensors.
-
 VALUE_TYPES = {
     "Float64Value": "float",
     "Float32Value": "float",
@@ -224,9 +222,6 @@ def write_constant(value: Constant, value_type: str, data_type: str) -> Constant
     import numpy as np
 
     return int(np.asarray(value, array_type(data_type)).view(np.uint8))
-
-
-# Notes on a graph's file: keys without effect, unused tensors.
 
 
 _KNOWN = frozenset(

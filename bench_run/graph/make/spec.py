@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
 
 
-# All operations that an op spec can name; a new one is a row in its family's file.
-
 _MODULES = (conv, norm, matmul, pointwise, reduce, attention, quantize)
 
 OPS: dict[str, Recipe] = {recipe.name: recipe for module in _MODULES for recipe in module.RECIPES}
@@ -148,9 +146,6 @@ def _segment(row: SpecParameter, params: Params) -> str:
     if row.kind == "flag":
         return row.code if value else f"{row.code}0"
     return row.code + show_value(value, row.kind)
-
-
-# One graph from a chain of operations and typed parameters.
 
 
 def chain_parameters(chain: tuple[Recipe, ...]) -> dict[str, SpecParameter]:

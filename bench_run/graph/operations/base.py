@@ -184,9 +184,6 @@ def view(graph: Graph, node: Node, operation: Operation, where: str) -> NodeView
     return NodeView(node, tensors, where, operation)
 
 
-# Rules that many operations share.
-
-
 def output_lengths(
     lengths: Sequence[int],
     window: Sequence[int],

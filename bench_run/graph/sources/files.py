@@ -235,9 +235,6 @@ def _small(data: bytes, where: str) -> bytes:
     return data
 
 
-# What the user named → the files to load: folders, globs, archives and single files.
-
-
 @dataclass(frozen=True)
 class Tree:
     """A source, with an index of its names."""

@@ -133,9 +133,6 @@ def _from_file(tensor: Tensor, path: Path) -> Storage:
     return storage
 
 
-# Inputs of a chain from a seed: as those of its graphs, each with values of its own.
-
-
 def make_chain_inputs(chain: ChainGraph, seed: int, init: Sequence[str]) -> dict[int, Storage]:
     """Return a storage for every input of the chain, by uid. A layer's own rules fill its inputs;
     what `init` asks for comes after, so that it wins."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from bench_run.tensors.layout import Storage
 
 
-# The estimate of data at hand, from a sample of it.
-
 SAMPLE = 1 << 16
 
 

@@ -66,9 +66,6 @@ SIGNALS: Mapping[str, Meaning] = {
 """Meanings of signals; the others use the words of the C library."""
 
 
-# --- kills for lack of memory ---
-
-
 class GroupKind(NamedTuple):
     """A version of control groups: how ``/proc/PID/cgroup`` calls it, and its files."""
 
@@ -171,8 +168,6 @@ def kernel_log(since_s: float, root: Path = Path("/")) -> list[str]:
     return [text for at_us, text in found if int(at_us) / 1e6 >= since_s - LOG_SLACK_S]
 
 
-# --- what it printed ---
-
 _CALLS = re.compile(r"(.*\(most recent call first\):\n)((?:  .*\n?)*)")
 _DUMP = "Fatal Python error: "
 _DUMPED_SIGNALS = (
@@ -223,9 +218,6 @@ def detail_of(printed: str) -> str | None:
         return match[1] + "".join(calls[:SHOWN_CALLS]) + "  ...\n" * (len(calls) > SHOWN_CALLS)
 
     return _CALLS.sub(first_calls, printed).strip()[-LONGEST_DETAIL:] or None
-
-
-# --- the sentence ---
 
 
 def describe_death(code: int | None, phase: str, printed: str, kills: MemoryKills) -> str:

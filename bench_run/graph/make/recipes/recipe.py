@@ -50,8 +50,6 @@ class Recipe:
         return {parameter.key: parameter for parameter in self.parameters}
 
 
-# Parameters that operations on images share: N, C and one to three spatial axes, with a layout.
-
 IMAGE_LAYOUTS = {1: ("ncw", "nwc"), 2: ("nchw", "nhwc", "chwn"), 3: ("ncdhw", "ndhwc")}
 """Number of spatial axes → layouts, the default one first."""
 
