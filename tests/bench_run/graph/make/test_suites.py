@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench_run.errors import GraphError
-from bench_run.graph.sources.suites import is_suite, own_graphs, read_suite
+from bench_run.graph.sources.suites import own_graphs, read_suite
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -57,14 +57,6 @@ def test_a_wrong_suite_is_refused_with_the_place(tmp_path: Path, text: str, mess
 def test_a_missing_suite_says_so(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="cannot be read"):
         read_suite(tmp_path / "none.toml")
-
-
-def test_a_graph_is_no_suite() -> None:
-    assert (is_suite(b'{"nodes": []}'), is_suite(b"\xff"), is_suite(b'[[graph]]\nop = "a"')) == (
-        False,
-        False,
-        True,
-    )
 
 
 def test_graphs_that_come_along_are_found_by_name() -> None:
