@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from bench_schema.estimate import LEAST_PAIRS
+from scipy import special
 
 from bench_compare.statistics.arrays import Records, blank, filled
 from bench_compare.statistics.columns import Columns, paired_columns, single_documents
@@ -32,7 +33,7 @@ from bench_compare.statistics.layers import (
     with_known,
     with_unsettled,
 )
-from bench_compare.statistics.special import normal_quantile, t_quantile, t_two_sided
+from bench_compare.statistics.special import t_quantile, t_two_sided
 from bench_compare.statistics.variances import (
     BULK_CASES,
     FLOOR_SD,
@@ -245,7 +246,7 @@ def rounds_needed(found: Estimates, limit: Array) -> Array:
     more_documents = found.documents > 0
     same_z = np.full(len(found.looks), SAME_Z)  # normal quantile of 5 %, shared by the looks
     for count in np.unique(found.looks[found.looks > 1]).tolist():
-        same_z[found.looks == count] = normal_quantile(1 - 0.05 / count)
+        same_z[found.looks == count] = special.ndtri(1 - 0.05 / count)
     with np.errstate(divide="ignore", invalid="ignore"):
         least = np.where(
             more_documents, found.documents, np.minimum(found.base_units, found.other_units)

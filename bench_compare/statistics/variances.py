@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from bench_schema.estimate import row_mean
+from scipy import special
 
 from bench_compare.statistics.arrays import Array, Ints, units
 from bench_compare.statistics.discovery import false_discovery
-from bench_compare.statistics.special import digamma, f_above, inverse_trigamma, trigamma
+from bench_compare.statistics.special import f_above, inverse_trigamma, trigamma
 
 FLOOR_SD = 0.002
 """Nothing is known better than this from one unit: 0.2 %, to be re-estimated from A/A runs."""
@@ -75,7 +76,7 @@ def prior(variance: Array, dof: Array, level: Array | None = None) -> tuple[floa
     the logarithms of the variances about their trend with the level, winsorised at 5 and 95 % (1.12
     compensates). Short cases are noisier; without `level` all have one s0²."""
     half = dof / 2
-    e = np.log(np.maximum(variance, LEAST_VARIANCE)) - digamma(half) + np.log(half)
+    e = np.log(np.maximum(variance, LEAST_VARIANCE)) - special.digamma(half) + np.log(half)
     e = np.clip(e, *np.quantile(e, (0.05, 0.95)))
     trend = np.full(len(e), e.mean()) if level is None else resistant_line(level, e)
     lost = 1 if level is None else 2
@@ -84,7 +85,7 @@ def prior(variance: Array, dof: Array, level: Array | None = None) -> tuple[floa
     if excess <= 0.02:
         return 100.0, np.exp(trend)
     d0 = min(100.0, 2 * inverse_trigamma(excess))
-    correction = float(digamma(np.array([d0 / 2]))[0]) - math.log(d0 / 2)
+    correction = float(special.digamma(d0 / 2)) - math.log(d0 / 2)
     return d0, np.exp(trend + correction)
 
 
