@@ -54,7 +54,6 @@ WATCHED_SHARE = 0.7
 class Canaries(Protocol):
     """Called by the timing loops, outside of what they time."""
 
-    watching: bool
     looked: int
     """Iterations that ran on canaries."""
     untouched: int
@@ -93,7 +92,6 @@ class NoCanaries:
     """Canaries for engines whose outputs cannot be reached, and for passes whose outputs are not
     used."""
 
-    watching = False
     looked = untouched = 0
     queue_share = 1.0
 
@@ -126,7 +124,7 @@ class HostCanaries(NoCanaries):
     ) -> None:
         """`offsets`: where canaries may lie in an output, in bytes. `inputs`: memory whose elements
         of `widths` bytes take other values of the same memory. All by uid."""
-        self.watching, self.looked, self.untouched = bool(offsets), 0, 0
+        self.looked = self.untouched = 0
         self._locate = locate_outputs if offsets else None
         self._pool = [
             [(uid, at, at + CANARY_BYTES, draw.randbytes(CANARY_BYTES)) for uid, at in each]
@@ -213,7 +211,6 @@ class DeviceCanaries(NoCanaries):
     canary: Bytes
     watch: DeviceWatch
     draw: Random
-    watching: bool = True
     looked: int = 0
     untouched: int = 0
     beside: bool = False

@@ -69,8 +69,6 @@ class StreamAbilities:
     run_before: Callable[[Callable[[], None], int], AbstractContextManager[None]] | None = None
     """Within the block this runs before each iteration, outside of the samples, after so many other
     bytes were touched."""
-    runs_before: Callable[[], bool] | None = None
-    """True if `run_before` currently does something."""
 
     expect: Callable[[int], None] | None = None
     """An iteration of the plan at hand is so many launches, and the stream's queue holds so much

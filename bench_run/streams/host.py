@@ -33,7 +33,6 @@ class HostStream:
 
     clock = "host"
     gate_depth = 0
-    _runs_before = False
     mark = staticmethod(perf_counter_ns)
     flush: Callable[[], None]
 
@@ -54,7 +53,6 @@ class HostStream:
             flushes=self.flushes,
             without_flush=self.without_flush,
             run_before=self.run_before,
-            runs_before=lambda: self._runs_before,
         )
 
     @contextmanager
@@ -68,11 +66,11 @@ class HostStream:
                 read()
             run()
 
-        self.flush, self._runs_before = flush, True
+        self.flush = flush
         try:
             yield
         finally:
-            self.flush, self._runs_before = alone, False
+            self.flush = alone
 
     @contextmanager
     def without_flush(self) -> Iterator[None]:

@@ -92,11 +92,6 @@ class TuneJournal:
                 fresh.unlink(missing_ok=True)
                 raise
 
-    @property
-    def resumed(self) -> int:
-        """Return the number of facts at the start."""
-        return len(self._known)
-
     def recall_case(self, graph: str, option: str) -> Case | None:
         known = self._known.get(f"{graph} built {option}")
         return None if known is None else build(known, Case)
