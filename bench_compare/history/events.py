@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from bench_compare.history.archive import Archive
     from bench_compare.history.builds import Doc
     from bench_compare.history.states import StateChange
-    from bench_compare.history.steps.detect import Findings
-    from bench_compare.history.steps.events import Event, EventMember
+    from bench_compare.history.steps.detect import Event, EventMember, Findings
 
 
 MOST_DOCUMENTS = 9

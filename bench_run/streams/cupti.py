@@ -22,7 +22,6 @@ from bench_schema.document import Launch
 
 from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError
 from bench_run.streams.cuda_driver import NAMES, driver
-from bench_run.streams.occupancy import limits, occupancy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +30,50 @@ if TYPE_CHECKING:
 
     Group: TypeAlias = Sequence["KernelRecord"]
     """The records of one iteration."""
+
+WARP = 32
+REGISTERS_UNIT = 256
+WARPS_UNIT = 4
+SHARED_UNIT = 128
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one multiprocessor."""
+
+    threads: int
+    blocks: int
+    registers: int
+    shared_bytes: int
+    reserved_bytes: int
+    """Shared memory of each block that the driver keeps."""
+
+
+@lru_cache(maxsize=8)
+def limits(device: int) -> Limits:
+    """`device`: its index. Raises `EngineError`."""
+    own, handle = driver(), driver().number("cuDeviceGet", device)
+    # CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, MAX_BLOCKS_PER_, MAX_REGISTERS_PER_,
+    # MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, RESERVED_SHARED_MEMORY_PER_BLOCK
+    return Limits(*(own.number("cuDeviceGetAttribute", n, handle) for n in (39, 106, 82, 81, 111)))
+
+
+def occupancy(of: Limits, threads: int, registers: int, shared_bytes: int) -> float:
+    """Share of the warps' places that are taken, by blocks of so many threads."""
+    warps = _up(threads, WARP) // WARP
+    places = of.threads // WARP
+    blocks = min(of.blocks, places // warps)
+    if registers:
+        held = of.registers // _up(registers * WARP, REGISTERS_UNIT)
+        blocks = min(blocks, held // WARPS_UNIT * WARPS_UNIT // warps)
+    shared = _up(shared_bytes + of.reserved_bytes, SHARED_UNIT)
+    blocks = min(blocks, of.shared_bytes // shared) if shared else blocks
+    return blocks * warps / places
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
 
 BUFFER_BYTES = 8 * 1024 * 1024
 DRIVER_CALLS = ("DriverApiTraceCbid", "driver_api_trace_cbid")

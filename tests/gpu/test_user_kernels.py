@@ -271,7 +271,7 @@ def test_a_code_of_cuda_is_told_by_its_name(compiled):
 
 def test_occupancy_is_what_the_driver_answers():
     cupy = needs("cupy")
-    from bench_run.streams.occupancy import limits, occupancy
+    from bench_run.streams.cupti import limits, occupancy
 
     code = 'extern "C" __global__ void __launch_bounds__(%d) k(float *x) { %s }'
     body = (

@@ -137,7 +137,7 @@ def used(monkeypatch):
 
 
 def test_the_engine_uses_what_it_asks_for_and_nothing_else(open_engine, plugin, used, monkeypatch):
-    monkeypatch.setattr("bench_run.engines.hipdnn.timing.FLUSH_BYTES", 4096)
+    monkeypatch.setattr("bench_run.engines.hipdnn.opening.FLUSH_BYTES", 4096)
     other = (f"hipdnn:MIOPEN_ENGINE@{plugin('build')}", {"cache": "cold"})
     for spec, options in (*JOBS, other):
         expect_right(*run(open_engine, spec, "attested", **options))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bench_run.engines.hipdnn import timing
+from bench_run.engines.hipdnn import opening as timing
 from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
 from bench_run.measure.loop import SamplingBudget, measure
 from bench_run.streams import hip

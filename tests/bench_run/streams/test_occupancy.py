@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_run.streams.occupancy import Limits, occupancy
+from bench_run.streams.cupti import Limits, occupancy
 
 H200 = Limits(2048, 32, 65536, 233472, 1024)
 
