@@ -1,23 +1,23 @@
 """Expected outputs of earlier runs, in a folder of bounded size.
 
-An entry is a folder named by its key (see the second half of this module): a file for each output,
-and a list of them with their sizes and CRC-32. It appears whole or not at all, and is believed
-where key, names, sizes and sums agree; one that is damaged is removed and computed again. Several
-processes, on several hosts too, may use the folder at the same time.
+An entry is a ZIP file named by its key (see the second half of this module): the files of all
+outputs, unpacked, with the checksums that the format has. It appears whole or not at all; one that
+is damaged is removed and computed again. Several processes, on several hosts too, may use the
+folder at the same time.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import itertools
-import json
+import lzma
 import os
 import platform
 import re
 import shutil
+import struct
 import sys
-import time
+import zipfile
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.files import BoundedFolder
+from bench_run.files import BoundedFolder, replacing
 from bench_run.machine.host import cpu_model
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from bench_run.graph.model import Graph
     from bench_run.tensors.layout import Storages
@@ -47,15 +47,15 @@ listed in 0.4 s (measured with the files in the system's cache)."""
 LARGEST_SHARE = 4
 """An entry takes at most this part (1/4) of the limit, and of the space that is left on the
 disk."""
-FORGOTTEN_S = 3600.0
-"""Age from which a half-written entry of another process counts as abandoned."""
-LIST = "files.json"
-PARTS = "unfinished"
-"""Folder of entries that are being written."""
 KEY = re.compile("[0-9a-f]{64}")
-CHUNK = 1 << 20
+"""Beginning of an entry's name: behind it what a killed process left."""
 
-_numbers = itertools.count()
+
+DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, KeyError, RuntimeError, ValueError),
+)
+"""Errors of a ZIP file in which some bits have changed."""
 
 
 class ReferenceCache:
@@ -65,59 +65,42 @@ class ReferenceCache:
         self.folder = Path(folder)
         self._most_bytes = most_bytes
         least_bytes = most_bytes // MOST_ENTRIES
-        self._bounded = BoundedFolder(self.folder, most_bytes, KEY.fullmatch, least_bytes)
+        self._bounded = BoundedFolder(self.folder, most_bytes, KEY.match, least_bytes)
 
     def fetch(self, key: str, names: Collection[str], target: Path) -> bool:
-        """Put the files of these names into a new folder `target`; return True if all exist."""
-        entry = self.folder / key
-        if not entry.is_dir():
-            return False
+        """Copy the files of these names to a new folder `target`; return True if all exist."""
+        entry = self.folder / f"{key}.zip"
         try:
-            _check_files(entry, key, names)
-        except (ValueError, FileNotFoundError):
-            shutil.rmtree(entry, ignore_errors=True)
-            return False
-        except OSError:
-            return False
-        try:
-            target.mkdir(parents=True)
-            for name in names:
-                _link_or_copy(entry / name, target / name)
-        except OSError:  # removed meanwhile, or no space left
+            with zipfile.ZipFile(entry) as packed:
+                if set(packed.namelist()) != set(names):
+                    raise zipfile.BadZipFile
+                target.mkdir(parents=True)
+                packed.extractall(target)
+            with suppress(OSError):  # a folder that may only be read
+                os.utime(entry)
+        except (*DAMAGED, OSError) as error:
             shutil.rmtree(target, ignore_errors=True)
+            # Of the system's errors that of a place before the file's begin is one of damage.
+            if not isinstance(error, OSError) or error.errno == errno.EINVAL:
+                with suppress(OSError):
+                    entry.unlink()
             return False
-        with suppress(OSError):  # a folder that may only be read
-            os.utime(entry)
         return True
 
     def store(self, key: str, source: Path) -> None:
         """Keep the files of a folder, if there is room. Raises `OSError`."""
-        entry = self.folder / key
+        entry = self.folder / f"{key}.zip"
         paths = sorted(path for path in source.iterdir() if path.suffix in (".npy", ".noise"))
         size = sum(path.stat().st_size for path in paths)
-        if entry.is_dir() or size > self._most_bytes // LARGEST_SHARE:
+        if entry.is_file() or size > self._most_bytes // LARGEST_SHARE:
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if size > shutil.disk_usage(self.folder).free // LARGEST_SHARE:
             return
-        part = self.folder / PARTS / f"{os.getpid()}-{next(_numbers)}-{time.monotonic_ns()}"
-        part.mkdir(parents=True)
-        try:
-            rows = {path.name: _sums(path) for path in paths}
+        self._bounded.make_room(size)
+        with replacing(entry) as part, zipfile.ZipFile(part, "w") as packed:
             for path in paths:
-                _link_or_copy(path, part / path.name)
-            listed = json.dumps({"key": key, "files": rows})
-            (part / LIST).write_text(listed, encoding="utf-8")
-            self._bounded.make_room(size + len(listed))
-            part.rename(entry)
-        except OSError as error:
-            # Another process was faster: what it stored is the same, even where a third one has
-            # removed it meanwhile.
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-            _remove_forgotten((self.folder / PARTS).iterdir())
+                packed.write(path, path.name)
 
     def usage(self) -> tuple[int, int]:
         """Return the number of entries, and their bytes."""
@@ -129,44 +112,6 @@ class ReferenceCache:
 def cache_at(folder: str, most_bytes: int) -> ReferenceCache:
     """Return the cache of a folder, one in a process: its first entry that is stored lists it."""
     return ReferenceCache(folder, most_bytes)
-
-
-def _remove_forgotten(parts: Iterable[Path]) -> None:
-    """Remove what a process that was killed has left."""
-    with suppress(OSError):
-        for path in parts:
-            if time.time() - path.stat().st_mtime > FORGOTTEN_S:
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def _check_files(entry: Path, key: str, names: Collection[str]) -> None:
-    """Raise `ValueError` if the entry is not that of this key and these files, as they were
-    stored."""
-    listed = json.loads((entry / LIST).read_bytes())
-    if not isinstance(listed, dict) or listed.get("key") != key:
-        raise ValueError("another key")
-    rows = listed.get("files")
-    if not isinstance(rows, dict) or rows.keys() != set(names):
-        raise ValueError("other files")
-    for name in names:
-        if _sums(entry / name) != rows[name]:
-            raise ValueError(f"{name} is damaged")
-
-
-def _sums(path: Path) -> dict[str, int]:
-    crc = size = 0
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            crc, size = zlib.crc32(chunk, crc), size + len(chunk)
-    return {"bytes": size, "crc32": crc}
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    """Link the file to a second name, or copy it: no process writes to it any more."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 # A name for what a float64 reference is computed from and by what.

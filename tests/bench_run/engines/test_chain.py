@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.doubles.slowed.slowed_engine import Slowed
 
 from bench_run.engines import chain
 from bench_run.engines.arrange import arrange
@@ -20,6 +19,7 @@ from bench_run.worker.evaluate import compute_expected
 from tests.bench_run.graph.chain.pipelines import ALL, RESIDUAL, SLICED, VIEWS
 from tests.bench_run.graph.chain.pipelines import chain as chain_of
 from tests.conformance.opening import engine_params, opened
+from tests.doubles.slowed.slowed_engine import Slowed
 
 SPECS = engine_params("numpy", "torch:cpu", "cudnn", "torch:cuda")
 
