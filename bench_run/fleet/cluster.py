@@ -29,17 +29,12 @@ if TYPE_CHECKING:
 
     from bench_run.fleet.shards import Shard
 
-NAMES = ("auto", "local")
-REACH_S = 10.0
-ELSEWHERE = ("counters", "write_golden", "save_outputs")
-"""Options that write files on the host that measures."""
-
 
 def run_on_cluster(options: Options, command: Sequence[str] = ()) -> Document:
     """Run on the cluster that `options.ray` names. Raises as `run_benchmark` does."""
     assert options.ray is not None
     check_shards(options, "--ray")
-    for name in ELSEWHERE:
+    for name in ("counters", "write_golden", "save_outputs"):  # files of the host that measures
         if getattr(options, name) is not None:
             flag = rows_of(Options)[name].flag
             raise UsageError(f"{flag} does not go with --ray: its files would be on other hosts")
@@ -156,11 +151,11 @@ def connect(address: str) -> Iterator[Any]:
 
 def check_reachable(address: str) -> None:
     """Raise `UsageError` if nothing listens at an address; Ray would try for minutes."""
-    if address in NAMES:
+    if address in ("auto", "local"):
         return
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), 10).close()
     except (OSError, OverflowError, ValueError) as error:
         what = "no cluster there; expected local, auto or HOST:PORT of its head"
         raise UsageError(f"--ray {address}: {what}: {error}") from None
