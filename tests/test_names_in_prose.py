@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import io
 import re
 import tokenize
@@ -39,14 +40,20 @@ def paths():
 
 @cache
 def words():
-    """Every name in the code of the packages, and each part of a path."""
-    found = {part for path in paths() for part in re.split(r"[/.]", path)}
+    """Every name in the code of the packages, its texts of one line, and paths; not in prose."""
+    found = {part for path in paths() for part in re.split(r"[/.]", path)} | set(dir(builtins))
     for path in FILES:
-        for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
+        text = path.read_text("utf-8")
+        told = {
+            node.lineno
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
+        }
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NAME:
                 found.add(token.string)
-            elif "STRING" in tokenize.tok_name[token.type] and "\n" not in token.string:
-                found.update(re.findall(r"\w+", token.string))
+            elif "STRING" in tokenize.tok_name[token.type] and token.start[0] not in told:
+                found.update(re.findall(r"\w+", token.string) if "\n" not in token.string else ())
     return found
 
 

@@ -27,8 +27,8 @@ Examples:
   bench-run describe --op 'matmul+bias: m=8 n=8 k=8' --diagram graph.mmd
 
 Drawing:
-  --diagram FILE        draw the graph (only one): .dot (Graphviz),
-                        or .mmd (Mermaid)
+  --diagram FILE        draw the graph (only one): .dot (Graphviz) or
+                        .mmd (Mermaid)
   --onnx FILE           write the graph (only one) as an ONNX model of opset 21
 
 {topic("input")}

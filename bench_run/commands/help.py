@@ -50,9 +50,9 @@ Usage:
   bench-run [options] --op SPEC     run graphs made from operation names
   bench-run COMMAND [options]       answer a question without measuring
 
-GRAPH is a graph file, a folder, a glob, an archive (.tar .tar.gz .tgz
-.zip), a suite file (.toml), or suite:NAME for graphs that come with
-this tool: suite:smoke takes a few seconds, suite:graphs (the folder graphs/)
+GRAPH is a graph file, a folder, a glob, an archive (.tar .tar.gz
+.tgz .zip), a suite file (.toml), or suite:NAME for graphs that come with this
+tool: suite:smoke takes a few seconds, suite:graphs (the folder graphs/)
 a minute or two, suite:resnet50 some minutes.
 
 Examples:

@@ -97,7 +97,7 @@ def _make_model(where: str) -> tuple[Any, str]:
 
 
 def model_of(exported: Any, name: str, data_type: str) -> Model:
-    """Return the model of an `ExportedProgram`; what depends on no input is computed here."""
+    """Return the model of an ``ExportedProgram``; what depends on no input is computed here."""
     exported = _without_writes(exported)
     signature = exported.graph_signature
     tensors = {**exported.state_dict, **exported.constants}

@@ -32,7 +32,6 @@ from bench_run.plan.engines import (
     PlannedEngine,
     asks_several,
     engine_texts,
-    has_arithmetic,
     lists_variants,
     on_devices,
     plan_engines,
@@ -235,7 +234,7 @@ def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned
     places = {pool.facts(e).device for e in engines if e.spec.name == CLAIMING}
     loaded = [graph.loaded for graph in outline.graphs]
     notes = (*partly_taken(options, engines, devices, clocks), *unheld_claims(loaded, places))
-    if options.math != "fp32" and not any(has_arithmetic(each.spec) for each in engines):
+    if all(each.options.math != options.math for each in engines):
         notes = (*notes, f"--math has no effect: {engines[0].spec.name} has one kind of arithmetic")
     return replace(planned, notes=(*planned.notes, *notes))
 

@@ -64,6 +64,9 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     """Measure the winner and the default of every entry with a winner of its own; return an empty
     list if no entry has one. Raises `UsageError` if nothing of the record holds here."""
     record = read_record(path)
+    if record.settings.objective != "time":
+        what = f"was tuned for {record.settings.objective}, and time is what is verified"
+        raise UsageError(f"--verify: {path} {what}: tune again")
     if all(entry.winner == entry.default for entry in record.entries):
         return []
     if not (options.graphs or options.op or options.miopen_driver):

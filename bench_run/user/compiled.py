@@ -1,7 +1,7 @@
 """Kernels in C, C++, CUDA and HIP: sources are built once, libraries are called as they are.
 
 A function has the signature of ``bench_kernel.h``, which lies beside this module and on the
-compiler's include path: tensors as DLPack's `DLTensor`, a workspace, the stream. A library of
+compiler's include path: tensors as DLPack's ``DLTensor``, a workspace, the stream. A library of
 ``apache-tvm-ffi`` is called through that package. Both become a module with one function for each,
 as if a person had written it in Python.
 """
@@ -224,7 +224,7 @@ class _Type(Structure):
 
 
 class _Tensor(Structure):
-    """DLPack's `DLTensor`."""
+    """DLPack's ``DLTensor``."""
 
     _fields_ = (
         ("data", c_uint64),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STDOUT = "-"
+STREAMS = (STDOUT, "/dev/stdin", "/dev/stdout", "/dev/stderr")
 RESULTS = (".json", ".json.gz", ".json.zst", ".json.journal")
 """Endings of the files that are read where a folder of result documents is named."""
 
@@ -54,7 +55,7 @@ class Place:
     @property
     def is_stream(self) -> bool:
         """True for places that take any number of texts: stdout, a device, a pipe."""
-        if self.path == STDOUT or self.path.startswith("/dev/"):
+        if self.path in STREAMS or self.path.startswith("/dev/fd/"):
             return True
         is_known = os.path.isfile(self.path) or os.path.isdir(self.path)
         return not is_known and os.path.exists(self.path)

@@ -41,7 +41,7 @@ class Grid:
 #
 # A document and its neighbour differ by 2 σ² (1 - ρ), one and the third after it by 2 σ² (1 - ρ³):
 # the ratio tells ρ. One series of 60 documents knows it only to ±0.2, and a step of its own
-# distorts that; many series together know it well. What is of a single series, `residuals` looks at
+# distorts that; many series together know it well. What is of a single series, `detect` looks at
 # once its steps are known.
 
 ERROR = 1.6

@@ -43,7 +43,7 @@ FACTORS: Mapping[str, Any] = {
     "half": np.float16,
 }
 TRANSPOSED = 1
-"""Member of `cublasOperation_t`."""
+"""Member of ``cublasOperation_t``."""
 TF32 = "COMPUTE_32F_FAST_TF32"
 WORKSPACE_BYTES = 64 << 20
 """Most that an algorithm may use."""

@@ -40,7 +40,7 @@ TYPES: dict[str, tuple[str, Callable[[str], Value]]] = {
     "FLOAT64": ("a finite number", real_number),
     "STRING": ("a text", str),
 }
-"""Types by the name of hipDNN's `KnobValueType`: the type in words, and its parser."""
+"""Types by the name of hipDNN's ``KnobValueType``: the type in words, and its parser."""
 
 
 OFFERS = "Graph.get_knobs_for_engine"

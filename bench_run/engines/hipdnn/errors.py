@@ -35,7 +35,7 @@ MEANINGS: dict[str, tuple[str, type[BenchRunError]]] = {
     "INVALID_CUDA_DEVICE": (_ENVIRONMENT, EngineError),
     "NVRTC_COMPILATION_FAILED": (_ENVIRONMENT, EngineError),
 }
-"""Meaning of each `ErrorCode` for a case, and the error that it becomes."""
+"""Meaning of each ``ErrorCode`` for a case, and the error that it becomes."""
 
 BACKEND = "HIPDNN_BACKEND_ERROR"
 DECLINES: dict[str, tuple[str, ...] | None] = {

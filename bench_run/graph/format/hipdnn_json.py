@@ -1,4 +1,4 @@
-"""hipDNN's JSON: bytes → Graph, any dialect, old or new keys (`hipdnn_write` is the way back)."""
+"""hipDNN's JSON: bytes → Graph, any dialect, old or new keys (`write_graph` is the way back)."""
 
 from __future__ import annotations
 

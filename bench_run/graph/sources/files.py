@@ -5,6 +5,7 @@ hipDNN's bundles and sweeps: graphs/FORMAT.md, Golden data and Sweeps.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -40,6 +41,7 @@ SIDE_FILE = re.compile(r"(.+\.)?tensor\d+\.bin|.*\.golden/.+")
 """Golden data, by name: what an archive's graphs need on disk."""
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
+OTHER_ARCHIVES = (".bz2", ".xz", ".zst", ".7z", ".rar")
 
 
 @dataclass(frozen=True)
@@ -169,34 +171,45 @@ def is_archive(path: str) -> bool:
 
 def read_archive(path: Path, shown: str) -> FileSource:
     """Return the archive's graphs and their golden data as a source. Raises `GraphError`."""
-    keeper = TemporaryDirectory(prefix="bench-run-")
+    with contextlib.ExitStack() as undo:
+        keeper = TemporaryDirectory(prefix="bench-run-")
+        undo.push(keeper)
+        try:
+            graphs, side = _unpacked(path, shown, Path(keeper.name))
+        except _BROKEN as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
+            raise GraphError(shown, f"cannot be read as an archive: {reason}") from error
+        names = tuple(sorted((*graphs, *side)))
+        if not side:
+            return FileSource(f"{shown}!", names, graphs.__getitem__, None)
+        undo.pop_all()  # the data stay for as long as the source
+        return FileSource(f"{shown}!", names, graphs.__getitem__, Path(keeper.name), keeper)
+
+
+def _unpacked(path: Path, shown: str, folder: Path) -> tuple[dict[str, bytes], list[str]]:
+    """Return the graphs by name, and the names of the golden data, which lie in `folder` then."""
     graphs: dict[str, bytes] = {}
     side: list[str] = []
     total = 0
-    try:
-        for count, (name, size, open_file) in enumerate(_members(path, shown), 1):
-            total += size
-            if count > MOST_FILES or total > MOST_BYTES:
-                limit = f"{MOST_FILES:,} files or {MOST_BYTES >> 30} GiB"
-                raise GraphError(shown, f"has more than {limit}: not an archive of graphs")
-            is_side = SIDE_FILE.fullmatch(name)
-            stream = open_file() if is_side or name.endswith(".json") else None
-            if stream is None:
-                continue
-            with stream:
-                if is_side:
-                    target = Path(keeper.name, name)
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with target.open("xb") as file:
-                        shutil.copyfileobj(stream, file, 1 << 20)
-                    side.append(name)
-                else:
-                    graphs[name] = _small(stream.read(MOST_GRAPH_BYTES + 1), f"{shown}!{name}")
-    except _BROKEN as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
-        raise GraphError(shown, f"cannot be read as an archive: {reason}") from error
-    names, root = tuple(sorted((*graphs, *side))), Path(keeper.name) if side else None
-    return FileSource(f"{shown}!", names, graphs.__getitem__, root, keeper if side else None)
+    for count, (name, size, open_file) in enumerate(_members(path, shown), 1):
+        total += size
+        if count > MOST_FILES or total > MOST_BYTES:
+            limit = f"{MOST_FILES:,} files or {MOST_BYTES >> 30} GiB"
+            raise GraphError(shown, f"has more than {limit}: not an archive of graphs")
+        is_side = SIDE_FILE.fullmatch(name)
+        stream = open_file() if is_side or name.endswith(".json") else None
+        if stream is None:
+            continue
+        with stream:
+            if is_side:
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("xb") as file:
+                    shutil.copyfileobj(stream, file, 1 << 20)
+                side.append(name)
+            else:
+                graphs[name] = _small(stream.read(MOST_GRAPH_BYTES + 1), f"{shown}!{name}")
+    return graphs, side
 
 
 def _members(path: Path, shown: str) -> Iterator[_Member]:
@@ -282,6 +295,8 @@ def find(argument: str) -> Iterator[Found]:
     elif os.path.exists(argument) and is_archive(argument):
         yield from _all_of(_tree(read_archive(Path(argument), argument)))
     elif os.path.exists(argument):
+        if argument.lower().endswith(OTHER_ARCHIVES):
+            raise GraphError(argument, f"archives are read as {' '.join(ARCHIVES)}: pack it so")
         folder, name = os.path.split(argument)
         task = _task(_flat_tree(folder, os.listdir(folder or ".")), name, named=True)
         if isinstance(task, str):

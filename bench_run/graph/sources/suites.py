@@ -4,7 +4,6 @@ often each occurs in what they stand for; and those that come with this tool.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +15,6 @@ from bench_run.errors import GraphError
 
 if TYPE_CHECKING:
     from bench_schema.pipeline import Pipeline
-
-if sys.version_info >= (3, 11):
-    pass
-else:
-    pass
 
 SUFFIX = ".toml"
 """Suffix of suites on the command line."""

@@ -140,3 +140,20 @@ def test_an_archive_in_a_folder_is_pointed_out(tmp_path):
     assert load([str(tmp_path)]).notes == (
         f"{tmp_path}/g.tgz is an archive: give its name to read it, left out",
     )
+
+
+def test_another_archive_is_refused_with_those_that_are_read(tmp_path):
+    path = tar(tmp_path / "g.tar.bz2", {"a.json": GOOD}, "w:bz2")
+    assert "archives are read as .tar .tar.gz .tgz .zip: pack it so" in refusal(path)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_unpacked_in_vain_is_given_back(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for members in ({"a.json": GOOD}, {"a.tensor1.bin": b"1", "../b.json": GOOD}):
+        path = tar(tmp_path / "g.tgz", members)
+        if "../b.json" in members:
+            refusal(path)
+        else:
+            load([path])
+        assert [] == list(tmp_path.glob("bench-run-*"))

@@ -131,6 +131,19 @@ def test_an_unfinished_document_is_no_finished_one(finished, bench_run_command):
     assert (done.returncode, "an unfinished run is there" in done.stderr) == (1, True)
 
 
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no /dev/shm here")
+def test_a_file_below_dev_is_a_file_and_stdout_is_none(finished, bench_run_command):
+    kept = f"/dev/shm/{finished.parent.name}-{os.getpid()}.json"
+    try:
+        shutil.copy(finished, kept)
+        done = bench_run_command("small_add.json", *QUICK, "-o", kept)
+        assert (1, True) == (done.returncode, "holds a finished run" in done.stderr)
+        words = ("-o", kept, "--force", "--csv", "/dev/stdout")
+        assert "id,graph" in bench_run_command("small_add.json", *QUICK, *words).stdout
+    finally:
+        os.unlink(kept)
+
+
 @pytest.mark.parametrize("output", [None, "-", "run.json"])
 def test_ctrl_c_advises_resume_only_where_there_is_something_to_resume(output):
     assert ("--resume" in interrupted(output)) == (output == "run.json")
