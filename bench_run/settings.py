@@ -461,8 +461,7 @@ class Options(RecordedSettings[NoReturn]):
         False,
         flag="--force",
         section="The run",
-        help="replace the run that the output file holds, and other files that reports and graphs "
-        "would take the place of",
+        help="replace the run, or the record of tune, that the output file holds",
         common=True,
         tune=True,
     )

@@ -87,15 +87,19 @@ def result_places(flag: str, pattern: str) -> Iterator[Place]:
 
 
 def pipeline_files(path: Path) -> Iterator[Path]:
-    """Yield the graphs that a suite or pipeline names. Yield none if it cannot be read; its reader
-    reports that."""
+    """Yield the files that a suite or pipeline names: graphs and values of tensors. Yield none if
+    it cannot be read; its reader reports that."""
     from bench_schema.pipeline import read_pipeline  # its reader of TOML is for few commands
 
     try:
-        layers = read_pipeline(path).layers
+        pipeline = read_pipeline(path)
     except (DocumentError, OSError):
         return
-    yield from (layer.file for layer in layers if layer.file is not None)
+    yield from (layer.file for layer in pipeline.layers if layer.file is not None)
+    rules = [rule for layer in pipeline.layers for rule in layer.init.values()]
+    for rule in (*rules, *(each.init or "" for each in pipeline.inputs)):
+        if rule.startswith("file:"):
+            yield path.parent / rule.removeprefix("file:")
 
 
 def check_places(inputs: Iterable[Place], outputs: Iterable[Place]) -> None:

@@ -48,6 +48,7 @@ REFUSED = {
     "--config c.toml --csv c.toml": "--csv c.toml: --config c.toml is read",
     "--config given.toml": "-o small_add.json: GRAPH small_add.json is read",
     "--init a=file:a.npy --csv a.npy": "--csv a.npy: --init a.npy is read",
+    "net.toml --csv weights/w.npy": "--csv weights/w.npy: GRAPH weights/w.npy is read",
     "--save-graphs out --write-golden out": "--write-golden out: --save-graphs out writes there",
     "-o out/x.json --write-golden out": "--write-golden out: -o out/x.json writes there",
     "--golden g -o g/x.json": "-o g/x.json: lies where --golden g reads",
@@ -62,8 +63,10 @@ def test_what_would_be_lost_is_refused_in_one_line(finished, tmp_path, words, ca
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.json").write_text(json.dumps(graph_json("other")))
     (tmp_path / "c.toml").write_text("rounds = 1")
+    rule = 'init = { "b" = "file:weights/w.npy" }'
+    (tmp_path / "net.toml").write_text(f'[[graph]]\nid = "a"\nop = "add: dims=4x8"\n{rule}\n')
     (tmp_path / "given.toml").write_text('output = "small_add.json"')
-    for name in ("g", "out", "suite"):
+    for name in ("g", "out", "suite", "weights"):
         (tmp_path / name).mkdir()
     before = contents(tmp_path)
     filled = words.format(tmp_path.name).split()
