@@ -68,6 +68,7 @@ def test_what_would_be_lost_is_refused_in_one_line(finished, tmp_path, words, ca
     (tmp_path / "given.toml").write_text('output = "small_add.json"')
     for name in ("g", "out", "suite", "weights"):
         (tmp_path / name).mkdir()
+    (tmp_path / "weights" / "w.npy").write_bytes(b"values")
     before = contents(tmp_path)
     filled = words.format(tmp_path.name).split()
     assert 1 == main([finished.with_name("small_add.json").name, *QUICK, *filled])
