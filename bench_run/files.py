@@ -130,7 +130,7 @@ def cache_folder() -> Path | None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a file next to `path` to write to: it replaces `path` when the block ends well,
     otherwise it is removed. Readers of `path` always find one whole version."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part = path.with_name(f"{path.name}.{os.urandom(4).hex()}")  # hosts share process ids
     try:
         yield part
         part.replace(path)

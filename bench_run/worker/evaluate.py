@@ -148,7 +148,7 @@ def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:
     if is_read:
         return Evaluated("read")
     if problem is not None:
-        shutil.rmtree(folder, ignore_errors=True)  # half of an entry, whose files are linked
+        shutil.rmtree(folder, ignore_errors=True)  # a part of an entry
     _compute_formulas(graph, inputs, folder)
     if problem is None:
         _, problem = _tried(lambda: cache.store(key, folder))

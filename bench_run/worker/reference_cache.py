@@ -48,7 +48,7 @@ LARGEST_SHARE = 4
 """An entry takes at most this part (1/4) of the limit, and of the space that is left on the
 disk."""
 KEY = re.compile("[0-9a-f]{64}")
-"""Beginning of an entry's name: behind it what a killed process left."""
+"""The beginning of an entry's name, and of what a killed process left of one."""
 
 
 DAMAGED = (
@@ -62,17 +62,18 @@ class ReferenceCache:
     """One folder, made when something is stored."""
 
     def __init__(self, folder: str | Path, most_bytes: int = MOST_BYTES) -> None:
-        self.folder = Path(folder)
-        self._most_bytes = most_bytes
-        least_bytes = most_bytes // MOST_ENTRIES
-        self._bounded = BoundedFolder(self.folder, most_bytes, KEY.match, least_bytes)
+        self.folder, self._most_bytes = Path(folder), most_bytes
+        least = most_bytes // MOST_ENTRIES
+        self._bounded = BoundedFolder(self.folder, most_bytes, KEY.match, least)
 
     def fetch(self, key: str, names: Collection[str], target: Path) -> bool:
         """Copy the files of these names to a new folder `target`; return True if all exist."""
         entry = self.folder / f"{key}.zip"
         try:
             with zipfile.ZipFile(entry) as packed:
-                if set(packed.namelist()) != set(names):
+                # None is empty: nothing would be compared with the checksum of no bytes.
+                kept = {f.filename for f in packed.infolist() if f.file_size == f.compress_size > 0}
+                if kept != set(names):
                     raise zipfile.BadZipFile
                 target.mkdir(parents=True)
                 packed.extractall(target)
@@ -80,7 +81,7 @@ class ReferenceCache:
                 os.utime(entry)
         except (*DAMAGED, OSError) as error:
             shutil.rmtree(target, ignore_errors=True)
-            # Of the system's errors that of a place before the file's begin is one of damage.
+            # EINVAL: a damaged list of files has sent the reader to before the file's beginning.
             if not isinstance(error, OSError) or error.errno == errno.EINVAL:
                 with suppress(OSError):
                     entry.unlink()
