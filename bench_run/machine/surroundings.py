@@ -123,18 +123,17 @@ def _tree(root: int) -> Processes:
     found: Processes = {}
     with suppress(*FAILS):
         found[root] = psutil.Process(root)
-    if found and not Path(f"/proc/{root}/task/{root}/children").exists():
-        with suppress(*FAILS):
-            found |= {one.pid: one for one in found[root].children(recursive=True)}
-        return found
+        if not Path(f"/proc/{root}/task/{root}/children").exists():
+            return found | {one.pid: one for one in found[root].children(recursive=True)}
     # The kernel's own lists: psutil looks at every process of the host, 24 µs each.
     waiting = list(found)
     while waiting:
-        for listed in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            with suppress(*FAILS):
-                new = {pid: psutil.Process(pid) for pid in map(int, listed.read_text().split())}
-                waiting += new.keys() - found.keys()
-                found |= new
+        with suppress(OSError):  # it may have ended
+            for listed in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+                with suppress(*FAILS):
+                    new = {pid: psutil.Process(pid) for pid in map(int, listed.read_text().split())}
+                    waiting += new.keys() - found.keys()
+                    found |= new
     return found
 
 

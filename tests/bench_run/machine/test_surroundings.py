@@ -31,6 +31,13 @@ def test_processor_time_of_this_process_is_not_that_of_others():
     assert tree_time_s(root) - before >= time.process_time() - begin - 0.03
 
 
+def test_processes_that_end_while_they_are_listed_are_left_out():
+    many = "for i in $(seq 3000); do (true); done"
+    with subprocess.Popen(["sh", "-c", many]) as busy:
+        while busy.poll() is None:
+            tree_time_s(busy.pid)
+
+
 @pytest.mark.long
 def test_processor_time_of_a_stranger_is_counted():
     command = [
