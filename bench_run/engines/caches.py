@@ -61,7 +61,7 @@ def cache_environment(options: EngineOptions, tables: Mapping[str, str]) -> dict
 
 def _holds_files(variable: str, usual: str) -> bool:
     place = Path(os.environ.get(variable) or usual).expanduser()
-    return any(path.is_file() for path in place.rglob("*"))
+    return any(files for _, _, files in os.walk(place))
 
 
 def _fresh() -> Path:
@@ -78,6 +78,6 @@ def caches_text(options: EngineOptions, users: Mapping[str, str] | None = None) 
         return f"the user's, warm: {', '.join(warm)}" if warm else "the user's"
     if options.cache_dir is None:
         return "own, empty when the run began"
-    files = sum(1 for path in Path(options.cache_dir).rglob("*") if path.is_file())
+    files = sum(len(files) for _, _, files in os.walk(options.cache_dir))
     state = f"warm: {files} files when it was opened" if files else "empty when it was opened"
     return f"shared {options.cache_dir}, {state}"
