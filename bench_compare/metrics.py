@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from bench_schema.units import AMOUNT, RATE, TIME
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -63,6 +65,13 @@ class Metric:
     """True if moves are called faster and slower; otherwise they are better and worse."""
     threshold_ratio: float = 0.01
     """Smallest change of practical interest, unless the policy says otherwise."""
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Words for a ratio above and below 1."""
+        if not self.speed:
+            return AMOUNT
+        return TIME if self.better == "lower" else RATE
 
 
 TIME_ROWS = (

@@ -137,7 +137,9 @@ class SettingDifference:
     other: str
     other_label: str
     must_agree: bool
-    """True: the numbers do not mean the same thing; ``--strict`` refuses."""
+    """True: the numbers do not mean the same thing, and there is no answer unless it is allowed."""
+    allowed: bool = False
+    """Named by ``--allow``."""
 
 
 @dataclass(frozen=True)
@@ -193,22 +195,6 @@ class MetricComparison(msgspec.Struct, frozen=True, gc=False):
         return self.make_reason()
 
 
-@dataclass(frozen=True)
-class Detail:
-    """A closer look at a flagged case (device or end-to-end samples, rounds kept apart)."""
-
-    metric: str
-    median_ratio: float
-    bootstrap_low: float
-    """95 % interval of the ratio of medians, moving-block bootstrap inside rounds: how the
-    iterations scatter, blind to what differs between rounds."""
-    bootstrap_high: float
-    shift_ns: float
-    """Hodges-Lehmann: median of all differences other - base."""
-    quantile_ratios: Mapping[int, float]
-    """Percent to other / base of that quantile: 5, 25, 50, 75, 95."""
-
-
 class Change(NamedTuple):
     """Change of a case's outcome, separate from its numbers."""
 
@@ -260,8 +246,13 @@ class CaseComparison:
     metrics: Mapping[str, MetricComparison]
     changes: tuple[Change, ...] = ()
     """All that became of it, worst first; `verdict` is one of them or that of the gate metric."""
-    notes: tuple[Note, ...] = ()
-    detail: Detail | None = None
+    make_notes: Callable[[], tuple[Note, ...]] = tuple
+    """Makes `notes`, which need the samples."""
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What a reader should know of the samples; no verdict depends on it."""
+        return self.make_notes()
 
     @property
     def is_suspect(self) -> bool:
@@ -375,12 +366,15 @@ class FalseAlarms:
     sentence: str
     threshold_ratio: float | None = None
     """Threshold that this machine supports with three documents a side."""
+    shows_runs: bool = True
+    """False for halves of one document, which do not show what differs between documents."""
 
     @property
     def trusted(self) -> bool:
         """True if the rate of false alarms is within its limit and not all verdicts are unclear. If
         all are, neither false alarms nor their absence was shown."""
-        return self.rate_ratio <= self.limit_ratio and self.unclear < self.judged
+        within = self.rate_ratio <= self.limit_ratio and self.unclear < self.judged
+        return within and self.shows_runs
 
 
 Word: TypeAlias = Literal["PASS", "FAIL", "UNDECIDED"]

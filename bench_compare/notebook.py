@@ -76,7 +76,7 @@ def compare(
     `bench_compare.errors.BenchCompareError` or `bench_schema.errors.DocumentError`.
     """
     from bench_compare.comparison.compare import compare as compared
-    from bench_compare.comparison.conclusion import conclude
+    from bench_compare.comparison.reasons import conclude
     from bench_compare.input.sides import pair
     from bench_compare.policy import Policy, parse_ratio
 

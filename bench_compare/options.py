@@ -34,8 +34,6 @@ FOR_TWO = (
     *("--require-sensitivity", "--max-unclear", "--allow", "--calibration", "--archive"),
 )
 """Flags that say how documents are held against each other."""
-DETAILS_FOR_PAGES = 40
-"""Closer looks, for the formats that show them."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,6 @@ def parse_options(arguments: Mapping[str, Any]) -> CompareOptions:
     if not a and not documents:
         raise UsageError("no documents given; two are compared, see --help")
     policy = _policy(arguments)
-    if {"html", "json"} & outputs.keys():
-        policy = replace(policy, details=DETAILS_FOR_PAGES)
     from bench_compare.input.sides import Grouping  # loads numpy, which a usage error does not need
 
     return CompareOptions(

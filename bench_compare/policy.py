@@ -89,10 +89,8 @@ class Policy:
     """Nine of ten cases must be able to show a slow-down of this share."""
     max_unclear: UnclearLimit | None = None
     """Limit of unclear cases; more of them prevent an answer."""
-    alpha_ratio: float = 0.02
-    floor_sd: float = 0.002
-    details: int = 0
-    """Flagged cases that get a closer look (`Detail`)."""
+    floor_sd: float | None = None
+    """Standard deviation of what a document adds and does not show, in place of `judge.FLOORS`."""
 
     def threshold(self, metric: str) -> float:
         """Return the threshold of a metric for graphs without a rule."""

@@ -15,7 +15,7 @@ from bench_compare.commands.outcome import CommandResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_compare.comparison.judging.calibration import Calibration
+    from bench_compare.comparison.calibration import Calibration
     from bench_compare.model import Side, View, Word
     from bench_compare.options import CompareOptions
 
@@ -213,7 +213,7 @@ def _aa_test(options: CompareOptions) -> CommandResult:
     if options.save_calibration is not None:
         import json
 
-        from bench_compare.comparison.judging.calibration import calibrate, to_tree
+        from bench_compare.comparison.calibration import calibrate, to_tree
 
         text = json.dumps(to_tree(calibrate(sources)), indent=2) + "\n"
         write(Path(options.save_calibration), text)
@@ -227,7 +227,7 @@ def _compared(
     options: CompareOptions, view: View, sides: tuple[Side, list[Side]], remarks: list[str]
 ) -> CommandResult:
     from bench_compare.comparison.compare import compare
-    from bench_compare.comparison.regressions import unused_allowances
+    from bench_compare.comparison.news import unused_allowances
     from bench_compare.report.compare import report_of
 
     base, others = sides
@@ -260,7 +260,7 @@ def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:
     if options.calibration is not None:
         import json
 
-        from bench_compare.comparison.judging.calibration import from_tree
+        from bench_compare.comparison.calibration import from_tree
 
         where = f"--calibration: {options.calibration}"
         try:

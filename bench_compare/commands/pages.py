@@ -17,7 +17,7 @@ from bench_compare.errors import InputError, OutputError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_compare.comparison.judging.calibration import Calibration
+    from bench_compare.comparison.calibration import Calibration
     from bench_compare.history.model import BuildInfo, History
     from bench_compare.model import Comparison, Side, Source
     from bench_compare.policy import Policy

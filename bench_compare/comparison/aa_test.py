@@ -39,7 +39,7 @@ def aa_test(
     same with the sides swapped count once. `sides` are compared in place of halves, such as copies
     of an engine that took turns. Raises `InputError` if there is nothing to split.
     """
-    policy = replace(policy, metrics=GATES, details=0)
+    policy = replace(policy, metrics=GATES)
     judged = alarms = unclear = splits = 0
     gate: str | None = None
     needed: list[float] = []
@@ -61,6 +61,8 @@ def aa_test(
     )
     if rate > LIMIT_RATIO:
         sentence += "Do not gate on this machine: add rounds or documents, or fix its clocks."
+    elif sides is None and len(sources) == 1:
+        sentence += "Halves of one document do not show what differs between documents."
     elif 2 * unclear <= judged:
         sentence += "This machine may gate."
     else:
@@ -70,8 +72,9 @@ def aa_test(
         )
     threshold = threshold_for(needed)
     sentence += f" {_advice(threshold, None if sides else len(sources))}"
+    shows_runs = sides is not None or len(sources) > 1
     return FalseAlarms(
-        gate, splits, judged, alarms, unclear, rate, LIMIT_RATIO, sentence, threshold
+        gate, splits, judged, alarms, unclear, rate, LIMIT_RATIO, sentence, threshold, shows_runs
     )
 
 
@@ -128,7 +131,7 @@ def _advice(threshold: float | None, documents: int | None) -> str:
     text = f"On this machine use {least}`{flag}` with {DOCUMENTS} documents a side"
     if documents > 1:
         return f"{text}."
-    return f"{text}; one document does not show run-to-run variation, --aa with several does."
+    return f"{text}; --aa with several documents shows whether it holds between runs."
 
 
 def _splits(sources: Sequence[Source]) -> Iterator[tuple[Side, Side]]:

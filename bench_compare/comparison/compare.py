@@ -1,19 +1,25 @@
-"""The pure core: sides and a policy in, a `Comparison` out. No I/O, no clock, no randomness that is
-not seeded.
+"""The pure core: sides and a policy in, a `Comparison` out. No I/O, no clock, no randomness.
+
+`measure` makes units of the documents, `judge` makes verdicts of the units, `reasons` makes words.
+What became of a case apart from its numbers is in `outcomes`, and what differs around it in
+`circumstances`.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bench_schema.identity import is_tuned
 
+from bench_compare.comparison import judge
+from bench_compare.comparison.circumstances.clocks import systematic, tick_ns
 from bench_compare.comparison.circumstances.notes import (
     case_notes,
     disturbed_warnings,
@@ -21,23 +27,8 @@ from bench_compare.comparison.circumstances.notes import (
 )
 from bench_compare.comparison.circumstances.pairs import pair_differences
 from bench_compare.comparison.circumstances.settings import differences, stopping_warnings
-from bench_compare.comparison.judging.estimates import (
-    ExactMeasured,
-    MeasuredMetric,
-    comparison_inputs,
-    measure,
-)
-from bench_compare.comparison.judging.judge import CaseMetrics, Tested, judged
-from bench_compare.comparison.judging.left_out import with_left_out
-from bench_compare.comparison.judging.suite import (
-    between_document_warnings,
-    movements,
-    sensitivities,
-    suite_numbers,
-    uncalibrated_warnings,
-)
-from bench_compare.comparison.outcomes import changes, faults
-from bench_compare.comparison.regressions import (
+from bench_compare.comparison.measure import EXACT, SERIES, measure, samples_of
+from bench_compare.comparison.news import (
     GOOD,
     WORSENED,
     bad_limits,
@@ -46,188 +37,61 @@ from bench_compare.comparison.regressions import (
     problems,
     warnings,
 )
+from bench_compare.comparison.outcomes import changes, faults
+from bench_compare.comparison.reasons import cause_of, metric_reason, movement, sensitivity
 from bench_compare.input.align import align, engines_compared
-from bench_compare.metrics import GATES, METRICS
-from bench_compare.model import CaseComparison, Comparison, Detail, Verdict
-from bench_compare.statistics.discovery import false_discovery
+from bench_compare.metrics import GATES, METRICS, PerRound, Rate, Sampled
+from bench_compare.model import (
+    NEWS,
+    RANK,
+    CaseComparison,
+    Comparison,
+    MetricComparison,
+    SuiteNumber,
+    Verdict,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    import numpy.typing as npt
-
-    from bench_compare.comparison.judging.calibration import Calibration
-    from bench_compare.comparison.judging.judge import JudgedMetric
+    from bench_compare.comparison.calibration import Calibration
+    from bench_compare.comparison.judge import Judged
+    from bench_compare.comparison.measure import Array, Ints, Measured
     from bench_compare.input.align import Pair
-    from bench_compare.model import Change, Note, Side, SideName
+    from bench_compare.model import (
+        CaseSide,
+        Change,
+        CommonMovement,
+        Note,
+        Scope,
+        Sensitivity,
+        SettingDifference,
+        Side,
+    )
     from bench_compare.policy import Policy
-    from bench_compare.statistics.arrays import Array, Ints
 
-    Narrow: TypeAlias = Ints | npt.NDArray[np.int32]
-
-
-def unit_warnings(
-    sides: tuple[Side, Side], measured: Mapping[str, MeasuredMetric | ExactMeasured]
-) -> Iterator[str]:
-    """Yield a sentence if cases of base and other ran on no common unit, and one for each side with
-    documents that do not count because the other side did not use their unit."""
-    gates = [m for m in measured.values() if isinstance(m, MeasuredMetric) and m.metric.gates]
-    count = max((int(one.other_unit.sum()) for one in gates), default=0)
-    if count:
-        yield (
-            f"{sides[1].label}: {count} {'case' if count == 1 else 'cases'} ran on another "
-            "unit of hardware than in base (device or host): provisional"
-        )
-    for place in (0, 1) if gates else ():
-        counts = []
-        for one in gates:
-            mine, theirs = one.columns[:: 1 - 2 * place]
-            shared = np.intersect1d(mine.block, theirs.block)
-            places = set(zip(mine.document.tolist(), mine.block.tolist(), strict=True))
-            alone = [block for _, block in places if block not in shared]
-            counts.append((len(alone) if shared.size else 0, len(places)))
-        left, total = max(counts)
-        if left:
-            rest = f"{'does' if left == 1 else 'do'} not count"
-            if place == 1:
-                rest = "can only make a case slower: than all of base there, provisional"
-            yield (
-                f"{sides[place].label}: {left} of {total} documents ran on no unit of hardware of "
-                f"{sides[1 - place].label} and {rest}"
-            )
-
-
-DRAWS = 2000
-CHUNK = 1 << 16
-"""Samples drawn at a time: half a MiB, so that the work on them stays in the cache."""
-MOST_COPIED = 1 << 20
-"""Samples in all windows of a series that are made a table: a few MiB."""
-SEED = 20240601
-PERCENTS = (5, 25, 50, 75, 95)
-MOST_PAIRED = 1000
-"""Samples of each side that the Hodges-Lehmann shift pairs up."""
-
-
-def detail(metric: str, base: Sequence[Ints], other: Sequence[Ints]) -> Detail:
-    """Return the detail of a metric. `base` and `other`: the rounds of the case without warm-up,
-    nanoseconds."""
-    random = np.random.default_rng(SEED)
-    medians = [_bootstrap_medians(side, random) for side in (base, other)]
-    low, high = np.quantile(medians[1] / medians[0], (0.025, 0.975))
-    first, second = np.concatenate(base), np.concatenate(other)
-    quantiles = np.percentile(second, PERCENTS) / np.maximum(np.percentile(first, PERCENTS), 1)
-    return Detail(
-        metric=metric,
-        median_ratio=float(np.median(second) / max(float(np.median(first)), 1.0)),
-        bootstrap_low=float(low),
-        bootstrap_high=float(high),
-        shift_ns=hodges_lehmann(first, second),
-        quantile_ratios=dict(zip(PERCENTS, quantiles.tolist(), strict=True)),
-    )
-
-
-def _bootstrap_medians(rounds: Sequence[Ints], random: np.random.Generator) -> Array:
-    """Return medians of `DRAWS` series drawn in blocks of 2 n^(1/3) consecutive samples that never
-    cross a round (Künsch 1989: moving blocks)."""
-    series = np.concatenate(rounds)
-    least = int(series.min())
-    shortest = min(one.size for one in rounds)
-    length = int(min(max(1, round(2 * len(series) ** (1 / 3))), shortest))
-    offsets = np.cumsum([0, *(one.size for one in rounds)])
-    starts = np.concatenate(
-        [
-            np.arange(offset, offset + one.size - length + 1)
-            for offset, one in zip(offsets, rounds, strict=False)
-        ]
-    )
-    blocks = -(-len(series) // length)
-    windows: Any = np.lib.stride_tricks.sliding_window_view(narrow(series, least), length)
-    if windows.size <= MOST_COPIED:
-        windows = np.ascontiguousarray(windows)
-    step = max(1, CHUNK // (blocks * length))
-    room = np.empty((step, blocks, length), windows.dtype)
-    medians = []
-    for first in range(0, DRAWS, step):
-        count = min(step, DRAWS - first)
-        places = random.choice(starts, (count, blocks))
-        if windows.flags.c_contiguous:  # rows are just copied; "raise" would use another room
-            drawn = windows.take(places, axis=0, out=room[:count], mode="clip")
-        else:
-            drawn = windows[places]
-        medians.append(row_median(drawn.reshape(count, -1)[:, : len(series)]))
-    return np.maximum(np.concatenate(medians) + least, 1)
-
-
-def narrow(values: Ints, least: int) -> Narrow:
-    """Subtract `least`; return the differences in integers of half the width if neither they nor a
-    difference of two can overflow: one step then processes twice as many values."""
-    above = values - least
-    return above.astype(np.int32) if above.max() < 1 << 31 else above
-
-
-def row_median(rows: Narrow) -> Array:
-    """Return the median of each row, as NumPy's, which looks for both middle values at once and is
-    several times slower. The rows are reordered."""
-    count = rows.shape[1]
-    upper = count // 2
-    rows.partition(upper, axis=1)
-    high = rows[:, upper]
-    low = high if count % 2 else rows[:, :upper].max(axis=1)
-    return np.asarray((low.astype(float) + high) / 2)
-
-
-def hodges_lehmann(base: Ints, other: Ints) -> float:
-    """Return the median of all differences other - base, nanoseconds; long series are thinned
-    evenly."""
-    first, second = (side[:: max(1, side.size // MOST_PAIRED)] for side in (base, other))
-    least = int(min(first.min(), second.min()))
-    differences = narrow(second, least)[None, :] - narrow(first, least)[:, None]
-    return float(row_median(differences.reshape(1, -1))[0])
-
-
-SampleNotes: TypeAlias = "Mapping[tuple[str, int], Sequence[Note]]"
-"""Notes on the samples of a side, by metric and row."""
-
-
-def _changes(pair: Pair) -> tuple[Change, ...]:
-    if pair.unlike is None:
-        return changes(pair.base, pair.other, awaited=pair.awaited)
-    return () if pair.other is None else tuple(faults(pair.other, "another meaning in other"))
-
-
-def _case_notes(pair: Pair, base: Side, other: Side) -> Iterator[Note]:
-    if pair.base is not None:
-        yield from case_notes(pair.base, base, "base")
-    if pair.other is not None:
-        yield from case_notes(pair.other, other, "other")
-
-
-def _notes_on_samples(
-    measured: Mapping[str, MeasuredMetric | ExactMeasured], side: SideName
-) -> SampleNotes:
-    """Return the notes of every gate metric."""
-    notes: dict[tuple[str, int], list[Note]] = {}
-    for name, one in measured.items():
-        if isinstance(one, MeasuredMetric) and one.samples is not None and one.metric.gates:
-            samples = one.samples[side == "other"]
-            found = sample_notes(samples, len(one.base_level), side)
-            notes |= {(name, row): some for row, some in found.items()}
-    return notes
-
-
-DETAILED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CLOCK, Verdict.UNCLEAR)
+TICK_BELOW_NS = 50_000
+"""Longest time of which the clock's step may matter."""
+FLAGS = ("noise_timeout", "noisy", "throttled", "capped")
+"""Words of other tools' files against a measurement: such a case is unclear at best."""
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Base against one other side, measured and judged."""
+    """Base against one other side."""
 
-    other: Side
+    sides: tuple[Side, Side]
     pairs: Sequence[Pair]
-    measured: Mapping[str, MeasuredMetric | ExactMeasured]
-    judged: Mapping[str, MeasuredMetric | ExactMeasured]
-    """The same with documents that `measured` leaves out, for the verdicts of cases."""
-    results: Mapping[str, JudgedMetric]
+    measured: Measured
+    judged: Mapping[str, Judged]
+    left_out: Mapping[str, Ints]
+    """Cases of which what base lacks decides (`judge.with_left_out`)."""
+    flags: Mapping[int, tuple[str, ...]]
+    """Words of `FLAGS` for a case."""
+
+    @property
+    def other(self) -> Side:
+        return self.sides[1]
 
 
 def compare(
@@ -236,34 +100,24 @@ def compare(
     """Hold every other side against base. False discoveries are controlled over all of them;
     `calibration` tells what single documents cannot know of themselves."""
     chosen = [name for name in METRICS if name in policy.metrics]
-    matches = [_measured((base, other), chosen, policy, calibration) for other in others]
-    matches, cases = _decided(base, matches, chosen, policy)
-    cases = _with_details(cases, policy.details, matches)
-    found = [
-        move
-        for match in matches
-        for move in movements((base, match.other), match.measured, cases, policy)
-    ]
-    used = {name for match in matches for name in match.measured}
-    unlike = [
-        one
-        for match in matches
-        for one in (
-            *differences(base, match.other),
-            *pair_differences(match.pairs, base, match.other),
-        )
-    ]
-    unlike.sort(key=lambda one: not one.must_agree)
-    deciding = {case.gate for case in cases}
-    moved = [move for move in found if move.metric in deciding]
-    bad = (*bad_news(cases, moved, policy), *bad_limits(unlike, policy))
+    matches = [_match((base, other), chosen, policy, calibration) for other in others]
+    tables = _tables(matches, policy)
+    cases = _cases(base, matches, tables, chosen)
     gates = Counter(case.gate for case in cases if case.gate is not None)
     gate = gates.most_common(1)[0][0] if gates else None  # of most cases
+    moved = [one for match in matches for one in _movements(base, match, cases, policy)]
+    unlike = [one for match in matches for one in _differences(base, match, policy)]
+    unlike.sort(key=lambda one: not one.must_agree)
+    seen = tuple(_sensitivities(cases))
+    bad = (
+        *bad_news(cases, [one for one in moved if one.metric in gates], policy),
+        *bad_limits(unlike, policy),
+    )
     verdicts = Counter(case.verdict for case in cases)
     # A case that is checked less has a time all the same, and counts twice where that is worse.
     lost = [case.gate_metric for case in cases if case.verdict is Verdict.LOST]
     verdicts.update(one.verdict for one in lost if one is not None and one.verdict in WORSENED)
-    seen = tuple(sensitivities(cases, gate))
+    used = {name for match in matches for name in match.judged}
     return Comparison(
         base=base,
         others=tuple(others),
@@ -271,21 +125,18 @@ def compare(
         metrics=tuple(name for name in chosen if name in used),
         differences=tuple(unlike),
         cases=tuple(cases),
-        suite=tuple(n for m in matches for n in suite_numbers(m.other, m.pairs, m.measured)),
-        movements=tuple(found),
+        suite=tuple(number for match in matches for number in _suite(match)),
+        movements=tuple(moved),
         counts={verdict: verdicts[verdict] for verdict in Verdict},
         bad_news=bad,
         problems=problems(cases, unlike, seen, bad, policy),
         warnings=(
             *warnings(base, others, cases, [e for m in matches for e in _unasked(base, m)]),
-            *(text for m in matches for text in unit_warnings((base, m.other), m.measured)),
+            *(text for match in matches for text in _place_warnings(base, match, cases)),
             *stopping_warnings((base, *others), policy),
             *disturbed_warnings((base, *others)),
             *beside_warnings(cases, policy),
-            *(t for m in matches for t in uncalibrated_warnings(m.other, m.measured, gate)),
-            *dict.fromkeys(
-                text for m in matches for text in between_document_warnings(m.measured, gate)
-            ),
+            *(text for match in matches for text in _uncalibrated(match, calibration, gate)),
         ),
         sensitivity=seen,
         policy=_policy_text(policy, chosen),
@@ -293,30 +144,211 @@ def compare(
     )
 
 
-def _unasked(base: Side, match: Match) -> list[tuple[str, str]]:
-    """Return engines that are compared, without a grouping by engine, because documents differ."""
-    paths = {source.path for source in base.sources}
-    asked = paths & {source.path for source in match.other.sources}
-    return [] if asked else engines_compared(match.pairs)
+# Documents → judged metrics.
 
 
-def _decided(
-    base: Side, matches: Sequence[Match], chosen: Sequence[str], policy: Policy
-) -> tuple[list[Match], list[CaseComparison]]:
-    """Return the matches with verdicts, and the cases of all of them."""
-    found = _judged(matches, policy)
-    cases: list[CaseComparison] = []
+def _match(
+    sides: tuple[Side, Side],
+    chosen: Sequence[str],
+    policy: Policy,
+    calibration: Calibration | None,
+) -> Match:
+    pairs = align(*sides)
+    measured = measure(pairs, sides)
+    found: dict[str, Judged] = {}
+    left_out: dict[str, Ints] = {}
+    gates = []  # measured in any case: rates rest on them
+    for name in dict.fromkeys((*GATES, *chosen)):
+        reading = METRICS[name].reading
+        if isinstance(reading, Sampled | PerRound):
+            if not measured.has(name):
+                continue
+            extra = None
+            if calibration is not None and isinstance(reading, Sampled):
+                extra = calibration.between(measured.cases, sides, name)
+            one = judge.scattering(measured, name, policy, extra, np.zeros(len(pairs)))
+            one = replace(one, least=_least(measured, one, policy))
+            one, left_out[name] = judge.with_left_out(one, measured)
+            found[name] = one
+            gates += [one] if name in GATES else []
+        elif isinstance(reading, Rate):
+            rate = judge.rate_of(METRICS[name], gates, _work(reading, measured))
+            if rate is not None:
+                found[name] = rate
+        elif name in EXACT and name in measured.exact:
+            found[name] = judge.exact(METRICS[name], measured.exact[name])
+    kept = {name: found[name] for name in chosen if name in found}
+    return Match(sides, pairs, measured, kept, left_out, dict(_flags(measured)))
+
+
+def _least(measured: Measured, one: Judged, policy: Policy) -> Array:
+    """Return the logarithm of the smallest change that the way of measuring can show: a step of the
+    clock, the bound of a device time, what another process of another tool makes."""
+    name, cases = one.metric.name, measured.cases
+    least = np.zeros(len(one.found))
+    if name not in SERIES:
+        return least
+    level = (one.found.base_log + one.found.other_log) / 2
+    alone = np.log1p(judge.OF_PROCESS[judge.on(name)])
+    for row, (first, second) in enumerate(zip(*cases, strict=True)):
+        if first is None or second is None:
+            continue
+        if _is_one_process(first) and _is_one_process(second):
+            least[row] = alone
+        if name == "device_ns":
+            least[row] = max(least[row], systematic(first, second, float(level[row])))
+    limit = np.log1p(min((policy.threshold(name), *(rule.threshold_ratio for rule in policy.rules))))
+    with np.errstate(invalid="ignore"):
+        short = (level < math.log(TICK_BELOW_NS)) & (np.abs(one.found.shift) >= limit)
+    for row in np.flatnonzero(short).tolist():
+        ticks = [tick_ns(samples_of(side[row], SERIES[name])) for side in cases if side[row]]
+        least[row] = max(least[row], math.log1p(1.5 * max(ticks) / math.exp(level[row])))
+    return least
+
+
+def _is_one_process(side: CaseSide) -> bool:
+    """Return True for a case of one file of another tool, measured in one process."""
+    return (
+        len(side.cases) == 1
+        and len(side.cases[0].rounds) <= 1
+        and "imported" in side.cases[0].notes
+    )
+
+
+def _work(reading: Rate, measured: Measured) -> tuple[Array, Array]:
+    """Return the logarithm of the work of each case, base and other."""
+    found = []
+    for held in measured.cases:
+        work = [None if side is None else reading.work(side.cases[0]) for side in held]
+        found.append(np.array([math.log(done) if done else math.nan for done in work]))
+    return found[0], found[1]
+
+
+def _flags(measured: Measured) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for row, pair in enumerate(zip(*measured.cases, strict=True)):
+        notes = {note for side in pair if side for case in side.cases for note in case.notes}
+        if said := tuple(word for word in FLAGS if word in notes):
+            yield row, said
+
+
+def _tables(matches: Sequence[Match], policy: Policy) -> list[dict[str, Any]]:
+    """Return the rows of `judge.JUDGED` of each metric of each match. False discoveries of a metric
+    are controlled over the cases of all matches together."""
+    found: list[dict[str, Any]] = [{} for _ in matches]
+    names = [[pair.side.name for pair in match.pairs] for match in matches]
+    for name in dict.fromkeys(name for match in matches for name in match.judged):
+        mine = [n for n, match in enumerate(matches) if name in match.judged]
+        ones = [matches[n].judged[name] for n in mine]
+        q = judge.false_discovery(np.concatenate([one.found.p for one in ones]))
+        tests = int(np.isfinite(q).sum())
+        parts = np.split(q, np.cumsum([len(one.found) for one in ones])[:-1])
+        for n, one, part in zip(mine, ones, parts, strict=True):
+            thresholds = np.array(policy.thresholds(name, names[n]), float)
+            match = matches[n]
+            table = judge.table(one, part, tests, thresholds, match.measured)
+            if name in match.left_out:
+                table["left_out"] = match.left_out[name]
+                table["provisional"] |= table["left_out"] > 0
+            if name in SERIES:
+                _with_clock(match, one, table, thresholds)
+                of_moves = np.isin(table["verdict"], [RANK[v] for v in CALLED])
+                for row in (row for row in match.flags if of_moves[row]):
+                    table["verdict"][row] = RANK[Verdict.UNCLEAR]
+            found[n][name] = table
+    return found
+
+
+CALLED = (Verdict.SLOWER, Verdict.FASTER, Verdict.SAME)
+
+
+def _with_clock(match: Match, one: Judged, table: Any, thresholds: Array) -> None:
+    """Mark cases whose time moved while the cycles did not; where each round has a clock."""
+    moved = np.isin(table["verdict"], [RANK[Verdict.SLOWER], RANK[Verdict.FASTER]])
+    clocks = match.measured.units["clock_mhz"]
+    if not moved.any() or not np.isfinite(clocks).any():
+        return
+    found, limit = judge.cycles(match.measured, one), np.log1p(thresholds)
+    with np.errstate(invalid="ignore"):
+        still = moved & (found.same_low >= -limit) & (found.same_high <= limit)
+    table["clock"] = still
+    table["verdict"][still] = RANK[Verdict.CLOCK]
+
+
+# Cases.
+
+
+class CaseMetrics(Mapping[str, MetricComparison]):
+    """The metrics of a case, by their names; made when they are looked at."""
+
+    __slots__ = ("_match", "_row", "_tables")
+
+    def __init__(self, match: Match, tables: Mapping[str, Any], row: int) -> None:
+        self._match, self._tables, self._row = match, tables, row
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._tables:
+            return False
+        entry = self._tables[str(name)][self._row]
+        return not (math.isnan(entry["base"]) and math.isnan(entry["other"]))
+
+    def __getitem__(self, name: str) -> MetricComparison:
+        if name not in self:
+            raise KeyError(name)
+        return _metric(name, self._tables[name][self._row], self._match.flags.get(self._row, ()))
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._tables if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _metric(name: str, entry: Any, flags: tuple[str, ...]) -> MetricComparison:
+    told = entry.tolist()
+    numbers = [None if value != value else value for value in told[: len(judge.NUMBERS)]]
+    base, other, ratio, low, high, p, q, threshold, needed, seen = numbers
+    left, right, unit, needed_unit, verdict, provisional = told[len(judge.NUMBERS) :][:6]
+    made: MetricComparison
+
+    def reason() -> str:
+        return metric_reason(made, entry, flags)
+
+    made = MetricComparison(
+        metric=name,
+        base=base,
+        other=other,
+        ratio=ratio,
+        ci_low=low,
+        ci_high=high,
+        p=p,
+        q=q,
+        verdict=NEWS[verdict],
+        make_reason=reason,
+        threshold_ratio=threshold or 0.0,
+        base_rounds=left,
+        other_rounds=right,
+        unit=judge.UNITS[unit],
+        provisional=provisional,
+        rounds_needed=None if needed is None else int(needed),
+        needed_unit=judge.UNITS[needed_unit],
+        seen_ratio=seen,
+    )
+    return made
+
+
+def _cases(
+    base: Side, matches: Sequence[Match], tables: Sequence[Mapping[str, Any]], chosen: Sequence[str]
+) -> list[CaseComparison]:
     names = [name for name in chosen if name in GATES] or list(chosen)
-    for match in found:
-        of_samples = [_notes_on_samples(match.measured, side) for side in ("base", "other")]
-        gates = [(name, match.results[name]) for name in names if name in match.results]
+    cases: list[CaseComparison] = []
+    for match, of_match in zip(matches, tables, strict=True):
+        decides = {name: ~np.isnan(of_match[name]["ratio"]) for name in names if name in of_match}
         for row, pair in enumerate(match.pairs):
-            gate = next((name for name, one in gates if one.decides[row]), None)
-            more = (some.get((gate, row), ()) for some in of_samples if gate)
-            notes = (*_case_notes(pair, base, match.other), *chain.from_iterable(more))
+            gate = next((name for name, known in decides.items() if known[row]), None)
             became = _changes(pair)
-            decided = None if gate is None else (match.results[gate], row)
-            verdict, make_reason = _headline(pair, decided, became, notes)
+            metrics = CaseMetrics(match, of_match, row)
+            moved = None if gate is None else NEWS[int(of_match[gate]["verdict"][row])]
+            verdict, make_reason = _headline(pair, moved, became, partial(_gate_reason, metrics, gate))
             last = pair.side.cases[-1]
             cases.append(
                 CaseComparison(
@@ -333,121 +365,203 @@ def _decided(
                     verdict=verdict,
                     make_reason=make_reason,
                     gate=gate,
-                    metrics=CaseMetrics(match.results, row),
+                    metrics=metrics,
                     changes=became,
-                    notes=notes,
+                    make_notes=functools.cache(partial(_notes, (base, match.other), match, row, gate)),
                 )
             )
-    return found, cases
+    return cases
 
 
-def _measured(
-    sides: tuple[Side, Side],
-    chosen: Sequence[str],
-    policy: Policy,
-    calibration: Calibration | None,
-) -> Match:
-    pairs = align(*sides)
-    inputs = comparison_inputs(pairs, sides, policy, calibration)
-    # Gates are measured in any case: rates rest on them.
-    found = {name: measure(METRICS[name], inputs, ()) for name in GATES}
-    judged_gates = (with_left_out(one, inputs) for one in found.values() if one is not None)
-    gates = tuple(one for one in judged_gates if isinstance(one, MeasuredMetric))
-    found |= {name: measure(METRICS[name], inputs, gates) for name in chosen if name not in found}
-    measured = {name: one for name in chosen if (one := found[name]) is not None}
-    whole = {name: with_left_out(one, inputs) for name, one in measured.items()}
-    return Match(sides[1], pairs, measured, whole, {})
-
-
-def _judged(matches: Sequence[Match], policy: Policy) -> list[Match]:
-    """Return the matches with verdicts. False discoveries of each metric are controlled over the
-    cases of all matches together."""
-    tested: dict[tuple[int, str], Tested] = {}
-    for name in {name for match in matches for name in match.judged}:
-        found = [match.judged.get(name) for match in matches]
-        p = [one.estimates.p if isinstance(one, MeasuredMetric) else np.empty(0) for one in found]
-        q = false_discovery(np.concatenate(p))
-        tests = int(np.isfinite(q).sum())
-        bounds = np.cumsum([len(part) for part in p])[:-1]
-        for number, part in enumerate(np.split(q, bounds)):
-            tested[number, name] = Tested(part, tests)
-    names = [[pair.side.name for pair in match.pairs] for match in matches]
-    return [
-        replace(
-            match,
-            results={
-                name: judged(one, tested[number, name], names[number], policy)
-                for name, one in match.judged.items()
-            },
-        )
-        for number, match in enumerate(matches)
-    ]
+def _changes(pair: Pair) -> tuple[Change, ...]:
+    if pair.unlike is None:
+        return changes(pair.base, pair.other, awaited=pair.awaited)
+    return () if pair.other is None else tuple(faults(pair.other, "another meaning in other"))
 
 
 def _headline(
     pair: Pair,
-    decided: tuple[JudgedMetric, int] | None,
+    moved: Verdict | None,
     became: Sequence[Change],
-    notes: Sequence[Note],
+    make_reason: Callable[[], str],
 ) -> tuple[Verdict, Callable[[], str]]:
-    """Return the headline: bad changes first, then a slow-down, then good changes, then the
-    metric's verdict. The reason is a function, as few are used."""
+    """Return the headline: bad changes first, then a slow-down, then good changes, then the verdict
+    of the metric that decides. The reason is a function, as few are used."""
     if pair.unlike is not None:
         return Verdict.INCOMPARABLE, partial(str, pair.unlike)
-    if became and (became[0].verdict not in GOOD or decided is None):
+    if became and (became[0].verdict not in GOOD or moved is None):
         return became[0].verdict, partial(str, became[0].reason)
-    if decided is None:
+    if moved is None:
         return Verdict.UNMEASURED, partial(str, "no metric that decides was measured on both sides")
-    results, row = decided
-    verdict = results.verdict(row)
-    if became and verdict not in WORSENED:
+    if became and moved not in WORSENED:
         return became[0].verdict, partial(str, became[0].reason)
-    return verdict, partial(_measured_reason, results, row, became, notes)
+    also = [f"{change.verdict}: {change.reason}" for change in became]
+    return moved, partial(_joined, make_reason, also)
 
 
-def _measured_reason(
-    results: JudgedMetric, row: int, became: Sequence[Change], notes: Sequence[Note]
-) -> str:
-    texts = [results.reason(row), *(f"{change.verdict}: {change.reason}" for change in became)]
-    modes = [note.side for note in notes if note.kind == "bimodal"]
-    if modes:
-        where = " and ".join(dict.fromkeys(modes))
-        texts.append(f"the samples of {where} have two modes")
-    return "; ".join(texts)
+def _gate_reason(metrics: CaseMetrics, gate: str | None) -> str:
+    return "" if gate is None else metrics[gate].reason
 
 
-def _with_details(
-    cases: list[CaseComparison], most: int, matches: Sequence[Match]
-) -> list[CaseComparison]:
-    """Return the cases; the `most` largest moves among those that call for a look get a detail."""
-    rows = [(match, row) for match in matches for row in range(len(match.pairs))]
-    flagged = [place for place, case in enumerate(cases) if case.verdict in DETAILED]
-    flagged.sort(key=lambda place: (cases[place].verdict is Verdict.UNCLEAR, -_size(cases[place])))
-    for place in flagged[:most]:
-        cases[place] = replace(cases[place], detail=_detail(cases[place], rows[place]))
-    return cases
+def _joined(make_reason: Callable[[], str], also: Sequence[str]) -> str:
+    return "; ".join((make_reason(), *also))
 
 
-def _detail(case: CaseComparison, at: tuple[Match, int]) -> Detail | None:
-    match, row = at
-    measured = None if case.gate is None else match.measured[case.gate]
-    if not isinstance(measured, MeasuredMetric) or measured.samples is None:
-        return None
-    base, other = (side.series.take(np.flatnonzero(side.case == row)) for side in measured.samples)
-    return detail(measured.metric.name, base, other) if base and other else None
+def _notes(sides: tuple[Side, Side], match: Match, row: int, gate: str | None) -> tuple[Note, ...]:
+    pair, found = match.pairs[row], []
+    for side, owner, name in ((pair.base, sides[0], "base"), (pair.other, sides[1], "other")):
+        if side is not None:
+            found += case_notes(side, owner, name)
+            if gate in SERIES:
+                found += sample_notes(side, SERIES[gate], name)
+    return tuple(found)
 
 
-def _size(case: CaseComparison) -> float:
-    metric = case.gate_metric
-    return 0.0 if metric is None or not metric.ratio else abs(math.log(metric.ratio))
+# All cases together.
+
+
+def _suite(match: Match) -> Iterator[SuiteNumber]:
+    """Yield the geometric mean of the ratios of each metric over all matched cases; of metrics that
+    gate also by family, by engine, and weighted by time."""
+    families: dict[str, list[int]] = defaultdict(list)
+    engines: dict[str, list[int]] = defaultdict(list)
+    for row, pair in enumerate(match.pairs):
+        families[pair.side.cases[-1].graph.family].append(row)
+        engines[pair.side.engine].append(row)
+    groups: list[tuple[Scope, str, list[int]]] = [
+        *(("family", name, rows) for name, rows in families.items()),
+        *(("engine", name, rows) for name, rows in engines.items()),
+    ]
+    for name, one in match.judged.items():
+        if one.rows is None or one.offset is not None:
+            continue
+        matched = np.flatnonzero(np.isfinite(one.found.shift))
+        if not matched.size:
+            continue
+        yield _suite_number(match.other, one, ("all", "all"), matched)
+        if METRICS[name].gates:
+            times = np.exp(one.found.base_log[matched])
+            yield _suite_number(match.other, one, ("weighted", "weighted by time"), matched, times)
+            for scope, title, rows in groups:
+                inside = np.intersect1d(rows, matched, assume_unique=True)
+                if inside.size:
+                    yield _suite_number(match.other, one, (scope, title), inside)
+
+
+def _suite_number(
+    other: Side,
+    one: Judged,
+    scope: tuple[Scope, str],
+    cases: Ints,
+    weights: Array | None = None,
+) -> SuiteNumber:
+    found = judge.suite(one, cases, weights)
+    return SuiteNumber(
+        other_label=other.label,
+        metric=one.metric.name,
+        scope=scope[0],
+        name=scope[1],
+        ratio=math.exp(found.shift),
+        ci_low=None if found.low is None else math.exp(found.low),
+        ci_high=None if found.high is None else math.exp(found.high),
+        count=len(cases),
+        rounds=found.units,
+        unit=judge.UNITS[int(np.bincount(one.found.unit[cases]).argmax())],
+    )
+
+
+def _movements(
+    base: Side, match: Match, cases: Sequence[CaseComparison], policy: Policy
+) -> Iterator[CommonMovement]:
+    """Yield what most cases of a side do together, for each metric that can decide."""
+    mine = [case for case in cases if case.other_label == match.other.label]
+    for name, one in match.judged.items():
+        matched = np.flatnonzero(np.isfinite(one.found.shift)) if METRICS[name].gates else ()
+        if len(matched):
+            found = judge.suite(one, matched, middle=True)
+            verdict = judge.common_verdict(METRICS[name], found, policy.threshold(name))
+            verdicts = [case.metrics[name].verdict for case in mine if name in case.metrics]
+            cause = cause_of(base, match.other, METRICS[name], verdict, verdicts)
+            yield movement(match.other.label, METRICS[name], found, verdict, (len(matched), cause))
+
+
+def _sensitivities(cases: Sequence[CaseComparison]) -> Iterator[Sensitivity]:
+    """Yield for each side what its cases could have shown, each by the metric that decides it."""
+    for label in dict.fromkeys(case.other_label for case in cases):
+        gates = [m for c in cases if c.other_label == label and (m := c.gate_metric) is not None]
+        if gates and all(METRICS[one.metric].gates for one in gates):
+            most = Counter(one.metric for one in gates).most_common(1)[0][0]
+            yield sensitivity(label, most, gates)
+
+
+def _differences(base: Side, match: Match, policy: Policy) -> Iterator[SettingDifference]:
+    found = [*differences(base, match.other), *pair_differences(match.pairs, base, match.other)]
+    for one in found:
+        allowed = policy.allows_word(one.name, Verdict.INCOMPARABLE)
+        yield replace(one, allowed=allowed) if allowed else one
+
+
+# Sentences to read first.
+
+
+def _unasked(base: Side, match: Match) -> list[tuple[str, str]]:
+    """Return engines that are compared, without a grouping by engine, because documents differ."""
+    paths = {source.path for source in base.sources}
+    asked = paths & {source.path for source in match.other.sources}
+    return [] if asked else engines_compared(match.pairs)
+
+
+def _place_warnings(
+    base: Side, match: Match, cases: Sequence[CaseComparison]
+) -> Iterator[str]:
+    """Yield a sentence if cases of base and other ran on no common unit of hardware, and one for
+    each side with documents on units that the other did not use."""
+    count = int(match.measured.other_place.sum())
+    if count:
+        yield (
+            f"{match.other.label}: {count} {'case' if count == 1 else 'cases'} ran on another "
+            "unit of hardware than in base (device or host): provisional"
+        )
+    units, labels = match.measured.units, (base.label, match.other.label)
+    places = [set(units["place"][units["side"] == n].tolist()) for n in (0, 1)]
+    shared = places[0] & places[1]
+    for n in (0, 1) if shared else ():
+        mine = np.unique(units[["run", "place"]][units["side"] == n])
+        left = int((~np.isin(mine["place"], list(shared))).sum())
+        if left:
+            rest = f"{'does' if left == 1 else 'do'} not count"
+            if n == 1:
+                rest = "can only make a case slower: than all of base there, provisional"
+            yield (
+                f"{labels[n]}: {left} of {len(mine)} documents ran on no unit of hardware of "
+                f"{labels[1 - n]} and {rest}"
+            )
+
+
+def _uncalibrated(match: Match, calibration: Calibration | None, gate: str | None) -> list[str]:
+    """Return a sentence if a calibration does not know cases of single documents; for the metric
+    that decides."""
+    if calibration is None or gate not in match.judged or match.measured.shares_run:
+        return []
+    found = match.judged[gate].found
+    single = (found.base_runs == 1) & (found.other_runs == 1) & np.isfinite(found.shift)
+    extra = calibration.between(match.measured.cases, match.sides, gate)
+    unknown = int((single & ~np.isfinite(extra.variance)).sum())
+    if not unknown:
+        return []
+    return [
+        f"{match.other.label}: the calibration knows nothing of {unknown} of {int(single.sum())} "
+        f"cases (their machines, engines or {gate}): the usual difference is assumed"
+    ]
 
 
 def _policy_text(policy: Policy, chosen: Sequence[str]) -> dict[str, str]:
+    floors = judge.FLOORS if policy.floor_sd is None else {"all": policy.floor_sd}
     table = {
         "threshold": ", ".join(f"{n} {100 * policy.threshold(n):.3g} %" for n in chosen),
-        "false-discovery rate": f"{100 * policy.alpha_ratio:.3g} %",
+        "false-discovery rate": f"{100 * judge.FALSE_DISCOVERIES:.3g} %",
         "fail on": ", ".join(sorted(policy.fail_on)) or "none",
-        "noise floor": f"{100 * policy.floor_sd:.3g} %",
+        "noise floor": ", ".join(f"{name} {100 * sd:.3g} %" for name, sd in floors.items()),
         "strict": "yes" if policy.strict else "no",
     }
     if policy.rules:

@@ -15,7 +15,7 @@ from bench_schema.identity import engine_name
 
 from bench_compare.metrics import GATES
 from bench_compare.model import Change, Verdict
-from bench_compare.rounds.facts import facts
+from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -17,7 +17,7 @@ from bench_compare.compose.model import Check, IntervalEstimate
 from bench_compare.compose.prediction import PredictionRounds, describe, interval, unsettled, within
 from bench_compare.compose.rows import MOST_JOULES
 from bench_compare.compose.select import default_row, rows_of, states_of
-from bench_compare.statistics.special import t_quantile
+from bench_schema.student import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

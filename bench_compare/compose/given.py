@@ -27,7 +27,7 @@ from bench_compare.compose.select import (
     rows_of,
 )
 from bench_compare.errors import InputError, UsageError
-from bench_compare.rounds.facts import facts
+from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

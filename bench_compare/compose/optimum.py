@@ -30,7 +30,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.statistics.arrays import Array, Ints, Mask
+    from bench_compare.comparison.measure import Array, Ints, Mask
 
 
 MOST_NODES = 2000

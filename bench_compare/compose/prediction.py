@@ -21,16 +21,19 @@ from bench_compare.compose.model import (
 )
 from bench_compare.compose.pieces import Piece, Pieces, assemble, weight_conversions
 from bench_compare.compose.space import Prices
-from bench_compare.statistics.special import t_quantile
-from bench_compare.statistics.variances import UNSETTLED_SD
+from bench_schema.student import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_compare.compose.network import Network
     from bench_compare.compose.rows import LayerTable, TableRow
-    from bench_compare.statistics.arrays import Array, Ints, Mask
+    from bench_compare.comparison.measure import Array, Ints, Mask
 
+
+UNSETTLED_SD = 0.02
+"""Rounds that scatter by more than 2 % show states of the machine, which outlast a round and often
+a document."""
 
 # Sums of measured rows, and how sure they are.
 #

@@ -14,13 +14,13 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.estimate import round_logs
 from bench_schema.identity import REWRITES, CaseIdentity, engine_names, graphs_given, original
 
 from bench_compare.compose.forms import FormConversion, conversion_of
 from bench_compare.errors import InputError
 from bench_compare.model import CaseSide
-from bench_compare.rounds.facts import facts
-from bench_compare.rounds.observations import gather, sampled
+from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case
 
     from bench_compare.model import Source
-    from bench_compare.statistics.arrays import Array, Ints
+    from bench_compare.comparison.measure import Array, Ints
 
 
 SERIES = ("device_ns", "e2e_ns")
@@ -177,8 +177,7 @@ def read_table(
     ran = [one for side in sides for one in side.cases if one.outcome.status == "completed"]
     on_device = all(SERIES[0] in facts(one.rounds).sampled for one in ran)
     wanted = series or SERIES[0 if on_device else 1]
-    matrix, _ = sampled(gather(sides), wanted)
-    times = np.exp(matrix.values)
+    times, at, rounds = _times(sides, wanted)
     times = np.where(times > LEAST_NS, times, np.nan)
     measured: list[bool] = np.asarray(np.isfinite(times).any(axis=1)).tolist()
     if not any(measured):
@@ -196,7 +195,7 @@ def read_table(
             zip(grouped.items(), measured, strict=True)
         )
     )
-    energies = _energies(sides, matrix.sources, matrix.rounds)
+    energies = _energies(sides, at, rounds)
     bounds = np.zeros(len(sides))
     for number, side in enumerate(sides if wanted == SERIES[0] else ()):
         timed = (case.rounds for case in side.cases if facts(case.rounds).bound_ns)
@@ -204,7 +203,25 @@ def read_table(
             ns for rounds in timed for one in rounds if (ns := one.device_bound_ns) is not None
         ]
         bounds[number] = median(known) if known else 0.0
-    return LayerTable(rows, times, energies, matrix.sources, matrix.rounds, wanted, bounds)
+    return LayerTable(rows, times, energies, at, rounds, wanted, bounds)
+
+
+def _times(sides: Sequence[CaseSide], series: str) -> tuple[Array, Ints, Ints]:
+    """Return the time of each round of each case, NaN if there is none, and for each column the
+    number of its document and of its round."""
+    found = {
+        (source, index, row): log
+        for row, side in enumerate(sides)
+        for case, source in zip(side.cases, side.sources, strict=True)
+        for index, log in round_logs(case, series).items()
+    }
+    columns = sorted({(source, index) for source, index, _ in found})
+    places = {column: place for place, column in enumerate(columns)}
+    times = np.full((len(sides), len(columns)), np.nan)
+    for (source, index, row), log in found.items():
+        times[row, places[source, index]] = math.exp(log)
+    at = np.array(columns, np.int64).reshape(-1, 2)
+    return times, at[:, 0], at[:, 1]
 
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...], str]

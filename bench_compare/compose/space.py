@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from bench_compare.compose.network import Edge, Network, Station
     from bench_compare.compose.rows import LayerTable, TableRow
-    from bench_compare.statistics.arrays import Array
+    from bench_compare.comparison.measure import Array
 
 
 ROUNDING = 1e-12

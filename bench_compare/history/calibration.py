@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.identity import engine_name
 
-from bench_compare.comparison.judging.calibration import Calibration, Entry
+from bench_compare.comparison.calibration import Calibration, Entry
 from bench_compare.errors import InputError
 from bench_compare.history.archive import ArchiveFilter, load_archive
 from bench_compare.history.index import files_of, indexed

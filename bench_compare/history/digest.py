@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from bench_schema.document import Settings
-from bench_schema.estimate import row_mean
+from bench_schema.estimate import round_logs
 from bench_schema.identity import engine_name, engine_names, is_tuned, without_device
 from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.settings import rows_of
@@ -23,18 +24,14 @@ from bench_compare.comparison.circumstances.settings import (
 )
 from bench_compare.comparison.outcomes import checked, complaint, wrong
 from bench_compare.metrics import METRICS, PerRound, Sampled
-from bench_compare.model import CaseSide
-from bench_compare.rounds import observations
-from bench_compare.rounds.facts import facts
-from bench_compare.statistics.arrays import units
-from bench_compare.statistics.samples import section_variance
+from bench_compare.comparison.circumstances.facts import facts
+from bench_compare.comparison.measure import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_schema.document import Case, Device, Document, EngineRecord
 
-    from bench_compare.statistics.arrays import Array
 
 LEAST_WINDOW_S = 0.2
 """Over less, the kernel's hundredths of a second tell nothing."""
@@ -174,34 +171,28 @@ def _case(document: Document, case: Case, engine: EngineRecord, name: str) -> Ca
 
 def _levels(cases: Sequence[Case]) -> Iterator[LevelRow]:
     """Yield a row for each case and metric of samples or rounds that it has."""
-    side = observations.gather(
-        [CaseSide(case.graph.name, case.engine, (case,), (0,)) for case in cases]
-    )
     for name, metric in METRICS.items():
-        if isinstance(metric.reading, Sampled) and metric.reading.series in side.samples:
-            # What a single round knows of its own spread.
-            matrix, rounds = observations.sampled(side, metric.reading.series)
-            within = np.full(side.height, np.nan)
-            single = np.flatnonzero(units(matrix.values) == 1)
-            if single.size:
-                variance, _ = section_variance(rounds.series)
-                for place in np.flatnonzero(np.isin(rounds.case, single)):
-                    within[rounds.case[place]] = variance[place]
-            yield from _rows(name, matrix.values, within)
-        elif isinstance(metric.reading, PerRound):
-            values = observations.per_round(side, metric).values
-            yield from _rows(name, values, np.full(len(values), np.nan))
+        for row, case in enumerate(cases):
+            if isinstance(metric.reading, Sampled):
+                logs = list(round_logs(case, metric.reading.series).values())
+                variance = _within(case, metric.reading.series) if len(logs) == 1 else None
+            elif isinstance(metric.reading, PerRound):
+                least = metric.reading.least
+                values = (max(float(value), least) for value in metric.reading.read(case))
+                logs, variance = [math.log(value) for value in values if value > 0], None
+            else:
+                continue
+            if logs:
+                if len(logs) > 1:
+                    variance = float(np.var(logs, ddof=1)) / len(logs)
+                yield LevelRow(row, name, float(np.mean(logs)), variance, len(logs))
 
 
-def _rows(metric: str, values: Array, within: Array) -> Iterator[LevelRow]:
-    mean, count = row_mean(values), units(values)
-    squares = np.nansum((values - mean[:, None]) ** 2, axis=1)
-    many = count > 1
-    variance = np.where(many, squares / np.maximum(count - 1, 1) / np.maximum(count, 1), within)
-    for row in np.flatnonzero(count > 0).tolist():
-        own = float(variance[row])
-        known = own if np.isfinite(own) else None
-        yield LevelRow(row, metric, float(mean[row]), known, int(count[row]))
+def _within(case: Case, series: str) -> float | None:
+    """Return what a single round knows of its own spread."""
+    samples = next(one.series[series] for one in case.rounds if series in one.series)
+    found, _ = inside(samples)
+    return found if math.isfinite(found) else None
 
 
 def _facts(document: Document) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.comparison.conclusion import run_again
+from bench_compare.comparison.reasons import run_again
 from bench_compare.history.attribution import causes
 from bench_compare.history.model import (
     BAD_STATES,

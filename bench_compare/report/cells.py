@@ -30,10 +30,10 @@ def cell_text(cell: Cell) -> str:
             return safe(cell)
         case Amount(value, unit):
             return value_text(value, unit)
-        case RatioCell(value):
-            return "" if value is None else change_text(value)
-        case RatioInterval(ratio, low, high):
-            return "" if ratio is None else interval_text(low, high)
+        case RatioCell(value, words):
+            return "" if value is None else change_text(value, words)
+        case RatioInterval(ratio, low, high, words):
+            return "" if ratio is None else interval_text(low, high, words)
         case Span(low, high, unit):
             return span_text(low, high, unit)
         case Name(text):

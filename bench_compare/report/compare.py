@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.names import safe
 from bench_schema.units import change_text, count_text, interval_text, is_too_noisy
 
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.reasons import conclude
 from bench_compare.metrics import METRICS
 from bench_compare.model import MetricComparison, Verdict
 from bench_compare.report import words
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     )
     from bench_compare.report.model import Cell, TestResult
 
-COMPARE_VERSION = 2
+COMPARE_VERSION = 3
 BRIEF_FACTS = ("host", "device", "engine", "sampling")
 APPEARED = (Verdict.FIXED, Verdict.ADDED)
 NO_NUMBERS = frozenset({*words.VANISHED, *APPEARED})
@@ -202,12 +202,13 @@ def _table(
         name = words.case_name(case)
         numbers: tuple[Cell, ...] = (NOTHING, NOTHING, "", "")
         if metric is not None:
-            unit = METRICS[metric.metric].unit
+            known = METRICS[metric.metric]
+            is_noise = is_too_noisy(metric.ci_low, metric.ci_high)
             numbers = (
-                Amount(metric.base, unit),
-                Amount(metric.other, unit),
-                RatioCell(None if is_too_noisy(metric.ci_low, metric.ci_high) else metric.ratio),
-                RatioInterval(metric.ratio, metric.ci_low, metric.ci_high),
+                Amount(metric.base, known.unit),
+                Amount(metric.other, known.unit),
+                RatioCell(None if is_noise else metric.ratio, known.words),
+                RatioInterval(metric.ratio, metric.ci_low, metric.ci_high, known.words),
             )
         cells: tuple[Cell, ...] = (
             state,
@@ -311,7 +312,6 @@ def _cases(cases: Sequence[CaseComparison]) -> list[dict[str, Any]]:
 
 
 def _case(case: CaseComparison) -> dict[str, Any]:
-    detail = case.detail
     return {
         "id": case.id,
         "name": case.name,
@@ -332,12 +332,6 @@ def _case(case: CaseComparison) -> dict[str, Any]:
             for name, metric in case.metrics.items()
         },
         "notes": [_values(note) for note in case.notes],
-        "detail": None
-        if detail is None
-        else {
-            **_values(detail),
-            "quantile_ratios": {str(p): ratio for p, ratio in detail.quantile_ratios.items()},
-        },
     }
 
 
@@ -479,7 +473,7 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
                 "metric": metric.metric,
                 "base": base,
                 "other": other,
-                "change": change_text(metric.ratio),
+                "change": change_text(metric.ratio, METRICS[metric.metric].words),
                 "interval_95": interval_text(metric.ci_low, metric.ci_high),
             }
         result = _failure(of_case)

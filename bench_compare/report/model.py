@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from bench_schema.units import TIME
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -30,6 +32,8 @@ class RatioCell(NamedTuple):
     """Other over base, shown as a change."""
 
     value: float | None
+    words: tuple[str, str] = TIME
+    """Words for a ratio above and below 1."""
 
 
 class RatioInterval(NamedTuple):
@@ -38,6 +42,7 @@ class RatioInterval(NamedTuple):
     ratio: float | None
     low: float | None
     high: float | None
+    words: tuple[str, str] = TIME
 
 
 class Span(NamedTuple):

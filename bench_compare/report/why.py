@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench_schema.launches import launch_changes
 
-from bench_compare.rounds.observations import clock_mhz
+from bench_compare.comparison.circumstances.facts import clock_mhz
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

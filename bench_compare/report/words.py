@@ -15,7 +15,7 @@ from bench_schema.units import (
     value_text,
 )
 
-from bench_compare.comparison.judging.moves import LEAST_UNITS
+from bench_compare.comparison.judge import LEAST_UNITS
 from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, Verdict
 from bench_compare.report.rows import QUIET
@@ -172,7 +172,7 @@ def suite_text(number: SuiteNumber) -> str:
     if number.ci_low is not None and number.ci_high is not None:
         ends = (number.ci_low, number.ci_high)
         return f"{text}: {change_with_interval(number.ratio, *ends, '95 % CI ')}"
-    text += f": {change_text(number.ratio)}"
+    text += f": {change_text(number.ratio, METRICS[number.metric].words)}"
     source = "summaries" if number.unit == "summary" else f"a single {number.unit} a side"
     return f"{text} (no interval from {source})"
 

@@ -5,8 +5,8 @@ All values are natural logarithms of nanoseconds, and samples below one nanoseco
 coarse) count as one.
 
 - A *place* is where the buffers lay: a round that moved them has several, any other round has one.
-- A *round*: the mean over its places of the median of the samples at each, warm-up cut off. The
-  median is that of the logarithms, of an even count the mean of the middle two. `Counted.log`
+- A *round*: the mean over its places of the median of the samples at each. The median is that of
+  the logarithms, of an even count the mean of the middle two. `Counted.log`
 - A *case*: the mean over its rounds; of several documents the mean over these. `case_log`. Its
   95 % interval is Student's over the rounds, R - 1 degrees of freedom: `case_time`
 - A *change*: the mean over visits of other's level in the visit minus base's: `change`. A visit is
@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench_schema.settings import LEAST_ROUNDS
+from bench_schema.student import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -54,9 +55,8 @@ def two_sided(degrees: float, looks: int = 1) -> float:
     """Return the t within which the share 1 - 0.05 / `looks` of all values lies: of one look the 95
     % interval's, otherwise that of intervals of which several looks share the error. To six
     decimals, as tables have it: so documents that were written give their intervals again."""
-    from scipy import special  # its import takes 0.3 s, and few commands ask
-
-    return round(float(special.stdtrit(degrees, 1 - (1 - CONFIDENCE) / (2 * looks))), 6)
+    probability = 1 - (1 - CONFIDENCE) / (2 * looks)
+    return round(float(t_quantile(probability, np.array(float(degrees)))), 6)
 
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -124,16 +124,8 @@ def _differs(samples: Samples, cut: int) -> bool:
     return abs(float(np.median(before)) - middle) > EVIDENCE * noise
 
 
-def cut_of(measured: Round, series: str) -> WarmupCut:
-    """Return the document's warm-up cut; compute it if the document lacks it."""
-    cut = measured.cut.get(series)
-    if cut is None:
-        return warmup_cut(measured.series[series])
-    return WarmupCut(cut, series in measured.not_warm)
-
-
 def middle_log(ordered: Floats | Integers) -> Floats:
-    """Return the location of rounds of one length: a sorted row each, warm-up cut off."""
+    """Return the location of rounds of one length: a sorted row each."""
     count = ordered.shape[1]
     middle = ordered[:, [(count - 1) // 2, count // 2]]
     return np.asarray(np.log(np.maximum(middle, 1)).mean(axis=1))
@@ -141,7 +133,8 @@ def middle_log(ordered: Floats | Integers) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """The samples of a round that count: without the warm-up, one at least."""
+    """The samples of a round, one at least. All of them count: the warm-up was what the run
+    declared, and is not among them."""
 
     samples: Samples
     moves: Sequence[int] | Integers = ()
@@ -164,21 +157,11 @@ def mean_of_places(logs: Floats) -> float:
 
 
 def counted(measured: Round, series: str) -> Counted | None:
-    """Return the samples of a series that count; None if the round does not have any."""
+    """Return the samples of a series; None if the round does not have any."""
     samples = measured.series.get(series)
     if samples is None or not samples.size:
         return None
-    cut = cut_of(measured, series).cut
-    return Counted(samples[cut:], moves_of(measured, series)) if cut < samples.size else None
-
-
-def moves_of(measured: Round, series: str) -> Integers:
-    """Return the numbers of the first samples after each move of the buffers, among those that
-    count."""
-    moves = measured.placements.get(series)
-    if moves is None or not moves.size:
-        return np.empty(0, np.int64)
-    return moves - cut_of(measured, series).cut
+    return Counted(samples, measured.placements.get(series, ()))
 
 
 @dataclass(frozen=True, eq=False)

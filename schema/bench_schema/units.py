@@ -1,7 +1,7 @@
 """Numbers as people read them: units chosen per value, ratios as changes.
 
-Every text gets its numbers here. Tables have `change_text` and its interval, with as many decimals
-in each row; sentences have `change_words`.
+Every text gets its numbers here. Tables have `change_text` and its interval; sentences have
+`change_words`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ STEPS: dict[str, Sequence[tuple[float, str]]] = {
 }
 """Unit of a metric to the units it is shown in, largest first."""
 
-PERCENT_BELOW = 2.0
+PERCENT_BELOW = 1.1
 """A change by less than this factor reads as a percentage, a larger one as a factor."""
 WIDE_INTERVAL = 1.25
 """An interval beyond this factor reads as factors: a percentage of it means nothing."""
 MOST_RATIO = 2.0
-"""Largest factor that is printed exactly; a larger one is printed as this one with a ``+``."""
+"""An interval that reaches beyond this factor both ways tells nothing."""
 MOST_FACTOR = 1000.0
 """Larger factors are printed as "and more"."""
 UNKNOWN = "-"
@@ -87,103 +87,104 @@ def share_text(ratio: float, digits: int = 3) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
 
 
-def change_text(ratio: float | None) -> str:
-    """Format a change: ``+3.1%``, and from a factor of two on ``×2.40`` or ``÷2.40``."""
-    if ratio is None:
-        return UNKNOWN
+TIME = ("slower", "faster")
+"""Words for a ratio of times above and below 1."""
+RATE = ("faster", "slower")
+AMOUNT = ("more", "less")
+
+
+def change_text(ratio: float | None, words: tuple[str, str] = TIME) -> str:
+    """Format a change: ``+3.1%``, and from a factor of 1.1 on ``1.56× slower`` or ``2.4× faster``."""
+    return UNKNOWN if ratio is None else _change(ratio, words, "%")
+
+
+def change_words(ratio: float, words: tuple[str, str] = TIME) -> str:
+    """Return the same within a sentence: ``+3.1 %``, ``+0.27 %``, ``2.4× faster``."""
+    return _change(ratio, words, " %")
+
+
+def _change(ratio: float, words: tuple[str, str], percent: str) -> str:
     if ratio <= 0 or not math.isfinite(ratio):
-        return f"×{ratio:g}"
-    if 1 / PERCENT_BELOW < ratio < PERCENT_BELOW:
-        return f"{100 * (ratio - 1):+.1f}%"
-    return factor_text(ratio, 3)
-
-
-def change_words(ratio: float) -> str:
-    """Return the same within a sentence: ``+3.1 %``, ``+0.27 %``, ``×2.4``."""
+        return f"{ratio:g}×"
     if not 1 / PERCENT_BELOW < ratio < PERCENT_BELOW:
-        return _bare(factor_text(ratio, 3))
+        return f"{factor_text(ratio)} {words[ratio < 1]}"
     change = 100 * (ratio - 1)
-    return f"{change:+.2g} %" if abs(change) < 10 else f"{change:+.3g} %"
+    return f"{change:+.1f}%" if percent == "%" else f"{change:+.2g} %"
 
 
 def size_text(ratio: float) -> str:
-    """Return the size of a slow-down: ``2.1 %``, from a factor of two on ``×2.4``."""
-    return change_words(ratio).removeprefix("+")
+    """Return the size of a slow-down: ``2.1 %``, ``32 %``, from a factor of two on ``2.4×``."""
+    if ratio >= MOST_RATIO:
+        return factor_text(ratio)
+    return f"{significant(100 * (ratio - 1), 2)} %"
 
 
-def factor_text(ratio: float, digits: int | None = None) -> str:
-    """Format a factor: ``×1.305``, ``÷2.40``, with one digit more near 1, where both ends of an
-    interval look alike, and few digits above: ``×1000+``."""
+def factor_text(ratio: float) -> str:
+    """Format the size of a factor either way: ``1.56×``, ``2.4×``, ``123×``, ``1000+×``."""
     if ratio <= 0 or not math.isfinite(ratio):
-        return f"×{ratio:g}"
-    size, sign = max(ratio, 1 / ratio), "÷" if ratio < 1 else "×"
+        return f"{ratio:g}×"
+    size = max(ratio, 1 / ratio)
     if size >= MOST_FACTOR:
-        return f"{sign}{MOST_FACTOR:.0f}+"
-    if digits is None:
-        digits = 4 if size < PERCENT_BELOW else 3
-    return f"{sign}{significant(size, digits)}"
+        return f"{MOST_FACTOR:.0f}+×"
+    digits = 3 if size < MOST_RATIO or size >= 100 else 2
+    return f"{_bare(significant(size, digits))}×"
 
 
 def _bare(text: str) -> str:
-    """Remove zeros at the end: ``×4``."""
+    """Remove zeros at the end: ``4``."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def is_too_noisy(low: float | None, high: float | None) -> bool:
-    """Return True for an interval around 1 that reaches beyond `MOST_RATIO` either way."""
+    """Return True for an interval that reaches beyond `MOST_RATIO` both ways."""
     if low is None or high is None:
         return False
     if low <= 0 or not math.isfinite(high):
         return True
-    return low < 1 < high and (high > MOST_RATIO or low < 1 / MOST_RATIO)
+    return high > MOST_RATIO and low < 1 / MOST_RATIO
 
 
-def interval_text(low: float | None, high: float | None) -> str:
-    """Format both ends as changes, ``+1.2% to +2.4%``; as factors, ``÷2.94 to ×2.31``, once one of
-    them leaves ±25 %."""
-    if low is None or high is None:
-        return UNKNOWN
+def interval_text(low: float | None, high: float | None, words: tuple[str, str] = TIME) -> str:
+    """Format both ends as changes, ``+1.2% to +2.4%``; as factors, ``1.3× to 1.5× slower``, once
+    one of them leaves ±25 %."""
+    return UNKNOWN if low is None or high is None else _interval(low, high, words, "%")
+
+
+def interval_words(low: float, high: float, words: tuple[str, str] = TIME) -> str:
+    """Format both ends of an interval within a sentence, as changes, such as ``+2.4 % to +3.8 %``,
+    or as factors."""
+    return _interval(low, high, words, " %")
+
+
+def _interval(low: float, high: float, words: tuple[str, str], percent: str) -> str:
     if is_too_noisy(low, high):
         return NOTHING
-    show = factor_text if low < 1 / WIDE_INTERVAL or high > WIDE_INTERVAL else change_text
-    return f"{show(low)} to {show(high)}"
+    if low >= 1 / WIDE_INTERVAL and high <= WIDE_INTERVAL:
+        return " to ".join(
+            f"{100 * (end - 1):+.1f}%" if percent == "%" else f"{100 * (end - 1):+.2g} %"
+            for end in (low, high)
+        )
+    if low < 1 < high:
+        return f"{factor_text(low)} {words[1]} to {factor_text(high)} {words[0]}"
+    ends = (low, high) if low >= 1 else (high, low)
+    return f"{factor_text(ends[0])} to {factor_text(ends[1])} {words[low < 1]}"
 
 
 def change_with_interval(ratio: float, low: float, high: float, name: str = "") -> str:
-    """Return a change and the interval around it, all in one unit: ``+3.1% (+2.4% to +3.8%)``, or
-    ``×1.550 (×1.210 to ×2.31)`` where one of them is a factor of two. `name` stands before it."""
-    numbers = (ratio, low, high)
-    is_share = all(1 / PERCENT_BELOW < number < PERCENT_BELOW for number in numbers)
-    shown = [(change_text if is_share else factor_text)(number) for number in numbers]
-    return f"{shown[0]} ({name}{shown[1]} to {shown[2]})"
-
-
-def interval_words(low: float, high: float) -> str:
-    """Format both ends of an interval within a sentence, as changes, such as ``+2.4 % to +3.8 %``,
-    or as factors."""
-    if is_too_noisy(low, high):
-        return NOTHING
-    if low < 1 / WIDE_INTERVAL or high > WIDE_INTERVAL:
-        return f"{_bare(factor_text(low))} to {_bare(factor_text(high))}"
-    return f"{change_words(low)} to {change_words(high)}"
+    """Return a change and the interval around it: ``+3.1% (+2.4% to +3.8%)``. `name` stands before
+    the interval."""
+    return f"{change_text(ratio)} ({name}{interval_text(low, high)})"
 
 
 def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:
-    """Return the wider half of the interval, in the terms of `change_text`: ``±0.4%``. If it is
-    more than 25 % of the ratio, both ends as factors: ``÷2.9…×2.3``."""
+    """Return the wider half of the interval relative to the ratio: ``±0.4%``. If it is more than
+    25 %, both ends as factors."""
     if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
         return ""
     if is_too_noisy(low, high):
         return NOTHING
-    if max(high / ratio, ratio / low) > WIDE_INTERVAL:
-        return "…".join(factor_text(end, 2) for end in (low, high))
-    if ratio <= 1 / PERCENT_BELOW:
-        ratio, low, high = 1 / ratio, 1 / high, 1 / low
-    half = max(high - ratio, ratio - low)
-    if ratio >= PERCENT_BELOW:
-        decimals = len(significant(ratio, 3).partition(".")[2])
-        return f"±{half:.{decimals}f}"
-    return f"±{100 * half:.1f}%"
+    half = max(high / ratio, ratio / low) - 1
+    return interval_text(low, high) if half > WIDE_INTERVAL - 1 else f"±{100 * half:.1f}%"
 
 
 def time_text(value: float | None) -> str:

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.estimate import row_mean
 
+from bench_compare.comparison.circumstances.facts import (
+    KEPT,
+    OTHERS_S,
+    STEAL_S,
+    SWITCHES,
+    facts,
+)
 from bench_compare.model import Note
-from bench_compare.rounds.facts import KEPT, OTHERS_S, STEAL_S, SWITCHES, facts
-from bench_compare.rounds.observations import of_rounds
-from bench_compare.statistics.arrays import units
-from bench_compare.statistics.samples import rectangles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bench_schema.document import Case, Document, Surroundings
 
+    from bench_compare.comparison.circumstances.facts import Disturber, Facts
+    from bench_compare.comparison.measure import Array
     from bench_compare.model import CaseSide, Side, SideName
-    from bench_compare.rounds.facts import Disturber, Facts
-    from bench_compare.rounds.observations import SeriesRounds
-    from bench_compare.statistics.arrays import Array, Ints
 
 
 # Rounds beside which the host did other work: named, so that a reader knows which to repeat.
@@ -123,19 +125,12 @@ def disturbed_warnings(sides: Iterable[Side]) -> list[str]:
 
 
 DRIFT_RATIO = 0.01
-DRIFT_SIGMAS = 4.0
-HALVES = float(np.sqrt(2 * np.pi))
-"""Standard deviation of the difference between the medians of two halves of n normal samples, over
-that of one sample, times √n."""
 OUTLIER_SHARE = 0.02
-MODE_SAMPLES = 128
-"""Samples of a case that modes are looked for in."""
-MODE_CASES = 1 << 13
-"""Cases whose samples are held for that at a time: 8 MiB."""
-GOLDEN = 0.6180339887498949
-MODE_LEAST = 20
+OUTLIER_MADS = 10.0
+"""About 6.7 standard deviations of a normal distribution: spikes, not tails."""
 MODE_SHARE = 0.1
 """A mode holds at least this share."""
+MODE_LEAST = 20
 MODE_DISTANCE = 0.01
 """Modes closer than 1 % are of no interest."""
 MODE_ASHMAN = 4.5
@@ -143,136 +138,83 @@ MODE_ASHMAN = 4.5
 that stand apart more than 4."""
 
 
-def sample_notes(rounds: SeriesRounds, height: int, side: SideName) -> dict[int, list[Note]]:
-    """Return notes by case (row), for cases that have any."""
-    found: dict[int, list[Note]] = defaultdict(list)
-    for finder in (cold_rounds, drift_inside_rounds, drift_between_rounds, outliers, modes):
-        for row, kind, text in finder(rounds, height):
-            found[row].append(Note(kind, side, text))
-    return found
-
-
-def cold_rounds(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
-    cold = np.bincount(rounds.case[rounds.not_warm], minlength=height)
-    total = np.bincount(rounds.case, minlength=height)
+def sample_notes(side: CaseSide, series: str, name: SideName) -> Iterator[Note]:
+    """Yield notes on the samples of a case. No number depends on them."""
+    rounds = [one for case in side.cases for one in case.rounds if series in one.series]
+    held = [np.log(np.maximum(one.series[series], 1)) for one in rounds if one.series[series].size]
+    if not held:
+        return
+    cold = sum(series in one.not_warm for one in rounds)
     # Of short series that were warm all along one in ten looks cold: one round is not enough.
-    for row in np.flatnonzero((cold > 0) & (2 * cold >= total)).tolist():
-        yield row, "not warm", f"{cold[row]} of {total[row]} rounds never got warm"
+    if 0 < cold and 2 * cold >= len(rounds):
+        yield Note("not warm", name, f"{cold} of {len(rounds)} rounds never got warm")
+    if (moved := drift(held)) is not None:
+        yield Note("drift", name, f"drifts by {100 * math.expm1(moved):+.1f} % inside a round")
+    if (moved := between_rounds(held)) is not None and len(side.cases) == 1:
+        text = f"drifts by {100 * math.expm1(moved):+.1f} % from the first round to the last"
+        yield Note("drift", name, text)
+    far = sum(spikes(one) for one in held)
+    total = sum(one.size for one in held)
+    if far >= 2 and far >= OUTLIER_SHARE * total:
+        yield Note("outliers", name, f"{far} of {total} samples are far above the rest")
+    modes = two_modes(np.sort(np.concatenate(held)))
+    if modes is not None:
+        apart, share = modes
+        text = f"two modes {100 * math.expm1(apart):.1f} % apart, {100 * share:.0f} % of the samples"
+        yield Note("bimodal", name, f"{text} in the slower")
 
 
-def drift_inside_rounds(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
-    """Yield the change from the first half of the rounds to the second, if it has one direction in
-    all of them and exceeds the scatter of their samples."""
-    found = rounds.statistics
-    trend = of_rounds(rounds, found.trend, height).values
-    of_halves = HALVES * found.scatter / np.sqrt(np.maximum(found.kept, 1))
-    halves = of_rounds(rounds, of_halves, height).values
-    mean, count = row_mean(trend), units(trend)
-    with np.errstate(invalid="ignore"):
-        between = row_mean((trend - mean[:, None]) ** 2) / np.maximum(count - 1, 1)
-        inside = row_mean(halves**2) / np.maximum(count, 1)
-        error = np.sqrt(np.maximum(between, inside))
-        clear = (np.abs(mean) > DRIFT_RATIO) & (np.abs(mean) > DRIFT_SIGMAS * error)
-    for row in np.flatnonzero(clear).tolist():
-        yield row, "drift", f"drifts by {100 * np.expm1(mean[row]):+.1f} % inside a round"
+def drift(rounds: Sequence[Array]) -> float | None:
+    """Return the mean change (log) from the first half of each round to its second, if it is of one
+    direction and larger than it scatters between rounds; None otherwise."""
+    found = [
+        float(np.median(one[-(one.size // 2) :]) - np.median(one[: one.size // 2]))
+        for one in rounds
+        if one.size >= 2 * MODE_LEAST // 5
+    ]
+    if len(found) < 3:
+        return None
+    mean, error = float(np.mean(found)), float(np.std(found, ddof=1)) / math.sqrt(len(found))
+    return mean if abs(mean) > DRIFT_RATIO and abs(mean) > 4 * error else None
 
 
-def drift_between_rounds(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
-    """Round medians that only rise, or only fall, over at least five rounds of one document."""
-    placed = of_rounds(rounds, rounds.statistics.log_median, height)
-    for source in np.unique(placed.sources).tolist():
-        levels = placed.values[:, placed.sources == source]
-        if levels.shape[1] < 5:
-            continue
-        steps = np.diff(levels, axis=1)
-        total = levels[:, -1] - levels[:, 0]
-        with np.errstate(invalid="ignore"):
-            one_way = (steps > 0).all(axis=1) | (steps < 0).all(axis=1)
-            clear = one_way & (np.abs(total) > 2 * DRIFT_RATIO)
-        for row in np.flatnonzero(clear).tolist():
-            change = 100 * np.expm1(total[row])
-            yield row, "drift", f"drifts by {change:+.1f} % from the first round to the last"
+def between_rounds(rounds: Sequence[Array]) -> float | None:
+    """Return the change (log) from the first round to the last, if all of five or more go one
+    way."""
+    steps = np.diff([np.median(one) for one in rounds])
+    one_way = len(steps) >= 4 and ((steps > 0).all() or (steps < 0).all())
+    return float(steps.sum()) if one_way and abs(steps.sum()) > 2 * DRIFT_RATIO else None
 
 
-def outliers(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
-    far = np.bincount(rounds.case, rounds.statistics.outliers, minlength=height)
-    kept = np.bincount(rounds.case, rounds.statistics.kept, minlength=height)
-    for row in np.flatnonzero((far >= 2) & (far >= OUTLIER_SHARE * kept)).tolist():
-        yield row, "outliers", f"{far[row]:.0f} of {kept[row]:.0f} samples are far above the rest"
+def spikes(logs: Array) -> int:
+    """Return the number of samples far above the median; the deviation is that of the lower half,
+    which spikes do not widen, and at least 0.1 %."""
+    middle, quartile = np.quantile(logs, (0.5, 0.25))
+    return int((logs > middle + OUTLIER_MADS * max(middle - quartile, 0.001)).sum())
 
 
-def modes(rounds: SeriesRounds, height: int) -> Iterator[tuple[int, str, str]]:
-    """Yield the row, ``bimodal`` and a text for each case with two modes, in at most `MODE_SAMPLES`
-    samples of each case, from all of its rounds."""
-    case = rounds.case
-    for first in range(0, height, MODE_CASES):
-        here = np.flatnonzero((case >= first) & (case < first + MODE_CASES))
-        parts: list[list[Ints]] = [[] for _ in range(first, min(first + MODE_CASES, height))]
-        samples = rounds.series.take(here)
-        for row, one in zip((case[here] - first).tolist(), samples, strict=True):
-            parts[row].append(one)
-        for row, text in _bimodal(parts):
-            yield first + row, "bimodal", text
-
-
-def _bimodal(cases: Sequence[Sequence[Ints]]) -> Iterator[tuple[int, str]]:
-    """Yield the positions of cases with two modes, by the samples of their rounds, and a
-    sentence."""
-    empty = np.empty(0, np.int64)
-    whole = (np.concatenate(rounds) if rounds else empty for rounds in cases)
-    thinned = [one if one.size <= MODE_SAMPLES else one[spread_places(one.size)] for one in whole]
-    for index, rows in rectangles(thinned):
-        if rows.shape[1] < MODE_LEAST:
-            continue
-        ordered = np.log(np.maximum(np.sort(rows, axis=1), 1))
-        # Without half a mode's share at either end: modes cannot be further apart than
-        # nearly this.
-        end = int(ordered.shape[1] * MODE_SHARE / 2)
-        wide = np.flatnonzero(np.asarray(ordered[:, -1 - end] - ordered[:, end]) > MODE_DISTANCE)
-        apart, share = two_modes(ordered[wide])
-        for place in np.flatnonzero(np.isfinite(apart)).tolist():
-            text = (
-                f"two modes {100 * np.expm1(apart[place]):.1f} % apart, "
-                f"{100 * share[place]:.0f} % of the samples in the slower"
-            )
-            yield int(index[wide[place]]), text
-
-
-@functools.cache
-def spread_places(count: int) -> Ints:
-    """Return `MODE_SAMPLES` places, one in each of as many equal parts, at multiples of the golden
-    ratio within their part: a pattern that repeats in the samples cannot hide between them."""
-    part = np.arange(MODE_SAMPLES)
-    return np.asarray(((part + part * GOLDEN % 1) * count / MODE_SAMPLES).astype(np.int64))
-
-
-def two_modes(logs: Array) -> tuple[Array, Array]:
-    """Return the distance of two modes (log) and the share of the upper one, for each sorted row;
-    NaN if there is one mode.
+def two_modes(logs: Array) -> tuple[float, float] | None:
+    """Return the distance of two modes (log) of sorted samples, and the share of the upper one;
+    None if there is one mode.
 
     The split that leaves the least variance inside its parts (Otsu 1979), kept where the parts lie
     `MODE_ASHMAN` standard deviations apart (Ashman, Bird and Zepf 1994).
     """
-    count = logs.shape[1]
-    centred = logs - logs.mean(axis=1, keepdims=True)
-    sums, squares = np.cumsum(centred, axis=1), np.cumsum(centred**2, axis=1)
-    splits = np.arange(int(np.ceil(MODE_SHARE * count)), int(count * (1 - MODE_SHARE)) + 1)
-    low_sum, low_square = sums[:, splits - 1], squares[:, splits - 1]
-    high_sum, high_square = sums[:, -1:] - low_sum, squares[:, -1:] - low_square
-    low, high = low_sum / splits, high_sum / (count - splits)
-    inside = (low_square - splits * low**2) + (high_square - (count - splits) * high**2)
-    best = np.argmin(inside, axis=1)[:, None]
-
-    def at(values: Array) -> Array:
-        return np.take_along_axis(values, best, axis=1)[:, 0]
-
-    share = 1 - splits[best[:, 0]] / count
-    apart = at(high) - at(low)
-    low_variance = at(low_square / splits - low**2)
-    high_variance = at(high_square / (count - splits) - high**2)
-    spread = np.sqrt(np.maximum(low_variance + high_variance, 0))
-    two = (apart > MODE_DISTANCE) & (np.sqrt(2) * apart > MODE_ASHMAN * spread)
-    return np.where(two, apart, np.nan), np.where(two, share, np.nan)
+    count = logs.size
+    end = int(count * MODE_SHARE / 2)
+    if count < MODE_LEAST or logs[-1 - end] - logs[end] <= MODE_DISTANCE:
+        return None
+    centred = logs - logs.mean()
+    sums, squares = np.cumsum(centred), np.cumsum(centred**2)
+    splits = np.arange(math.ceil(MODE_SHARE * count), int(count * (1 - MODE_SHARE)) + 1)
+    low, high = sums[splits - 1] / splits, (sums[-1] - sums[splits - 1]) / (count - splits)
+    inside = squares[-1] - splits * low**2 - (count - splits) * high**2
+    best = int(np.argmin(inside))
+    cut = int(splits[best])
+    apart = float(high[best] - low[best])
+    spread = math.sqrt(float(logs[:cut].var() + logs[cut:].var()))
+    two = apart > MODE_DISTANCE and math.sqrt(2) * apart > MODE_ASHMAN * spread
+    return (apart, 1 - cut / count) if two else None
 
 
 def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:

@@ -13,7 +13,7 @@ from bench_schema.settings import rows_of
 
 from bench_compare.metrics import GATES
 from bench_compare.model import SettingDifference
-from bench_compare.rounds.facts import facts
+from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -88,6 +88,7 @@ ENGINE_FACTS: dict[str, Callable[[EngineRecord], str]] = {
 KNOB = re.compile(r"\+knob:([^=+@]+)=")
 """A knob in an engine's spec."""
 THREADS = "threads"
+DEVICE_KIND = "device kind"
 
 
 def _text(value: object) -> str:
@@ -140,7 +141,9 @@ def differences(base: Side, other: Side) -> list[SettingDifference]:
             note(name, (a, b), must)
     engines = (_engines(base), _engines(other))
     kinds = [_joined(e.device_kind for e in side) for side in engines]
-    note("device kind", (kinds[0], kinds[1]), True)
+    runs = [{document.run.id for document in side} for side in documents]
+    asked = other.is_unit or not runs[0].isdisjoint(runs[1])  # engines of one run
+    note(DEVICE_KIND, (kinds[0], kinds[1]), not asked)
     drivers = [
         _joined([_text(device.driver) for d in side for device in d.machine.devices])
         for side in documents

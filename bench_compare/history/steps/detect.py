@@ -28,9 +28,9 @@ from bench_compare.history.steps.segments import (
     strongest,
 )
 from bench_compare.history.steps.track import normal_score, settled, track_of
-from bench_compare.statistics.arrays import column_median
-from bench_compare.statistics.discovery import false_discovery
-from bench_compare.statistics.special import t_quantile
+from bench_compare.history.steps.noise import column_median
+from bench_compare.comparison.judge import false_discovery
+from bench_schema.student import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bench_compare.history.steps.noise import NoiseModel
     from bench_compare.history.steps.segments import LevelStep, Slope
     from bench_compare.history.steps.track import Track
-    from bench_compare.statistics.arrays import Array
+    from bench_compare.comparison.measure import Array
 
 PLACE_LEVEL = 0.95
 REGROUPINGS = 2

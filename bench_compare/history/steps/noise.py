@@ -7,20 +7,29 @@ that the few real steps of an archive hardly count.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_compare.statistics.arrays import column_median
-from bench_compare.statistics.variances import prior
+from bench_compare.comparison.judge import prior
 
 if TYPE_CHECKING:
-    from bench_compare.statistics.arrays import Array, Ints, Mask
+    from bench_compare.comparison.measure import Array, Ints, Mask
 
 
 FLOOR_VARIANCE = 0.002**2
 """No document is known better than to 0.2 %."""
+MOST_DOF = 100.0
+"""Degrees of freedom that all series together add to one, at most."""
+
+
+def column_median(values: Array) -> Array:
+    """Return the median of the known values in each column; NaN if there are none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any
+        return np.asarray(np.nanmedian(values, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +215,7 @@ def noise_of(grid: Grid, guess: Guess | None = None) -> NoiseModel:
     dof = np.maximum(DIFFERENCE_DOF * independent * (documents - 1), 1.0)
     # Moved towards the spread of all series, as far as their spreads are alike.
     if has_some.sum() >= POOLED_SERIES:
-        d0, s0 = prior(variance[has_some], dof[has_some])
+        d0, s0 = prior(variance[has_some], dof[has_some], MOST_DOF)
         own = dof[has_some]
         variance[has_some] = (d0 * s0 + own * variance[has_some]) / (d0 + own)
         variance = np.maximum(variance, FLOOR_VARIANCE)

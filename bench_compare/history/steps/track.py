@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bench_compare.history.steps.noise import Grid, Guess, NoiseModel
-    from bench_compare.statistics.arrays import Array, Ints
+    from bench_compare.comparison.measure import Array, Ints
 
 
 # How probable a split is by noise alone.

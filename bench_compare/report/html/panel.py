@@ -35,7 +35,7 @@ from bench_compare.report.html.samples import (
     scale_of,
 )
 from bench_compare.report.why import case_changes, kinds
-from bench_compare.rounds.facts import facts
+from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -97,7 +97,6 @@ class _Panels:
             _section("", _notes(case, self.names)),
             *self._samples(case, both, metrics),
             _section("Metrics", _metrics(metrics, case.gate)),
-            _section("All iterations together", _closer(case)),
             _section("Validation", _validations(both)),
             _section("Initialisation", _init(both, metrics)),
             _section("Roofline", _roofline(case, both, metrics, self._ceiling(case))),
@@ -276,8 +275,8 @@ def _metrics(metrics: Mapping[str, MetricComparison], gate: str | None) -> Items
                 value_text(one.base, unit) if one.base is not None else UNKNOWN,
                 value_text(one.other, unit) if one.other is not None else UNKNOWN,
                 "" if not moved else sign + value_text(moved, unit),
-                "" if one.ratio is None or noisy else change_text(one.ratio),
-                "" if one.ci_low is None else interval_text(one.ci_low, one.ci_high),
+                "" if one.ratio is None or noisy else change_text(one.ratio, METRICS[name].words),
+                "" if one.ci_low is None else interval_text(one.ci_low, one.ci_high, METRICS[name].words),
                 {"verdict": RANK[one.verdict], "provisional": one.provisional},
             ]
         )
@@ -299,29 +298,6 @@ def _metrics(metrics: Mapping[str, MetricComparison], gate: str | None) -> Items
         ]
         items.append({"note": f"{_title(one.metric)}: {'; '.join(filter(None, parts))}"})
     return items
-
-
-def _closer(case: CaseComparison) -> Items:
-    """Return the statistics of all iterations together, which do not decide."""
-    one = case.detail
-    if one is None:
-        return []
-    percents = sorted(one.quantile_ratios.items())
-    heads = ["change of", *(["median" if p == 50 else f"p{p}", "number"] for p, _ in percents)]
-    row = ["other / base", *(change_text(ratio) for _, ratio in percents)]
-    sign = "+" if one.shift_ns > 0 else ""
-    return [
-        {
-            "note": f"{_title(one.metric)}; iterations of all rounds in one heap, so these numbers "
-            "may differ a little from those of the metric above, which decide."
-        },
-        _table("plain", heads, [row]),
-        {
-            "note": "The median's interval within rounds is "
-            f"{interval_text(one.bootstrap_low, one.bootstrap_high)} (block bootstrap), the "
-            f"typical shift {sign}{value_text(one.shift_ns, 'ns')} (Hodges-Lehmann)."
-        },
-    ]
 
 
 OUTPUT_HEADS = (

@@ -15,7 +15,7 @@ from bench_schema.document import SERIES
 from bench_schema.estimate import counted
 from bench_schema.units import significant, value_text
 
-from bench_compare.rounds.observations import clock_mhz
+from bench_compare.comparison.circumstances.facts import clock_mhz
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bench_compare.model import CaseSide
-    from bench_compare.statistics.arrays import Array, Ints
+    from bench_compare.comparison.measure import Array, Ints
 
 PAGE_VALUES = 600_000
 """Numbers that the courses of all cases of a page may have."""

@@ -78,7 +78,7 @@ def _cell(cell: Cell) -> Any:
         case State():
             tone = "none" if cell.tone == "plain" else cell.tone
             return {"word": cell.word, "tone": tone, "mark": cell.mark}
-        case Amount(value, _) | RatioCell(value):
+        case Amount(value, _) | RatioCell(value, _):
             return [cell_text(cell), value]
         case _:
             return cell_text(cell)

@@ -13,7 +13,7 @@ from bench_schema.document import Outcome
 from bench_schema.summary import summarize
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.reasons import conclude
 from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Source, Verdict
 from bench_compare.policy import Allowance, GraphRule, Policy

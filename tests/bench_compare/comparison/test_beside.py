@@ -7,7 +7,7 @@ import pytest
 from bench_schema.document import Memory
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.reasons import conclude
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side, steady
 

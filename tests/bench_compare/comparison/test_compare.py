@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.reasons import conclude
 from bench_compare.model import Verdict, swapped
 from bench_compare.policy import Allowance, GraphRule, Policy
 from bench_compare.report import words

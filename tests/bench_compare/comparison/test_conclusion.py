@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import USUAL_RATIO, conclude, run_again
+from bench_compare.comparison.reasons import USUAL_RATIO, conclude, run_again
 from bench_compare.model import Invocation, Verdict
 from bench_compare.policy import Allowance, Policy, UnclearLimit
 from bench_run.options import Options

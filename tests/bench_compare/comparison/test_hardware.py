@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.reasons import conclude
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, engine, round_, side, steady

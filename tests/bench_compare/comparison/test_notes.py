@@ -10,7 +10,6 @@ from bench_schema.document import Telemetry
 
 from bench_compare.comparison.circumstances.notes import two_modes
 from bench_compare.comparison.compare import compare
-from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import case, document, round_, side, steady, validation
 
@@ -34,10 +33,9 @@ def test_quiet_samples_need_no_note():
 def test_two_modes_are_noted_and_said_with_the_verdict():
     samples = noisy()
     samples[:, ::3] *= 1.1
-    found, kinds = notes(case("g", samples))
+    _, kinds = notes(case("g", samples))
     assert "two modes 9.8 %" in kinds["bimodal"].text
     assert kinds["bimodal"].side == "other"
-    assert "the samples of other have two modes" in found.reason
 
 
 def test_drift_inside_the_rounds_is_noted():
@@ -60,16 +58,6 @@ def test_rounds_that_never_got_warm_are_noted():
     samples = noisy() * np.exp(-np.arange(60) / 60)
     rounds = [round_(n, {"e2e_ns": one}, cut=None) for n, one in enumerate(samples)]
     assert "5 of 5 rounds never got warm" in notes(case("g", rounds))[1]["not warm"].text
-
-
-def test_a_missing_cut_is_computed():
-    cold = noisy()
-    cold[:, :10] *= 2
-    rounds = [round_(n, {"e2e_ns": one}) for n, one in enumerate(cold)]
-    bare = [replace(one, cut={}) for one in rounds]
-    found, _ = notes(case("g", bare))
-    assert found.verdict is Verdict.SAME
-    assert found.gate_metric.ratio == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.long
@@ -117,15 +105,16 @@ def test_one_mode_is_one_mode(shape):
         "exponential": random.exponential(0.05, (500, 128)),
         "uniform": random.uniform(0, 0.2, (500, 128)),
     }
-    apart, _ = two_modes(np.sort(draws[shape], axis=1))
-    assert np.isfinite(apart).mean() < 0.01
+    found = [two_modes(row) for row in np.sort(draws[shape], axis=1)]
+    assert sum(one is not None for one in found) < 5
 
 
 def test_two_clock_states_are_found_with_their_shares():
     random = np.random.default_rng(4)
     logs = random.normal(0, 0.004, (200, 128))
     logs[:, :32] += 0.03
-    apart, share = two_modes(np.sort(logs, axis=1))
-    assert np.isfinite(apart).mean() > 0.95
-    assert np.nanmedian(apart) == pytest.approx(0.03, rel=0.1)
-    assert np.nanmedian(share) == pytest.approx(0.25, rel=0.1)
+    found = [one for row in np.sort(logs, axis=1) if (one := two_modes(row)) is not None]
+    assert len(found) > 190
+    apart, share = np.median(found, axis=0)
+    assert apart == pytest.approx(0.03, rel=0.1)
+    assert share == pytest.approx(0.25, rel=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.reasons import conclude
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy, UnclearLimit
 from tests.bench_compare.build import case, document, engine, machine, round_, side, steady

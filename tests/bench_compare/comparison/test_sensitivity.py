@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.reasons import conclude
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from bench_compare.report.words import blind_sides

@@ -10,7 +10,7 @@ from bench_schema.files import save
 
 from bench_compare.cli import main
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.reasons import conclude
 from bench_compare.errors import InputError
 from bench_compare.input.sides import Grouping, group, refuse_twice
 from bench_compare.model import Source

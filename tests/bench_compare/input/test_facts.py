@@ -1,6 +1,6 @@
 """What a comparison asks of rounds is put together once for each case."""
 
-from bench_compare.rounds import facts
+from bench_compare.comparison.circumstances import facts
 from tests.bench_compare.build import round_
 
 

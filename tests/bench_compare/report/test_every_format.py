@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench_compare.comparison.compare import compare
-from bench_compare.comparison.conclusion import conclude
+from bench_compare.comparison.reasons import conclude
 from bench_compare.model import View
 from bench_compare.policy import Allowance, Policy
 from bench_compare.report import FORMATS

@@ -52,32 +52,38 @@ export function differenceText(value, unit) {
 }
 
 const MOST_FACTOR = 1000;
-const factor = (value) => (value >= MOST_FACTOR ? `${MOST_FACTOR}+` : significant(value, 3));
+const PERCENT_BELOW = 1.1;
+const TIME = ["slower", "faster"];
 
-// +3.1 % below a factor of two, then ×2.40 or ÷2.40.
-export function changeText(ratio) {
+// The size of a factor either way: 1.56×, 2.4×, 123×.
+export function factorText(ratio) {
+  if (!(ratio > 0)) return `${ratio}×`;
+  const size = ratio < 1 ? 1 / ratio : ratio;
+  if (size >= MOST_FACTOR) return `${MOST_FACTOR}+×`;
+  return `${Number(size.toPrecision(size < 2 || size >= 100 ? 3 : 2))}×`;
+}
+
+// +3.1 % below a factor of 1.1, then 1.56× slower or 2.4× faster.
+export function changeText(ratio, words = TIME) {
   if (!known(ratio)) return UNKNOWN;
-  if (!(ratio > 0)) return `×${ratio}`;
-  if (ratio >= 2) return `×${factor(ratio)}`;
-  if (ratio <= 0.5) return `÷${factor(1 / ratio)}`;
+  if (!(ratio > 0)) return `${ratio}×`;
+  if (ratio >= PERCENT_BELOW || ratio <= 1 / PERCENT_BELOW) {
+    return `${factorText(ratio)}\u00a0${words[ratio < 1 ? 1 : 0]}`;
+  }
+  return percentChange(ratio);
+}
+
+function percentChange(ratio) {
   const percent = 100 * (ratio - 1);
   const text = Math.abs(percent).toFixed(1);
   return `${text === "0.0" ? "±" : percent < 0 ? MINUS : "+"}${text}\u00a0%`;
 }
 
-// One digit more near 1: an interval from ×1.305 to ×1.312 has two ends.
-function factorText(ratio) {
-  if (!(ratio > 0)) return `×${ratio}`;
-  const size = ratio < 1 ? 1 / ratio : ratio;
-  return `${ratio < 1 ? "÷" : "×"}${size < 2 ? significant(size, 4) : factor(size)}`;
-}
-
-// An interval around 1 that reaches further than this factor either way says nothing.
+// An interval that reaches further than this factor both ways says nothing.
 const MOST_RATIO = 2;
 export const NOTHING = "too noisy to tell";
 const isTooNoisy = (low, high) =>
-  known(low) && known(high) &&
-  (low <= 0 || (low < 1 && high > 1 && (high > MOST_RATIO || low < 1 / MOST_RATIO)));
+  known(low) && known(high) && (low <= 0 || (high > MOST_RATIO && low < 1 / MOST_RATIO));
 
 // The change, unless its interval is too wide for it to mean anything.
 export const changeWithin = ({ low, ratio, high }) =>
@@ -87,14 +93,17 @@ export const changeWithin = ({ low, ratio, high }) =>
 export function intervalText(low, high) {
   if (!known(low) || !known(high)) return UNKNOWN;
   if (isTooNoisy(low, high)) return NOTHING;
-  const wide = low < 1 / WIDE_INTERVAL || high > WIDE_INTERVAL;
-  const text = wide ? factorText : changeText;
-  return spanText(low, high, text);
+  if (low >= 1 / WIDE_INTERVAL && high <= WIDE_INTERVAL) return spanText(low, high);
+  if (low < 1 && high > 1) {
+    return `${factorText(low)} ${TIME[1]} to ${factorText(high)} ${TIME[0]}`;
+  }
+  const ends = low >= 1 ? [low, high] : [high, low];
+  return `${ends.map(factorText).join(" to ")} ${TIME[low < 1 ? 1 : 0]}`;
 }
 
 // Both ends, or one word where they read alike.
-function spanText(low, high, text) {
-  const [first, last] = [text(low), text(high)];
+function spanText(low, high) {
+  const [first, last] = [percentChange(low), percentChange(high)];
   return first === last ? first : `${first} to ${last}`;
 }
 

@@ -68,13 +68,14 @@ export function extent(values) {
 
 const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
-// Without zeros that say nothing: +5 %, ×2, ×10⁴.
+// Without zeros that say nothing: +5 %, 2× slower, 10⁴× slower.
 function short(ratio) {
   if (Math.abs(ratio - 1) < 1e-9) return "same";
   const power = Math.round(Math.log10(ratio));
-  if (Math.abs(power) > 2) return `${power < 0 ? "÷" : "×"}10${RAISED[Math.abs(power)]}`;
-  const text = changeText(ratio).replace(".0\u00a0%", "\u00a0%");
-  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  if (Math.abs(power) > 2) {
+    return `10${RAISED[Math.abs(power)]}× ${power < 0 ? "faster" : "slower"}`;
+  }
+  return changeText(ratio).replace(".0\u00a0%", "\u00a0%");
 }
 
 // Ticks of a ratio axis: round percentages near 1, factors further out.

@@ -65,7 +65,7 @@ function shareBar(place) {
 function marginText(place) {
   const [value, low, high] = ["base", "low", "high"].map((column) => cases[column][place]);
   if (!known(low) || !value) return "";
-  return changeText(1 + Math.max(high - value, value - low) / value).replace("+", "±");
+  return `±${percentText(Math.max(high - value, value - low) / value)}`;
 }
 
 function row(place) {

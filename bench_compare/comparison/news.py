@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.units import change_words
 
-from bench_compare.comparison.circumstances.settings import mixed
+from bench_compare.comparison.circumstances.pairs import CIRCUMSTANCES
+from bench_compare.comparison.circumstances.settings import DEVICE_KIND, MUST_AGREE, mixed
 from bench_compare.metrics import METRICS, PHASES, Rate
 from bench_compare.model import BadNews, Verdict
 from bench_compare.policy import ALWAYS_BAD, SUITE
@@ -92,7 +93,7 @@ LIMITS = {word for word, _ in DEVICE_LIMITS.values()}
 def unused_allowances(cases: Sequence[CaseComparison], policy: Policy) -> list[str]:
     """Return a list of one sentence if patterns of ``--allow`` name nothing here, because they are
     mistyped or outdated; otherwise an empty list."""
-    words = {SUITE, *LIMITS}
+    words = {SUITE, *LIMITS, *MUST_AGREE, *CIRCUMSTANCES, DEVICE_KIND}
     left = [rule for rule in policy.allow if rule.pattern not in words]
     for case in cases if left else ():
         names = _names(case)
@@ -248,7 +249,7 @@ def beside_warnings(cases: Sequence[CaseComparison], policy: Policy) -> Iterator
             ratio = max(ratios)
             worst = some[ratios.index(ratio)].name
             where = worst if len(some) == 1 else f"{len(some)} cases, most that of {worst}"
-            change = f", {change_words(ratio)}" if ratio else ""
+            change = f", {change_words(ratio, METRICS[name].words)}" if ratio else ""
             parts.append(f"{METRICS[name].title} of {where}{change}")
         yield (
             f"{label}: worse beside what decides: {'; '.join(parts)} "

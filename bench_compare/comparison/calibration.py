@@ -11,26 +11,27 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bench_schema.estimate import row_mean
 from bench_schema.identity import engine_name
 
+from bench_compare.comparison.judge import Extra
+from bench_compare.comparison.measure import measure
 from bench_compare.errors import InputError
 from bench_compare.input.align import align
 from bench_compare.metrics import GATES
 from bench_compare.model import Side
-from bench_compare.rounds import observations
-from bench_compare.statistics.columns import Columns, by_document
-from bench_compare.statistics.fits import fit
-from bench_compare.statistics.layers import BetweenDocuments
-from bench_compare.statistics.variances import BULK_CASES, POOLING_CASES, pooled_variance, prior
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from bench_compare.comparison.measure import Array, Units
     from bench_compare.model import CaseSide, Source
 
 KIND, VERSION = "bench-compare calibration", 1
 LEAST_DOCUMENTS = 2
+LEAST_CASES = 10
+"""Fewer do not tell what all cases of a document share."""
+MOST_DOF = 12.0
+"""Many cases know their spread between documents well, and it is not the same for all of them."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,14 @@ class Calibration:
 
     def between(
         self,
-        base: Sequence[CaseSide | None],
-        other: Sequence[CaseSide | None],
+        cases: tuple[Sequence[CaseSide | None], Sequence[CaseSide | None]],
         sides: tuple[Side, Side],
         series: str,
-    ) -> BetweenDocuments:
+    ) -> Extra:
         """Return, for each pair of cases, the mean calibration of both machines; NaN if either is
         missing."""
-        found = np.full((4, len(base)), np.nan)
-        for row, pair in enumerate(zip(base, other, strict=True)):
+        found = np.full((3, len(cases[0])), np.nan)
+        for row, pair in enumerate(zip(*cases, strict=True)):
             known = []
             for one, side in zip(pair, sides, strict=True):
                 if one is not None:
@@ -80,26 +80,20 @@ class Calibration:
                     known.append(self.entries.get((*place, series)))
             entries = [entry for entry in known if entry is not None]
             if len(entries) == 2:
-                first, second = entries
-                found[:, row] = (
-                    (first.common_variance + second.common_variance) / 2,
-                    min(first.common_dof, second.common_dof),
-                    (first.own_variance + second.own_variance) / 2,
-                    min(first.own_dof, second.own_dof),
-                )
-        return BetweenDocuments(*found)
+                common = sum(entry.common_variance for entry in entries) / 2
+                own = sum(entry.own_variance for entry in entries) / 2
+                dof = min(min(entry.common_dof, entry.own_dof) for entry in entries)
+                found[:, row] = own + common, dof, common
+        return Extra(*found)
 
 
 def calibrate(sources: Sequence[Source]) -> Calibration:
     """Calibrate from documents of one build. Raises `InputError` if no machine has two of them."""
     entries = []
     for place, side in _groups(sources):
-        cases = [pair.base for pair in align(side, side)]
-        measured = observations.gather([case for case in cases if case is not None])
-        for series in (name for name in GATES if name in measured.samples):
-            matrix, _ = observations.sampled(measured, series)
-            columns = Columns(matrix.sources, matrix.rounds, np.zeros_like(matrix.sources))
-            entry = _entry((*place, series), matrix.values, columns)
+        measured = measure(align(side, side), (side, side))
+        for series in (name for name in GATES if measured.has(name)):
+            entry = _entry((*place, series), *measured.metric(series))
             if entry is not None:
                 entries.append(entry)
     if not entries:
@@ -123,31 +117,36 @@ def _groups(sources: Sequence[Source]) -> Iterator[tuple[tuple[str, str, str], S
             yield place, Side("calibration", tuple(held), keys)
 
 
-def _entry(key: tuple[str, str, str, str], values: Any, columns: Columns) -> Entry | None:
-    means, at = by_document(values, columns)
-    nothing = np.zeros(means.shape[1], np.int64)
-    found = fit(means, nothing, nothing)
-    known = np.flatnonzero(found.dof > 0)
-    if not known.size or found.common_dof <= 0:
+def _entry(key: tuple[str, str, str, str], units: Units, values: Array) -> Entry | None:
+    """Return the variances of documents: what all cases of a document share, and each case's own,
+    without the noise of rounds."""
+    first = units["side"] == 0
+    units, values = units[first], values[first]
+    runs, run = np.unique(units["run"], return_inverse=True)
+    shape = int(units["case"].max(initial=-1)) + 1, len(runs)
+    place = units["case"] * shape[1] + run
+    count = np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = np.bincount(place, values, count.size).reshape(shape) / count
+        squares = (values - level.ravel()[place]) ** 2
+        inside = np.bincount(place, squares, count.size).reshape(shape) / (count - 1) / count
+    whole = np.flatnonzero((count > 0).all(axis=1))
+    if not whole.size or shape[1] < LEAST_DOCUMENTS:
         return None
-    many = known.size >= BULK_CASES
-    own = (found.own_squares if many else found.squares)[known] / found.dof[known]
-    pooled = known.size >= POOLING_CASES
-    parts = []  # what rounds alone make of the mean of a document
-    for number in at.document:
-        rounds = values[np.ix_(known, columns.document == number)]
-        variance, _ = pooled_variance(rounds, rounds[:, :0])
-        parts.append(variance / np.maximum(np.isfinite(rounds).sum(axis=1), 1))
-    noise = float(np.nanmean(row_mean(np.stack(parts, axis=1))))
-    own_dof = float(prior(own, found.dof[known])[0]) if pooled else float(found.dof[known].min())
+    moves = level[whole] - level[whole].mean(axis=1, keepdims=True)
+    noise = float(np.nan_to_num(np.nanmean(inside[whole])) if (count[whole] > 1).any() else 0.0)
+    dof = shape[1] - 1.0
+    common = moves.mean(axis=0) if len(whole) >= LEAST_CASES else np.zeros(shape[1])
+    own_dof = dof * (len(whole) - 1) if common.any() else dof * len(whole)
+    own = float(((moves - common) ** 2).sum()) / own_dof
     return Entry(
         *key,
-        documents=means.shape[1],
-        cases=int(known.size),
-        common_variance=found.common_variance if many else 0.0,
-        common_dof=found.common_dof,
-        own_variance=max(float(own.mean()) - noise, 0.0),
-        own_dof=own_dof,
+        documents=shape[1],
+        cases=len(whole),
+        common_variance=max(float((common**2).sum()) / dof - own / len(whole), 0.0),
+        common_dof=dof,
+        own_variance=max(own - noise, 0.0),
+        own_dof=min(own_dof, MOST_DOF),
     )
 
 

@@ -15,7 +15,7 @@ from bench_schema.rounds import StoredRounds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bench_schema.document import Round, Surroundings
+    from bench_schema.document import Round, Surroundings, Telemetry
 
 T = TypeVar("T")
 
@@ -160,3 +160,11 @@ def _disturber(one: Round, beside: Surroundings) -> Disturber:
         beside.involuntary_switches,
         beside.device_processes,
     )
+
+
+def clock_mhz(telemetry: Telemetry | None) -> float | None:
+    """Return the measured clock if there is one, otherwise that which the device reports."""
+    if telemetry is None:
+        return None
+    probed = telemetry.probed_clock_mhz
+    return telemetry.sm_clock_mhz if probed is None else probed

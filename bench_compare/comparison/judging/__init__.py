@@ -1,1 +1,0 @@
-"""Steps from matrices of observations to verdicts: estimates, calibration, reasons."""

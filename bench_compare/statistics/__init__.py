@@ -1,1 +1,0 @@
-"""Arrays in, numbers out: nothing here knows a document, a case or a flag."""
