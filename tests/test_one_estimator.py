@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bench_schema.document import Work
-from bench_schema.estimate import LEAST_PAIRS, warmup_cut
+from bench_schema.estimate import LEAST_PAIRS
 from bench_schema.tuning import Candidate
 from bench_schema.units import MOST_FACTOR, NOTHING
 from hypothesis import given, settings
@@ -92,12 +92,9 @@ def document(run_id, **by_engine):
 
 
 def location(one):
-    """From the definition: the mean over the places of the buffers of the median at each, after the
-    warm-up cut."""
+    """From the definition: the mean over the places of the buffers of the median at each."""
     samples, moves = one.series["e2e_ns"], one.placements.get("e2e_ns", np.array([], int))
-    cut = one.cut["e2e_ns"]
-    assert cut in (warmup_cut(samples).cut, 0, len(samples) // 3)
-    ends = [cut, *(end for end in moves.tolist() if cut < end < len(samples)), len(samples)]
+    ends = [0, *(end for end in moves.tolist() if 0 < end < len(samples)), len(samples)]
     medians = [
         statistics.median(math.log(x) for x in samples[begin:end].tolist())
         for begin, end in itertools.pairwise(ends)
@@ -145,10 +142,10 @@ def times_in(text):
 def changes_in(text):
     """What is printed as a change: a percentage, or a factor."""
     percents = re.findall(r"([+-]\d[\d.]*) ?%", text)
-    factors = re.findall(r"([×÷])(\d[\d.]*(?:e\+?\d+)?)", text)
+    factors = re.findall(r"(\d[\d.]*(?:e\+?\d+)?)\+?× (slower|faster)", text)
     return [
         *(1 + float(one) / 100 for one in percents),
-        *(float(size) if sign == "×" else 1 / float(size) for sign, size in factors),
+        *(float(size) if word == "slower" else 1 / float(size) for size, word in factors),
     ]
 
 

@@ -264,7 +264,7 @@ def _estimate(
     if f"{name}.variance" in (units.dtype.names or ()):
         own = units[f"{name}.variance"], units[f"{name}.dof"]
     rows = placed(units, values, own, may_pair)
-    cells = _of_cells(rows, floor_sd, extra)
+    cells = _of_cells(rows, 0.0 if may_pair else floor_sd, extra)
     found = blank(ESTIMATE, height)
     if len(cells):
         _join(found, cells, rows.case)
@@ -273,7 +273,8 @@ def _estimate(
 
 
 def _of_cells(rows: Rows, floor_sd: float, extra: Extra | None) -> Records:
-    """Return the estimates of cells; documents are units where they should be."""
+    """Return the estimates of cells; documents are units where they should be. `floor_sd` is 0 for
+    sides of one run, which share what their document adds."""
     size = len(rows.case)
     cells = blank(ESTIMATE, size)
     t = rows.table
@@ -345,7 +346,7 @@ def _of_cells(rows: Rows, floor_sd: float, extra: Extra | None) -> Records:
     cells.base_units, cells.other_units = np.where(paired, counted[1], counted[0]), counted[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         halves = 1 / runs[a] + 1 / runs[b]
-    floor = np.where(paired, 0.0, floor_sd**2 * halves)
+    floor = np.where(paired | (least == 0), 0.0, floor_sd**2 * np.nan_to_num(halves, posinf=0.0))
     floor_dof = np.full(size, np.inf)
     if extra is not None:
         more = extra.variance[rows.case] * halves
@@ -468,7 +469,7 @@ JUDGED = np.dtype(
         ("least", np.float64),  # log of the smallest change that the way of measuring can show
         ("noise", np.float64),  # that which the files state
         ("other_place", bool),
-        ("one_run", bool),  # one document a side, and not the same
+        ("assumed", bool),  # what single documents differ by is assumed
         ("left_out", np.int8),  # 1: a place that base lacks, 2: rounds that base lacks decide
     ]
 )
@@ -586,7 +587,8 @@ def table(one: Judged, q: Array, tests: int, thresholds: Array, measured: Measur
     made["other_place"] = measured.other_place
     made["provisional"] = decided & (few | measured.other_place)
     made["least"], made["noise"] = one.least, one.noise
-    made["one_run"] = ~found.paired & (found.base_runs == 1) & (found.other_runs == 1)
+    assumed = np.isclose(found.floor, 2 * one.floor_sd**2)
+    made["assumed"] = assumed & (found.base_runs == 1) & (found.other_runs == 1)
     return made
 
 
@@ -717,11 +719,14 @@ def suite(one: Judged, cases: Ints, weights: Array | None = None, middle: bool =
         counts[0] = counts[1]  # pairs
         spread = [0.0, spread[1]]
     known = [one for one in spread if math.isfinite(one)]
-    if not known:
-        return Shift(shift, None, None, None, (counts[0], counts[1]))
-    parts = [(max(known) if math.isnan(v) else v) / n for v, n in zip(spread, counts, strict=True)]
-    rest = found.floor[cases]
+    rest, own = found.floor[cases], (found.variance - found.floor)[cases]
     floor = float(rest[np.isfinite(rest)].mean()) if np.isfinite(rest).any() else 0.0
+    if known:
+        parts = [(max(known) if math.isnan(v) else v) / n for v, n in zip(spread, counts, strict=True)]
+    elif np.isfinite(own).any():  # a round a side: what each case knows of itself
+        parts = [float((weight[cases] ** 2 * np.nan_to_num(own)).sum()) / 2] * 2
+    else:
+        return Shift(shift, None, None, None, (counts[0], counts[1]))
     variance = (math.pi / 2 if middle else 1.0) * sum(parts) + floor
     below = sum(v**2 / max(n - 1, 1) for v, n in zip(parts, counts, strict=True))
     dof = np.array(min((sum(parts) + floor) ** 2 / below if below > 0 else math.inf, 1e6))
@@ -738,5 +743,5 @@ def common_verdict(metric: Metric, found: Shift, threshold_ratio: float) -> Verd
     for name, value in (("low", found.low), ("high", found.high)):
         one[name] = one[f"same_{name}"] = math.nan if value is None else value
     limit, nothing = np.array([math.log1p(threshold_ratio)]), np.zeros(1)
-    move = decide(one, one.p, limit, nothing, np.full(1, np.nan))
+    move = decide(one, one.p, limit, nothing, np.zeros(1) if found.low is None else np.full(1, np.nan))
     return NEWS[int(verdict_of(metric, move)[0])]

@@ -26,7 +26,7 @@ from bench_schema.units import (
     size_text,
 )
 
-from bench_compare.comparison.judge import FLOORS, LEAST_UNITS, on
+from bench_compare.comparison.judge import FLOORS, LEAST_UNITS, OF_PROCESS, on
 from bench_compare.comparison.news import ONE_PROCESS, WORSENED
 from bench_compare.metrics import METRICS, Exact
 from bench_compare.model import NEWS, CommonMovement, Conclusion, Sensitivity, Verdict
@@ -112,8 +112,10 @@ def _doubt(one: MetricComparison, entry: Any, flags: Sequence[str]) -> str:
     if size > limit and size <= float(entry["noise"]):
         return f"within the noise that the files state, {share_text(math.expm1(entry['noise']), 2)}"
     if size > limit and size < float(entry["least"]):
-        least = share_text(math.expm1(float(entry["least"])), 2)
-        return f"less than the {least} that another process or the clock's step can make"
+        least = float(entry["least"])
+        of_process = least == math.log1p(OF_PROCESS[on(one.metric)])
+        cause = "another process" if of_process else "the clock's own step"
+        return f"no more than {cause} can make ({share_text(math.expm1(least), 2)})"
     edge = 1 + one.threshold_ratio
     if one.ci_low is not None and one.ci_high is not None:
         if one.ci_low >= edge or one.ci_high <= 1 / edge:
@@ -144,7 +146,7 @@ def _provisional(one: MetricComparison, entry: Any) -> str:
     if fewest < LEAST_UNITS:
         noun = one.unit if one.unit in ("document", "pair") else "round"
         return f"; provisional, {count_text(max(fewest, 1), noun)} a side"
-    if entry["one_run"] and METRICS[one.metric].gates:
+    if entry["assumed"] and METRICS[one.metric].gates:
         floor = share_text(FLOORS[on(one.metric)])
         return f"; one document a side: {floor} is assumed for what documents differ by"
     return ""
@@ -307,8 +309,9 @@ def _largest(cases: Sequence[CaseComparison], beside: str | None) -> str:
         name = case.gate if beside is None else beside
         metric = None if name is None else case.metrics.get(name)
         if metric is not None and metric.ratio:
+            change = change_words(metric.ratio, METRICS[metric.metric].words)
             size = max(metric.ratio, 1 / metric.ratio)
-            found.append((size, change_words(metric.ratio, METRICS[metric.metric].words), case.name))
+            found.append((size, change.removesuffix(" slower").removesuffix(" faster"), case.name))
     if not found:
         return cases[0].name
     _, change, name = max(found)
@@ -340,15 +343,13 @@ def _doubt_of(comparison: Comparison, one: Sensitivity) -> str | None:
     """Return the reason why a side has no answer; None if it has one."""
     mine = [case for case in comparison.cases if case.other_label == one.other_label]
     measured = [case for case in mine if case.gate is not None]
-    if one.blind:
-        return one.sentence
     if {case.gate_metric.verdict for case in measured if case.gate_metric} == {Verdict.UNCLEAR}:
         return _all_unclear(measured, comparison.warnings)
     suspects = [case for case in measured if case.is_suspect]
     if suspects:
         many = f"{len(suspects)} of {len(measured)} cases may be slower"
         return f"{many} ({_largest(suspects, None)}), and no interval says so"
-    return None
+    return one.sentence if one.blind else None
 
 
 def _awaited(comparison: Comparison) -> Iterator[str]:

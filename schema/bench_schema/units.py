@@ -94,7 +94,8 @@ AMOUNT = ("more", "less")
 
 
 def change_text(ratio: float | None, words: tuple[str, str] = TIME) -> str:
-    """Format a change: ``+3.1%``, and from a factor of 1.1 on ``1.56× slower`` or ``2.4× faster``."""
+    """Format a change: ``+3.1%``, and from a factor of 1.1 on ``1.56× slower`` or ``2.41×
+    faster``."""
     return UNKNOWN if ratio is None else _change(ratio, words, "%")
 
 
@@ -107,7 +108,8 @@ def _change(ratio: float, words: tuple[str, str], percent: str) -> str:
     if ratio <= 0 or not math.isfinite(ratio):
         return f"{ratio:g}×"
     if not 1 / PERCENT_BELOW < ratio < PERCENT_BELOW:
-        return f"{factor_text(ratio)} {words[ratio < 1]}"
+        digits = 3 if percent == "%" else None  # a table has room for one more
+        return f"{factor_text(ratio, digits)} {words[ratio < 1]}"
     change = 100 * (ratio - 1)
     return f"{change:+.1f}%" if percent == "%" else f"{change:+.2g} %"
 
@@ -119,14 +121,15 @@ def size_text(ratio: float) -> str:
     return f"{significant(100 * (ratio - 1), 2)} %"
 
 
-def factor_text(ratio: float) -> str:
+def factor_text(ratio: float, digits: int | None = None) -> str:
     """Format the size of a factor either way: ``1.56×``, ``2.4×``, ``123×``, ``1000+×``."""
     if ratio <= 0 or not math.isfinite(ratio):
         return f"{ratio:g}×"
     size = max(ratio, 1 / ratio)
     if size >= MOST_FACTOR:
         return f"{MOST_FACTOR:.0f}+×"
-    digits = 3 if size < MOST_RATIO or size >= 100 else 2
+    if digits is None:
+        digits = 3 if size < MOST_RATIO or size >= 100 else 2
     return f"{_bare(significant(size, digits))}×"
 
 
@@ -176,7 +179,12 @@ def change_with_interval(ratio: float, low: float, high: float, name: str = "") 
     return f"{change_text(ratio)} ({name}{interval_text(low, high)})"
 
 
-def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:
+def margin_text(
+    ratio: float | None,
+    low: float | None,
+    high: float | None,
+    words: tuple[str, str] = TIME,
+) -> str:
     """Return the wider half of the interval relative to the ratio: ``±0.4%``. If it is more than
     25 %, both ends as factors."""
     if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
@@ -184,7 +192,7 @@ def margin_text(ratio: float | None, low: float | None, high: float | None) -> s
     if is_too_noisy(low, high):
         return NOTHING
     half = max(high / ratio, ratio / low) - 1
-    return interval_text(low, high) if half > WIDE_INTERVAL - 1 else f"±{100 * half:.1f}%"
+    return interval_text(low, high, words) if half > WIDE_INTERVAL - 1 else f"±{100 * half:.1f}%"
 
 
 def time_text(value: float | None) -> str:

@@ -108,7 +108,7 @@ def simulated(random, scenario: Scenario, design: Design, levels, moves):
     times = base[:, None, None] + log_times(random, scenario, design, levels)
     samples = np.rint(np.exp(times)).astype(np.int64)
     cases = [
-        case(f"g{graph}", [round_(n, {"e2e_ns": one}, cut=None) for n, one in enumerate(rounds)])
+        case(f"g{graph}", [round_(n, {"device_ns": one}, cut=None) for n, one in enumerate(rounds)])
         for graph, rounds in enumerate(samples)
     ]
     return document(cases, run_id=str(random.integers(1 << 62)))

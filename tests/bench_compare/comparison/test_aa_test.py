@@ -21,7 +21,7 @@ def source(name, random, rounds=5, factor=1.0):
 def test_the_rounds_of_one_document_are_halved_in_every_way():
     found = aa_test([source("a", np.random.default_rng(0), 6)], Policy())
     assert (found.splits, found.judged, found.metric) == (10, 400, "e2e_ns")
-    assert found.trusted
+    assert not found.trusted  # they do not show what differs between documents
 
 
 @pytest.mark.long
@@ -51,7 +51,7 @@ def test_a_machine_that_moved_between_documents_may_not_gate():
 
 def test_a_quiet_machine_may_gate():
     random = np.random.default_rng(1)
-    found = aa_test([source("a", random), source("b", random)], Policy())
+    found = aa_test([source("a", random), source("b", random)], Policy(floor_sd=0.001))
     assert "This machine may gate. On this machine use `--threshold 1%` with 3" in found.sentence
 
 
@@ -63,7 +63,7 @@ def documents(count, scatter):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("scatter", "least", "most"), [(0.0, 0.01, 0.01), (0.02, 0.04, 0.15)])
+@pytest.mark.parametrize(("scatter", "least", "most"), [(0.0, 0.01, 0.02), (0.02, 0.04, 0.15)])
 def test_the_advice_is_a_threshold_for_three_documents_a_side(scatter, least, most):
     found = aa_test(documents(6, scatter), Policy())
     assert least <= found.threshold_ratio <= most
@@ -79,7 +79,7 @@ def test_more_documents_a_side_do_not_change_the_advice_for_three():
 @pytest.mark.long
 def test_one_document_advises_with_its_reservation():
     found = aa_test([source("a", np.random.default_rng(0), 6)], Policy())
-    assert "use at least `--threshold 1%` with 3 documents a side; one document" in found.sentence
+    assert "use at least `--threshold 1%` with 3 documents a side; --aa with" in found.sentence
 
 
 def test_no_threshold_holds_on_a_machine_that_tells_nothing():

@@ -31,7 +31,7 @@ def held(policy=None, *, device=1.0, end_to_end=1.0, plan=1.0, memory=(100, 100)
     ("changes", "told"),
     [
         ({"end_to_end": 2}, "b: worse beside what decides: end-to-end time of g, "),
-        ({"plan": 100}, "initialisation of g, ×100 (--fail-on init_ns makes it count)"),
+        ({"plan": 100}, "initialisation of g, 100× slower (--fail-on init_ns makes it count)"),
         ({"memory": (100, 200)}, "workspace of g, "),
     ],
 )

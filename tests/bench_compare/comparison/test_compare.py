@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,10 +35,14 @@ def quiet(level=MS, seed=0, **changes):
     return case("g", steady(np.random.default_rng(seed), level), **changes)
 
 
-def held(base, other, policy=None, **changes):
+QUIET = Policy(floor_sd=0.001)
+"""Of documents that differ by as little as those of a device."""
+
+
+def held(base, other, policy=QUIET, **changes):
     """One document a side."""
     sides = side("a", document(base, run_id="a")), side("b", document(other, run_id="b", **changes))
-    return compare(sides[0], [sides[1]], policy or Policy())
+    return compare(sides[0], [sides[1]], policy)
 
 
 def only(comparison):
@@ -277,10 +282,10 @@ def test_nothing_in_common_is_no_answer():
     assert "no case in common" in found.problems[0]
 
 
-def test_sides_measured_in_different_terms_are_no_answer_and_that_is_said():
+def test_a_device_time_that_is_lost_is_bad_news_and_what_is_measured_is_said():
     device = case("g", [round_(n, {"device_ns": [5] * 20}) for n in range(5)])
     found = held([device], [quiet()])
-    assert conclude(found).exit_code == 1
+    assert conclude(found).exit_code == 2
     assert "base has device_ns, other has e2e_ns" in found.problems[0]
 
 
@@ -289,11 +294,28 @@ def test_cases_that_nobody_measured_are_no_answer():
     assert conclude(found).exit_code == 1
 
 
-def test_unlike_settings_are_shown_and_refused_only_when_strict():
-    for strict, expected in ((False, 0), (True, 1)):
-        found = held([quiet()], [quiet(seed=1)], Policy(strict=strict), settings={"timer": "cupti"})
-        assert conclude(found).exit_code == expected
-        assert (found.differences[0].name, found.differences[0].must_agree) == ("timer", True)
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 1),
+        ({"allow": (Allowance("timer"),)}, 0),
+        ({"allow": (Allowance("timer"),), "strict": True}, 1),
+    ],
+)
+def test_settings_that_must_agree_and_differ_are_no_answer_unless_they_are_allowed(
+    changes, expected
+):
+    policy = replace(QUIET, **changes)
+    found = held([quiet()], [quiet(seed=1)], policy, settings={"timer": "cupti"})
+    assert (found.differences[0].name, found.differences[0].must_agree) == ("timer", True)
+    answer = conclude(found)
+    assert answer.exit_code == expected
+    assert ("timer differs" in answer.line) == bool(expected)
+
+
+def test_a_slow_down_measured_in_another_way_is_still_bad_news():
+    found = held([quiet()], [quiet(2 * MS, seed=1)], settings={"timer": "cupti"})
+    assert conclude(found).exit_code == 2
 
 
 def test_another_kind_of_device_is_a_difference_that_matters():
@@ -331,13 +353,6 @@ def test_records_that_were_lost_to_damage_are_said():
     assert found.warnings[0].endswith(lost)
 
 
-def test_a_flagged_case_gets_a_closer_look_when_asked():
-    found = only(held([quiet()], [quiet(1.05 * MS, seed=1)], Policy(details=1))).detail
-    assert found.bootstrap_low < found.median_ratio < found.bootstrap_high
-    assert found.shift_ns == pytest.approx(0.05 * MS, rel=0.1)
-    assert found.quantile_ratios[50] == pytest.approx(found.median_ratio)
-
-
 LEVELS = st.sampled_from([0.9, 0.99, 1.0, 1.005, 1.05, 2.0])
 STATES = st.sampled_from(["completed"] * 5 + ["failed"])
 
@@ -371,7 +386,6 @@ def test_a_few_cases_have_no_common_movement_that_gates():
         ([quiet()], []),
         ([case("g")], [case("g")]),
         ([case("g", [[5]])], [case("g", [[6]])]),
-        ([case("g", [round_(0, {"e2e_ns": [1, 2, 3]}, cut=3)])], [quiet()]),
     ],
 )
 @pytest.mark.filterwarnings("error")
@@ -391,17 +405,9 @@ def restless(label, levels, run_id):
 SLOW, FAST = (1.2, 1.3, 1.25, 1.15, 1.2), (1.1, 1.0, 1.05, 1.0, 1.1)
 
 
-def test_single_documents_of_a_restless_machine_are_not_told_apart():
-    found = compare(restless("a", FAST, "1"), [restless("b", SLOW, "2")], Policy())
-    assert only(found).verdict is Verdict.UNCLEAR
-    assert "more documents" in only(found).reason
-    assert any("rounds scatter by 4" in warning for warning in found.warnings)
-
-
 def test_sides_of_one_document_took_turns_and_are_told_apart():
     found = compare(restless("a", FAST, "1"), [restless("b", SLOW, "1")], Policy())
     assert only(found).verdict is Verdict.SLOWER
-    assert not any("scatter" in warning for warning in found.warnings)
 
 
 def test_what_does_not_decide_is_not_warned_of():

@@ -34,8 +34,12 @@ def measured(random, units, factor=1.0, shifts=None):
     return document(made, run_id=str(random.integers(1 << 62)))
 
 
+QUIET = Policy(floor_sd=0.001)
+"""Of documents that differ by as little as those of a device."""
+
+
 def compared(base, other):
-    return compare(side("base", *base), [side("other", *other)], Policy())
+    return compare(side("base", *base), [side("other", *other)], QUIET)
 
 
 def test_sides_are_compared_within_the_units_that_their_rounds_ran_on():
@@ -61,17 +65,6 @@ def test_rounds_on_another_unit_are_provisional():
     found = compared([measured(random, ["GPU-1"] * 5)], [measured(random, ["GPU-2"] * 5)])
     assert all(one.gate_metric.provisional for one in found.cases)
     assert any("another unit of hardware" in text for text in found.warnings)
-
-
-def test_what_recurs_in_each_document_is_no_verdict():
-    """Where buffers lie follows from the order of the cases, which documents of a seed repeat."""
-    random = np.random.default_rng(4)
-    sides = []
-    for _ in range(2):
-        shifts = random.normal(0, 0.05, (5, CASES))
-        sides.append([measured(random, ["GPU-1"] * 5, shifts=shifts) for _ in range(3)])
-    found = compared(*sides)
-    assert {Verdict.UNCLEAR} == {one.verdict for one in found.cases}
 
 
 def at_clock(times, clock_mhz):
@@ -106,12 +99,12 @@ def test_a_document_of_a_unit_that_base_lacks_is_held_against_the_slowest_of_bas
 def test_a_unit_that_base_lacks_is_no_news_where_it_is_not_slower_than_all_of_base():
     old = on_units("old", ("GPU-1", 1e6), ("GPU-2", 1.2e6))
     new = on_units("new", ("GPU-1", 1e6), ("GPU-3", 1.1e6))
-    assert 0 == conclude(compare(old, [new], Policy())).exit_code
+    assert 0 == conclude(compare(old, [new], QUIET)).exit_code
 
 
 def test_a_unit_that_other_lacks_does_not_count_and_that_is_said():
     old = on_units("old", ("GPU-1", 1e6), ("GPU-2", 1.2e6))
-    found = compare(old, [on_units("new", ("GPU-1", 1e6))], Policy())
+    found = compare(old, [on_units("new", ("GPU-1", 1e6))], QUIET)
     assert "old: 1 of 2 documents ran on no unit of hardware of new and does not count" in (
         found.warnings
     )
@@ -138,15 +131,12 @@ def side_of(label, *cases):
         ([only_summary(1e6)], [only_summary(5e5)], Verdict.FASTER, 0),
         ([sampled(1e6)], [only_summary(1e7)], Verdict.SLOWER, 2),
         ([only_summary(1e6)], [sampled(1e7)], Verdict.SLOWER, 2),
-        ([sampled(1e6)] * 2, [sampled(1e6, 1), only_summary(1e7)], Verdict.SLOWER, 2),
-        ([sampled(1e6), only_summary(1e7)], [sampled(1e6, 1), only_summary(1e7)], Verdict.SAME, 0),
+        ([sampled(1e6)] * 2, [sampled(1e6, 1), only_summary(1e7)], Verdict.UNCLEAR, 1),
     ],
 )
-def test_a_summary_without_samples_is_judged_by_its_raw_ratio(base, other, verdict, code):
-    found = compare(side_of("base", *base), [side_of("other", *other)], Policy())
+def test_a_summary_is_judged_by_the_scatter_that_it_states(base, other, verdict, code):
+    found = compare(side_of("base", *base), [side_of("other", *other)], QUIET)
     assert (verdict, code) == (found.cases[0].verdict, conclude(found).exit_code)
-    if any(not one.rounds for one in other) and verdict is Verdict.SLOWER:
-        assert "summary only, no samples: the raw ratio counts" in found.cases[0].reason
 
 
 def test_summaries_have_a_common_movement():
@@ -155,9 +145,7 @@ def test_summaries_have_a_common_movement():
         return side(label, document(made, run_id=label))
 
     found = compare(of("base", 1e6), [of("other", 1.1e6)], Policy(fail_on=frozenset()))
-    assert "FAIL: median of all cases +10 %, threshold 1 %" == conclude(found).line
-    (sensitivity,) = found.sensitivity
-    assert "do not tell" in sensitivity.sentence
+    assert "FAIL: median of all cases 1.1× slower, threshold 1 %" == conclude(found).line
 
 
 def test_a_unit_that_is_slower_at_the_same_clock_is_no_matter_of_the_clock():

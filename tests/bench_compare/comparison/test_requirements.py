@@ -40,7 +40,7 @@ def test_required_sensitivity_makes_a_blind_comparison_fail():
     policy = Policy(required_sensitivity_ratio=0.05)
     assert (
         conclude(held(noisy(1), policy)).exit_code,
-        conclude(held(moved(1.0), policy)).exit_code,
+        conclude(held(moved(1.0), replace(policy, floor_sd=0.001))).exit_code,
     ) == (1, 0)
 
 
@@ -75,9 +75,7 @@ def test_what_must_be_seen_is_asked_of_all_cases_whatever_decides_them():
 def test_rounds_of_few_samples_are_no_silent_pass():
     base = side("a", document([case("g", [[int(1e6)] * 10])], run_id="a"))
     other = side("b", document([case("g", [[int(1e8)] * 10])], run_id="b"))
-    found = compare(base, [other], Policy())
-    assert found.sensitivity[0].sentence == "a slow-down of 50 % could have passed unseen"
-    assert conclude(compare(base, [other], Policy(max_unclear=UnclearLimit(0)))).exit_code == 1
+    assert conclude(compare(base, [other], Policy())).exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,14 @@ def told(spread, **more):
 
 def test_a_quiet_machine_sees_small_slow_downs():
     _, sensitivity = told(0.002)
-    assert 1.01 < sensitivity.median_ratio < 1.03
+    assert 1.01 < sensitivity.median_ratio < 1.035
     assert not sensitivity.blind
 
 
 def test_silence_of_a_blind_comparison_is_no_answer():
     _, sensitivity = told(0.5)
     assert sensitivity.blind
-    assert "a slow-down of 50 % could have passed unseen in 12 of 12 cases" == sensitivity.sentence
+    assert "a slow-down of 50 % could hide in 9 of 12 cases" == sensitivity.sentence
 
 
 def test_what_was_found_is_an_answer_however_restless_the_machine():
@@ -64,9 +64,9 @@ def test_a_case_without_an_interval_sees_nothing():
 
 
 def rounds_of_one():
-    """Sides with a single round of three samples."""
+    """Sides with a single round of one sample."""
     made = [
-        document([case(f"g{n}", [np.array([9, 8, 7]) * 1000]) for n in range(3)], run_id=label)
+        document([case(f"g{n}", [np.array([9000])]) for n in range(3)], run_id=label)
         for label in "ab"
     ]
     return side("base", made[0]), [side("other", made[1])]
@@ -139,7 +139,7 @@ def mixed(noisy, cases, factor=1.0):
             for one in each.sources[0].document.cases
         ]
         both.append(side(label, document(held, run_id=label)))
-    found = compare(both[0], [both[1]], Policy())
+    found = compare(both[0], [both[1]], Policy(floor_sd=0.001))
     return found, conclude(found).word
 
 

@@ -156,7 +156,7 @@ def test_the_row_of_a_suspect_case_is_shown_first(tmp_path, capsys):
     code = main(["--group-by", "label", *(str(path) for path in sorted(tmp_path.iterdir()))])
     out = capsys.readouterr().out
     assert code == 1
-    assert "1 of 8 cases may be slower (+" in out
+    assert "1 of 8 cases may be slower (1." in out
     rows = [line.split() for line in out.splitlines()]
     head = next(place for place, row in enumerate(rows) if row[:3] == ["case", "base", "other"])
     assert rows[head + 1][:2] == ["unclear", "g0"]

@@ -208,7 +208,7 @@ def test_two_files_are_compared_by_their_raw_ratio(tmp_path):
     base, others = group(sources, Grouping())
     (found,) = compare(base, others, Policy()).cases
     assert (found.verdict, found.gate_metric.ratio) == (Verdict.SLOWER, pytest.approx(3.0))
-    assert "summary only, no samples: the raw ratio counts" in found.reason
+    assert "no scatter is known: the raw ratio counts" in found.reason
     assert {note.kind for note in found.notes} == {"imported"}
 
 

@@ -112,12 +112,12 @@ def test_the_case_that_is_slow_on_a_unit_is_found():
     [
         (
             12,
-            "median of all cases +18 %: unit GPU-1 is slower than GPU-0 in 12 of 12 cases, "
+            "median of all cases 1.18× slower: unit GPU-1 is slower than GPU-0 in 12 of 12 cases, "
             "faster in 0",
         ),
         (
             1,
-            "median of all cases +0 %: within the threshold; unit GPU-1 is slower than GPU-0 in "
+            "median of all cases +0 %: unit GPU-1 is slower than GPU-0 in "
             "1 of 12 cases, faster in 0",
         ),
     ],

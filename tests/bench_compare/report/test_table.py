@@ -23,7 +23,7 @@ def test_no_line_is_wider_than_the_terminal(which, everything, request):
 
 def test_bad_news_comes_before_good_news(suite):
     text = table(suite, View())
-    places = [text.index(word) for word in ("sdpa_b4", "pointwise_add", "÷2.44", "softmax")]
+    places = [text.index(word) for word in ("sdpa_b4", "pointwise_add", "2.44× faster", "softmax")]
     assert sorted(places) == places
 
 
@@ -86,11 +86,11 @@ def test_labels_of_several_sides_are_told_in_full(make):
     assert set(LABELS) <= {line.removeprefix("== ") for line in text.splitlines()}
 
 
-def test_names_beside_several_sides_keep_thirty_characters(make):
+def test_names_beside_several_sides_keep_most_of_their_characters(make):
     text = table(three_sides(make, LABELS), View())
     names = [line.split()[1] for line in text.splitlines() if line.startswith(("slower", "faster"))]
     assert 4 == len(names)
-    assert min(map(len, names)) >= 30
+    assert min(map(len, names)) >= 28
 
 
 @pytest.mark.parametrize("width", [40, 50, 63, 64, 72])

@@ -55,15 +55,15 @@ const MOST_FACTOR = 1000;
 const PERCENT_BELOW = 1.1;
 const TIME = ["slower", "faster"];
 
-// The size of a factor either way: 1.56×, 2.4×, 123×.
-export function factorText(ratio) {
+// The size of a factor either way: 1.56×, 2.41×, 123×.
+function factorText(ratio) {
   if (!(ratio > 0)) return `${ratio}×`;
   const size = ratio < 1 ? 1 / ratio : ratio;
   if (size >= MOST_FACTOR) return `${MOST_FACTOR}+×`;
-  return `${Number(size.toPrecision(size < 2 || size >= 100 ? 3 : 2))}×`;
+  return `${Number(size.toPrecision(3))}×`;
 }
 
-// +3.1 % below a factor of 1.1, then 1.56× slower or 2.4× faster.
+// +3.1 % below a factor of 1.1, then 1.56× slower or 2.41× faster.
 export function changeText(ratio, words = TIME) {
   if (!known(ratio)) return UNKNOWN;
   if (!(ratio > 0)) return `${ratio}×`;
