@@ -178,8 +178,6 @@ def _answer(options: CompareOptions, width: int, terminal: bool) -> CommandResul
 def _check_files(options: CompareOptions, policy: str | None) -> None:
     from bench_schema.places import Place
 
-    from bench_compare.history.index import NAME
-
     calibration = options.save_calibration
     outputs = {**options.outputs, **({"save-calibration": calibration} if calibration else {})}
     given = {
@@ -188,7 +186,11 @@ def _check_files(options: CompareOptions, policy: str | None) -> None:
         "--b": options.b,
         "--archive": (options.archive,) if options.archive else (),
     }
-    index = None if options.archive is None else os.path.join(options.archive, NAME)
+    index = None
+    if options.archive is not None:
+        from bench_compare.history.index import NAME
+
+        index = os.path.join(options.archive, NAME)
     files = {"--policy": policy, "--calibration": options.calibration, "--archive": index}
     check_reports(
         outputs,

@@ -397,9 +397,9 @@ def is_on_device(case: Case) -> bool:
 
 
 def is_sampled(case: Case) -> bool:
-    """Return True if a time that can decide was measured."""
+    """Return True if a time that can decide was measured; 0 is none."""
     if not case.rounds:
-        return any(name in case.summary for name in GATES)
+        return any(name in case.summary and case.summary[name].median > 0 for name in GATES)
     return not facts(case.rounds).sampled.isdisjoint(GATES)
 
 

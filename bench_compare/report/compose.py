@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.names import safe
 from bench_schema.units import (
+    PERCENT_BELOW,
     change_text,
+    factor_text,
     significant,
+    size_text,
     span_text,
     time_text,
     value_text,
@@ -599,5 +602,6 @@ def page_title(composition: Composition) -> str:
     if abs(ratio - 1) < SAME:
         return f"{text}, as fast as {composition.baseline_name}"
     word = "faster" if ratio >= 1 else "slower"
-    change = change_text(max(ratio, 1 / ratio)).removeprefix("+")
+    size = max(ratio, 1 / ratio)
+    change = factor_text(size) if size >= PERCENT_BELOW else size_text(size)
     return f"{text}, {change} {word} than {composition.baseline_name}"

@@ -191,9 +191,14 @@ class ShownRun:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        if any(one.time_ns is not None for one in self.cases):
+        if not any(one.time_ns for one in self.cases):
+            return (f"{self.source.path}: nothing was measured",)
+        without = [one for one in self.cases if one.state == "completed" and not one.time_ns]
+        if not without:
             return ()
-        return (f"{self.source.path}: nothing was measured",)
+        more = "" if len(without) == 1 else f" and {len(without) - 1} more"
+        return (f"{len(without)} of {count_text(len(self.cases), 'case')} completed without a time "
+                f"({without[0].name}{more})",)  # fmt: skip
 
     @property
     def warnings(self) -> tuple[str, ...]:

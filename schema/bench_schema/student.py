@@ -10,6 +10,7 @@ Sources: Abramowitz and Stegun 1964, 26.5.8 (incomplete beta function as a conti
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
@@ -72,28 +73,42 @@ def t_two_sided(t: Array, dof: Array) -> Array:
 
 def t_quantile(probability: float, dof: Array) -> Array:
     """Return the value that Student's t stays below with a probability of 0.5 or more; NaN if dof
-    is not known."""
+    is not known. Degrees of freedom count to one decimal, below five to two."""
     dof = np.minimum(np.asarray(dof, np.float64), MOST_DOF)
-    every, place = np.unique(np.where(dof > 0, dof.round(2), np.nan).ravel(), return_inverse=True)
+    rounded = np.where(dof < 5, dof.round(2), dof.round(1))
+    every, place = np.unique(np.where(dof > 0, rounded, np.nan).ravel(), return_inverse=True)
     known = np.isfinite(every)
     found = np.full(every.shape, np.nan)
     tail, nu = 2 * (1 - probability), every[known]
-    if tail >= 1 or not nu.size:
-        found[known] = 0.0
-        return found[place].reshape(dof.shape)
-    low, high = np.zeros(nu.shape), np.ones(nu.shape)  # of t / (1 + t)
-    for _ in range(9):
-        middle = (low + high) / 2
-        above = t_two_sided(middle / (1 - middle), nu) > tail
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    middle = (low + high) / 2
-    value = middle / (1 - middle)
-    for _ in range(8):  # Newton's method on logarithms of both, where heavy tails are lines
-        found_tail = t_two_sided(value, nu)
-        slope = value * 2 * _density(value, nu) / found_tail
-        value = value * np.exp(np.clip(np.log(found_tail / tail) / slope, -3, 3))
+    value = np.zeros(nu.shape)
+    if tail < 1 and nu.size:
+        value = _first_quantile(tail, nu)
+        for _ in range(4):  # Newton's method on logarithms of both, where heavy tails are lines
+            now = t_two_sided(value, nu)
+            slope = value * 2 * _density(value, nu) / now
+            value = value * np.exp(np.clip(np.log(now / tail) / slope, -3, 3))
     found[known] = value
     return found[place].reshape(dof.shape)
+
+
+def _first_quantile(tail: float, dof: Array) -> Array:
+    """Return Student's t with this probability beyond it on both sides, to four digits or so (Hill
+    1970, Algorithm 396)."""
+    n = np.maximum(dof, 1.0)
+    a = 1 / (n - 0.5)
+    b = 48 / a**2
+    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+    d = ((94.5 / (b + c) - 3) / b + 1) * np.sqrt(a * math.pi / 2) * n
+    y = (d * tail) ** (2 / n)
+    x = NormalDist().inv_cdf(tail / 2)
+    far = c + np.where(n < 5, 0.3 * (n - 4.5) * (x + 0.6), 0.0)
+    far = (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b + far
+    z = x * x
+    near = (((((0.4 * z + 6.3) * z + 36) * z + 94.5) / far - z - 3) / b + 1) * x
+    near = np.expm1(np.minimum(a * near**2, 100.0))
+    heavy = 1 / (((n + 6) / (n * y) - 0.089 * d - 0.822) * (n + 2) * 3) + 0.5 / (n + 4)
+    heavy = (heavy * y - 1) * (n + 1) / (n + 2) + 1 / y
+    return np.asarray(np.sqrt(n * np.maximum(np.where(y > 0.05 + a, near, heavy), 1e-12)))
 
 
 def _density(t: Array, dof: Array) -> Array:

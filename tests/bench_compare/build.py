@@ -330,6 +330,11 @@ def gpu_validation(wrong: bool = False) -> Validation:
     return Validation(status, "numpy", reason, (output,), 10, 2 * wrong, True)
 
 
+def on_device(rounds: Sequence[Any]) -> list[Round]:
+    """Rounds whose device and end-to-end times are these arrays."""
+    return [round_(index, {"device_ns": one, "e2e_ns": one}) for index, one in enumerate(rounds)]
+
+
 def steady(random: np.random.Generator, level_ns: float, rounds: int = 5, count: int = 20) -> Any:
     """Rounds of mild noise around a level: 0.2 % between rounds, 0.5 % within."""
     level = level_ns * np.exp(random.normal(0, 0.002, (rounds, 1)))

@@ -17,7 +17,7 @@ from bench_compare.cli import main
 from bench_compare.commands.compare import USAGE
 from bench_compare.metrics import METRICS
 from bench_compare.report import FORMATS
-from tests.bench_compare.build import case, document, steady
+from tests.bench_compare.build import case, document, on_device, steady
 
 FACTORS = {"a": 1.0, "b": 1.0, "slow": 1.1}
 
@@ -28,7 +28,7 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for seed, (name, factor) in enumerate(FACTORS.items()):
         random = np.random.default_rng(seed)
-        cases = [case(f"g{n}", steady(random, factor * 1e6)) for n in range(3)]
+        cases = [case(f"g{n}", on_device(steady(random, factor * 1e6))) for n in range(3)]
         save(tmp_path / f"{name}.json", document(cases, run_id=name))
     return tmp_path
 
@@ -56,7 +56,7 @@ def error_line(capsys):
         ("a.json b.json slow.json", 2),
         ("--a a.json --b slow.json", 2),
         ("--a a.json --b b.json", 0),
-        ("--aa a.json", 0),
+        ("--aa a.json", 1),
         ("a.json missing.json", 1),
         ("a.json", 0),
         ("a.json a.json", 1),
@@ -127,7 +127,7 @@ def test_a_hostile_file_name_cannot_forge_lines_or_colours(files, capsys):
 def test_every_format_has_a_flag_that_writes_a_file(files, name, capsys):
     assert main(["a.json", "slow.json", f"--{name}", "out", "-q"]) == 2
     assert (files / "out").stat().st_size > 0
-    assert capsys.readouterr().out.startswith("FAIL: 3 of 3 slower (worst +10.")
+    assert capsys.readouterr().out.startswith("FAIL: 3 of 3 slower (worst 1.1×, ")
 
 
 def test_a_format_on_stdout_takes_the_place_of_the_table(files, capsys):

@@ -9,7 +9,7 @@ from bench_schema import files
 
 import bench_compare
 from bench_compare.errors import BenchCompareError
-from tests.bench_compare.build import case, document, engine
+from tests.bench_compare.build import case, document, engine, on_device
 
 NAME = "<script>alert(1)</script> | `x`"
 
@@ -17,7 +17,7 @@ NAME = "<script>alert(1)</script> | `x`"
 def made(factor, run_id):
     levels = ((NAME, 1000 * factor), ("steady", 1000))
     cases = [
-        case(name, [[round(1e3 * level) + n % 3 for n in range(20)] for _ in range(5)])
+        case(name, on_device([[round(1e3 * level) + n % 3 for n in range(20)] for _ in range(5)]))
         for name, level in levels
     ]
     return document(cases, run_id=run_id, engines=[engine("numpy")])

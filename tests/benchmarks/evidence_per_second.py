@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 from bench_schema.files import read
 
-from bench_compare.statistics.special import t_quantile
+from bench_schema.student import t_quantile
 from tests.benchmarks.harness import folder, script
 
 WAYS = {

@@ -22,17 +22,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.estimate import looks
 
-from bench_compare.comparison.judging.moves import Move, judge
-from bench_compare.statistics.columns import Columns
-from bench_compare.statistics.discovery import false_discovery
-from bench_compare.statistics.intervals import estimate
+from bench_compare.comparison import judge
+from bench_compare.comparison.measure import UNIT, Measured
 from tests.benchmarks.harness import script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT = np.log(1.01)
-ALPHA = 0.05
 ROUNDS = 5
 SIZES = (1, 6, 40)
 
@@ -100,12 +97,17 @@ def _own(noise: Noise, shape: tuple[int, int], random: np.random.Generator):
 
 def verdicts(base, other, known, look_count: int):
     """A move for each case, from the rounds that are known."""
-    rounds = np.arange(base.shape[1])
-    nothing = np.zeros_like(rounds)
-    columns = Columns(nothing, rounds, nothing)
-    sides = (np.where(known, side, np.nan) for side in (base, other))
-    found = estimate(*sides, (columns, columns), looks=look_count)
-    return judge(found, false_discovery(found.p), np.full(len(base), LIMIT), ALPHA)
+    cases, rounds = np.nonzero(known)
+    units = np.zeros((2, len(cases)), UNIT)
+    for side, (part, logs) in enumerate(zip(units, (base, other), strict=True)):
+        part["side"], part["case"], part["round"] = side, cases, rounds
+        part["e2e_ns"] = logs[known]
+        part["e2e_ns.variance"] = np.nan
+    nothing = np.zeros(len(base))
+    measured = Measured(units.ravel(), ((None,) * len(base),) * 2, {}, True, look_count, nothing)
+    found, _ = judge.estimate(measured, "e2e_ns", 0.0)
+    threshold, noise = np.full(len(base), LIMIT), np.full(len(base), np.nan)
+    return judge.decide(found, judge.false_discovery(found.p), threshold, nothing, noise)
 
 
 def until_decided(base, other):
@@ -117,7 +119,7 @@ def until_decided(base, other):
         taken[due] = until
         known = np.arange(base.shape[1]) < taken[:, None]
         moves = verdicts(base, other, known, len(schedule))
-        due = moves == Move.UNCLEAR
+        due = moves == judge.UNCLEAR
         if not due.any():
             break
     return moves, taken
@@ -137,7 +139,7 @@ def tried(rule: Callable, noise: Noise, shift: float, cases: int, max_rounds: in
             moves.append(found)
             rounds.append(taken)
     every = np.concatenate(moves)
-    shares = [float(np.mean(every == move)) for move in (Move.DOWN, Move.UP, Move.SAME)]
+    shares = [float(np.mean(every == move)) for move in (judge.DOWN, judge.UP, judge.SAME)]
     return (*shares, float(np.concatenate(rounds).mean()))
 
 

@@ -62,6 +62,8 @@ class Measured:
     device_index: int | None = None
     outcome: Outcome = COMPLETED
     work: Work = UNKNOWN_WORK
+    flags: tuple[str, ...] = ()
+    """Words of the tool against the measurement: ``noise_timeout``."""
 
 
 @dataclass(frozen=True)
@@ -206,5 +208,5 @@ def _case(number: str, engine: str, one: Measured, about: About) -> Case:
         rounds=rounds,
         summary={**one.summary, **summaries(rounds)},
         work=one.work,
-        notes=("imported",),
+        notes=("imported", *one.flags),
     )

@@ -101,6 +101,8 @@ class MeasuredPlan:
     first_call_ms: Any
     workspace_bytes: int | None
     correctness: Any
+    flags: tuple[str, ...] = ()
+    """Words of the tool against the measurement: ``noisy``."""
 
 
 def _identity(tree: Table) -> str:
@@ -202,7 +204,17 @@ def _plan(found: Table, variant: Mapping[str, str]) -> MeasuredPlan:
         first_call_ms=timing.get("first_call_ms"),
         workspace_bytes=parts.whole(found.get("workspace_bytes")),
         correctness=found.get("correctness"),
+        flags=tuple(_flags(found, timing)),
     )
+
+
+def _flags(found: Table, timing: Table) -> Iterator[str]:
+    """Yield words of the tool against a measurement."""
+    for text in found.get("warnings") or ():
+        if isinstance(text, str):
+            yield text.partition(":")[0]
+    if timing.get("capped") is True:
+        yield "capped"
 
 
 STATUS: Mapping[str, Status] = {
@@ -249,6 +261,7 @@ def _case(graph: GraphId, engine: str, row: Table, plan: MeasuredPlan) -> Case:
     work = Work(flops, moved, flops / moved if flops is not None and moved else None)
     return replace(
         case,
+        notes=(*case.notes, *plan.flags),
         init={name: phase for name, phase in phases.items() if phase.size},
         summary=known,
         validation=parts.validation(plan.correctness),

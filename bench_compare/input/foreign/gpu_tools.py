@@ -123,6 +123,9 @@ def _nvbench_summary(
         names = {"median": "median", "min": "min", "max": "max", "std": "stdev/absolute"}
         kind = tag.split("/")[1]
         stats = {key: values.get(f"{tag}/{name}", {}).get("value") for key, name in names.items()}
+        relative = parts.number(values.get(f"{tag}/stdev/relative", {}).get("value"))
+        if stats["std"] is None and relative is not None:
+            stats["std"] = relative * mean
         count = values.get(f"nv/{kind}/sample_size", {}).get("value")
         return summary({**stats, "mean": mean, "n": count}, "s")
     return None
@@ -208,7 +211,9 @@ def _primbench_case(algorithm: str, found: Table) -> Measured:
     ]
     whole = None
     if mean is not None:
-        whole = summary({"mean": mean, "n": calls.get("kernel_calls")}, "s")
+        noise = parts.number(found.get("noise_percent"))
+        std = None if noise is None else noise / 100 * mean
+        whole = summary({"mean": mean, "n": calls.get("batches"), "std": std}, "s")
     taken = samples(iterations, "ms")
     bytes_per_item = parts.number(found.get("bytes_per_item"))
     moved = None if not items or bytes_per_item is None else round(items * bytes_per_item)
@@ -217,6 +222,7 @@ def _primbench_case(algorithm: str, found: Table) -> Measured:
         **series("device_ns", [taken] if taken.size else [], whole),
         device_index=0,
         work=Work(None, moved, None),
+        flags=("noise_timeout",) if found.get("noise_timeout") is True else (),
     )
 
 

@@ -78,6 +78,8 @@ def _google_case(name: str, rows: list[Table]) -> Measured:
     taken = samples([row.get("real_time") for row in single], unit)
     aggregates = {row.get("aggregate_name"): row.get("real_time") for row in rows}
     count = parts.whole((single or rows)[0].get("iterations"))
+    if aggregates.get("stddev") is not None:  # that of the repetitions
+        count = parts.whole(rows[0].get("repetitions")) or len(single)
     stats = {
         "median": aggregates.get("median", single[0].get("real_time") if single else None),
         "mean": aggregates.get("mean"),
@@ -120,7 +122,7 @@ def read_pytest_benchmark(tree: Any, layout: str, path: Path) -> Document:  # no
     measured = []
     for one in parts.rows(tree["benchmarks"]):
         stats = parts.table(one.get("stats"))
-        known = {name: stats.get(name) for name in ("median", "mean", "min", "max")}
+        known = {name: stats.get(name) for name in ("median", "mean", "min", "max", "iqr")}
         whole = summary({**known, "std": stats.get("stddev"), "n": stats.get("rounds")}, "s")
         taken = samples(stats.get("data") or (), "s")
         name = parts.text(one.get("fullname")) or parts.words(one.get("name"))

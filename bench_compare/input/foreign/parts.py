@@ -93,6 +93,10 @@ def summary(stats: Any) -> Summary | None:
         total = number(found.get("total_ms"))
         count = round(total / mean) if total is not None and mean else 0  # 0: unknown
     deviation = number(found.get("std_ms"))
+    quartiles = number(found.get("p25_ms")), number(found.get("p75_ms"))
+    iqr = number(found.get("iqr_ms"))
+    if iqr is None and None not in quartiles:
+        iqr = (quartiles[1] or 0.0) - (quartiles[0] or 0.0)
     return Summary(
         count=count,
         mean=ns("mean"),
@@ -104,7 +108,7 @@ def summary(stats: Any) -> Summary | None:
         p95=ns("p95"),
         p99=ns("p99"),
         max=ns("max"),
-        mad=math.nan,
+        mad=math.nan if iqr is None else iqr / 2 * NS_PER_MS,
         median_ci_low=None,
         median_ci_high=None,
     )

@@ -7,12 +7,12 @@ import pytest
 from bench_schema import files
 
 from bench_compare.cli import COMMANDS, main
-from tests.bench_compare.build import case, document, steady
+from tests.bench_compare.build import case, document, on_device, steady
 
 
 def write(path, seed):
     random = np.random.default_rng(seed)
-    files.save(path, document([case("g", steady(random, 1e6))], run_id=path.name))
+    files.save(path, document([case("g", on_device(steady(random, 1e6)))], run_id=path.name))
 
 
 @pytest.mark.parametrize("word", COMMANDS)

@@ -59,7 +59,7 @@ def test_a_measurement_within_the_interval_exits_with_0(folder, capsys):
 
 def test_a_measurement_outside_of_the_interval_exits_with_2(folder, capsys):
     code, out, _ = told(capsys, "net.toml", "parts.json", "--against", "slow.json")
-    assert (code, "+50.0%" in out) == (2, True)
+    assert (code, "1.5× slower" in out) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_the_command_writes_the_page(tmp_path):
 
 
 def test_the_headline_is_the_time_and_what_it_is_against_the_baseline():
-    assert "net: 27.40 µs, 25.0% faster than cudnn" == compose.page_title(composition())
+    assert "net: 27.40 µs, 1.25× faster than cudnn" == compose.page_title(composition())
 
 
 def test_the_baseline_itself_is_against_nothing():
