@@ -180,7 +180,7 @@ def placed(units: Units, values: Array, own: tuple[Array, Array], may_pair: bool
     at = _numbered(case, units["place"].astype(np.int64))
     both = _of_both(at, side)
     shares = np.bincount(case, both[at]) > 0
-    used = both[at] | ~shares[case]
+    used = (both[at] | ~shares[case]) & ~_beside_samples(case, side, round_)
     cell = _numbered(case, np.where(shares[case], at, -1))
     visit = _numbered(cell, run, round_)
     size = int(cell.max(initial=-1)) + 1
@@ -201,6 +201,12 @@ def placed(units: Units, values: Array, own: tuple[Array, Array], may_pair: bool
     if paired.any():
         table = _differences(table, paired)
     return Rows(table, of_cell, paired, used, levels)
+
+
+def _beside_samples(case: Ints, side: Ints, round_: Ints) -> Mask:
+    """Return the summaries of documents of which others of the side have samples of the case."""
+    group, is_summary = 2 * case + side, round_ == SUMMARY_ROUND
+    return np.asarray(is_summary & (np.bincount(group, ~is_summary) > 0)[group])
 
 
 def _of_both(group: Ints, side: Ints, size: int | None = None) -> Mask:
@@ -638,38 +644,41 @@ def rate_of(metric: Metric, gates: Sequence[Judged], work: tuple[Array, Array]) 
 
 def with_left_out(one: Judged, measured: Measured) -> tuple[Judged, Ints]:
     """Return the metric with the cases that became slower where base has nothing to pair it with:
-    held against the slowest place or run of base. The numbers say which: 1 place, 2 run."""
+    the slowest of other there, held against the slowest of base. The numbers say where: 1 a place,
+    2 rounds of a run or a summary."""
     why = np.zeros(len(one.found), np.int8)
-    if one.rows is None or one.rows.used.all():
-        return one, why
     units, values = measured.metric(one.metric.name)
-    left = np.flatnonzero(~one.rows.used & (units["side"] == 1))
-    if not left.size:
+    case, side, place = (units[n].astype(np.int64) for n in ("case", "side", "place"))
+    at = _numbered(case, place)
+    shares = np.bincount(case, _of_both(at, side)[at], len(why)) > 0
+    first = np.unique(2 * at + side, return_index=True)[1]
+    several = np.bincount(case[first], side[first], len(why)) > 1
+    left = (side == 1) & (~one.rows.used | (~shares & several)[case]) if one.rows else side > 1
+    if not left.any():
         return one, why
-    cases = np.unique(units["case"][left])
-    mine = np.flatnonzero(np.isin(units["case"], cases))
-    by_run = units["run"] if measured.shares_run else units["place"]
-    group = _numbered(*(units[n][mine].astype(np.int64) for n in ("case", "side")),
-                      by_run[mine].astype(np.int64))  # fmt: skip
-    known = (units["side"][mine] == 0) | ~one.rows.used[mine]
-    mine, group = mine[known], group[known]
+    cases = np.unique(case[left])
+    by_run = (units["round"] == SUMMARY_ROUND) | measured.shares_run
+    mine = np.flatnonzero(np.isin(case, cases) & (left | (side == 0)))
+    group = _numbered(case[mine], side[mine], place[mine],
+                      np.where(by_run, units["run"], -1)[mine].astype(np.int64))  # fmt: skip
     level = _mean(group, values[mine], int(group.max()) + 1)[group]
-    pair = units["case"][mine].astype(np.int64) * 2 + units["side"][mine]
-    slowest = np.full(int(pair.max()) + 1, -np.inf)
+    pair = 2 * case[mine] + side[mine]
+    slowest = np.full(2 * len(why), -np.inf)
     np.maximum.at(slowest, pair, level)
     mine = mine[level >= slowest[pair]]
     part = units[mine].copy()
     part["place"] = 0
     found, _ = _estimate(
-        (part, values[mine]), one.metric.name, len(one.found), one.floor_sd, False, 2 * measured.looks
+        (part, values[mine]), one.metric.name, len(why), one.floor_sd, False, 2 * measured.looks
     )
-    slower = np.zeros(len(found), bool)
+    slower = np.zeros(len(why), bool)
     slower[cases] = True
     with np.errstate(invalid="ignore"):
         slower &= (found.shift > np.nan_to_num(one.found.shift, nan=-np.inf)) & (found.low > 0)
     merged = one.found.copy()
     merged[slower] = found[slower]
-    why[slower] = 2 if measured.shares_run else 1
+    of_run = np.bincount(case[left], by_run[left], len(why)) > 0
+    why[slower] = np.where(of_run[slower], 2, 1)
     return replace(one, found=merged), why
 
 

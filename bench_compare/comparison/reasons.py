@@ -86,7 +86,7 @@ def metric_reason(one: MetricComparison, entry: Any, flags: Sequence[str]) -> st
     else:
         text = f"{change} ({interval}): {_doubt(one, entry, flags)}"
     left = ("", "on a unit of hardware that base lacks, against the slowest of base: ",
-            "in rounds that base lacks, against the slowest of base: ")[int(entry["left_out"])]  # fmt: skip
+            "in a document that is not like the others, against the slowest of base: ")[int(entry["left_out"])]  # fmt: skip
     clock = "; cycles did not move, the clock did" if entry["clock"] else ""
     return f"{left}{text}{clock}{_provisional(one, entry)}"
 
@@ -242,7 +242,7 @@ def conclude(comparison: Comparison) -> Conclusion:
     """Return the answer in one line, which every report shows, and its exit code."""
     loud = [news for news in comparison.bad_news if not news.allowed]
     doubts = [*_doubts(comparison)]
-    if doubts and not _shares_cases(comparison):  # of unrelated things every case looks removed
+    if doubts and _is_unrelated(comparison):  # every case looks removed
         loud = [news for news in loud if news.verdict not in (Verdict.REMOVED, Verdict.LOST)]
     elsewhere = _elsewhere(comparison)
     if loud:
@@ -255,8 +255,11 @@ def conclude(comparison: Comparison) -> Conclusion:
     return Conclusion("PASS", "; ".join([*_passed(comparison), *elsewhere]))
 
 
-def _shares_cases(comparison: Comparison) -> bool:
-    return any(None not in (case.base, case.other) for case in comparison.cases)
+def _is_unrelated(comparison: Comparison) -> bool:
+    """Return True if both sides have cases, and none in common."""
+    cases = comparison.cases
+    shared = any(None not in (case.base, case.other) for case in cases)
+    return not shared and any(case.other is not None for case in cases)
 
 
 def _elsewhere(comparison: Comparison) -> list[str]:

@@ -131,7 +131,8 @@ def side_of(label, *cases):
         ([only_summary(1e6)], [only_summary(5e5)], Verdict.FASTER, 0),
         ([sampled(1e6)], [only_summary(1e7)], Verdict.SLOWER, 2),
         ([only_summary(1e6)], [sampled(1e7)], Verdict.SLOWER, 2),
-        ([sampled(1e6)] * 2, [sampled(1e6, 1), only_summary(1e7)], Verdict.UNCLEAR, 1),
+        ([sampled(1e6)] * 2, [sampled(1e6, 1), only_summary(1e7)], Verdict.SLOWER, 2),
+        ([sampled(1e6), only_summary(1e7)], [sampled(1e6, 1), only_summary(1e7)], Verdict.SAME, 0),
     ],
 )
 def test_a_summary_is_judged_by_the_scatter_that_it_states(base, other, verdict, code):
