@@ -178,9 +178,10 @@ def placed(units: Units, values: Array, own: tuple[Array, Array], may_pair: bool
     is one cell. In a run that is on both sides only visits of both count, as pairs."""
     case, side, run, round_ = (units[n].astype(np.int64) for n in ("case", "side", "run", "round"))
     at = _numbered(case, units["place"].astype(np.int64))
-    both = _of_both(at, side)
+    counts = ~_beside_samples(case, side, round_)
+    both = _of_both(at[counts], side[counts], int(at.max(initial=-1)) + 1)
     shares = np.bincount(case, both[at]) > 0
-    used = (both[at] | ~shares[case]) & ~_beside_samples(case, side, round_)
+    used = (both[at] | ~shares[case]) & counts
     cell = _numbered(case, np.where(shares[case], at, -1))
     visit = _numbered(cell, run, round_)
     size = int(cell.max(initial=-1)) + 1
