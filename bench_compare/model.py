@@ -137,7 +137,8 @@ class SettingDifference:
     other: str
     other_label: str
     must_agree: bool
-    """True: the numbers do not mean the same thing, and there is no answer unless it is allowed."""
+    """True: the numbers do not mean the same thing, and the comparison is undecided unless it is
+    allowed."""
     allowed: bool = False
     """Named by ``--allow``."""
 
@@ -251,7 +252,7 @@ class CaseComparison:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What a reader should know of the samples; no verdict depends on it."""
+        """Reservations about the samples. Verdicts do not depend on them."""
         return self.make_notes()
 
     @property

@@ -79,11 +79,12 @@ What counts:
                         slow-down of S: 5%
   --max-unclear N       exit 1 where more cases are unclear: 3, or 10%
   --allow NAME[=WHAT]   a regression that is expected: a graph's name, a glob of
-                        it, or a fingerprint; WHAT is a verdict
+                        it, or a fingerprint; WHAT is a verdict. Or a setting
+                        that differs: timer, cache, 'device kind'
   --allow-no-answer     exit 0 where there is no answer (UNDECIDED): on a
                         laptop, or another machine that is known to be noisy
-  --strict              exit 1 where settings that must agree differ, or a name
-                        means two graphs
+  --strict              exit 1 where settings that must agree differ, whatever
+                        is allowed, or a name means two graphs
   --aa                  all DOC are one build: measure the rate of false alarms,
                         gate nothing; with --group-by engine: of copies of one
                         engine in one run
@@ -113,9 +114,9 @@ Where to write ('-' is stdout, in place of the table):
   -h, --help            this text
   --version             the version
 
-The last line says PASS (exit code 0), FAIL (2: slower, broken, removed, wrong
-...) or UNDECIDED (1: nothing in common, all unclear, a file passed over, unlike
-under --strict); exit code 1 also for what cannot be read. A single document: 2
+The last line says PASS (exit code 0), FAIL (2: slower, broken, removed, wrong,
+lost ...) or UNDECIDED (1: nothing in common, all unclear, a file passed over,
+settings that differ); exit code 1 also for what cannot be read. A single document: 2
 where a case failed, outputs differ or a time is implausible; 1 where nothing
 was measured. In GitHub Actions the line is an annotation, too.
 """

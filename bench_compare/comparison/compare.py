@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         Sensitivity,
         SettingDifference,
         Side,
+        SideName,
     )
     from bench_compare.policy import Policy
 
@@ -84,7 +85,7 @@ class Match:
     pairs: Sequence[Pair]
     measured: Measured
     judged: Mapping[str, Judged]
-    left_out: Mapping[str, Ints]
+    left_out: Mapping[str, Any]
     """Cases of which what base lacks decides (`judge.with_left_out`)."""
     flags: Mapping[int, tuple[str, ...]]
     """Words of `FLAGS` for a case."""
@@ -132,7 +133,7 @@ def compare(
         problems=problems(cases, unlike, seen, bad, policy),
         warnings=(
             *warnings(base, others, cases, [e for m in matches for e in _unasked(base, m)]),
-            *(text for match in matches for text in _place_warnings(base, match, cases)),
+            *(text for match in matches for text in _place_warnings(base, match)),
             *stopping_warnings((base, *others), policy),
             *disturbed_warnings((base, *others)),
             *beside_warnings(cases, policy),
@@ -156,7 +157,7 @@ def _match(
     pairs = align(*sides)
     measured = measure(pairs, sides)
     found: dict[str, Judged] = {}
-    left_out: dict[str, Ints] = {}
+    left_out: dict[str, Any] = {}
     gates = []  # measured in any case: rates rest on them
     for name in dict.fromkeys((*GATES, *chosen)):
         reading = METRICS[name].reading
@@ -167,7 +168,7 @@ def _match(
             if calibration is not None and isinstance(reading, Sampled):
                 extra = calibration.between(measured.cases, sides, name)
             one = judge.scattering(measured, name, policy, extra, np.zeros(len(pairs)))
-            one = replace(one, least=_least(measured, one, policy))
+            one = replace(one, least=_least(measured, one, policy, sides))
             one, left_out[name] = judge.with_left_out(one, measured)
             found[name] = one
             gates += [one] if name in GATES else []
@@ -181,28 +182,28 @@ def _match(
     return Match(sides, pairs, measured, kept, left_out, dict(_flags(measured)))
 
 
-def _least(measured: Measured, one: Judged, policy: Policy) -> Array:
+def _least(measured: Measured, one: Judged, policy: Policy, sides: tuple[Side, Side]) -> Array:
     """Return the logarithm of the smallest change that the way of measuring can show: a step of the
     clock, the bound of a device time, what another process of another tool makes."""
-    name, cases = one.metric.name, measured.cases
-    least = np.zeros(len(one.found))
+    name, found = one.metric.name, one.found
+    least = np.zeros(len(found))
     if name not in SERIES:
         return least
-    level = (one.found.base_log + one.found.other_log) / 2
-    alone = np.log1p(judge.OF_PROCESS[judge.on(name)])
-    for row, (first, second) in enumerate(zip(*cases, strict=True)):
-        if first is None or second is None:
+    pairs = [*zip(*measured.cases, strict=True)]
+    if any(source.imported for side in sides for source in side.sources):
+        alone = [all(side is not None and _is_one_process(side) for side in pair) for pair in pairs]
+        least[alone] = np.log1p(judge.OF_PROCESS[judge.on(name)])
+    limit = np.log1p(min((policy.threshold(name), *(r.threshold_ratio for r in policy.rules))))
+    level = (found.base_log + found.other_log) / 2
+    for row in np.flatnonzero(np.abs(np.nan_to_num(found.shift)) >= limit).tolist():
+        base, other = pairs[row]
+        if base is None or other is None:
             continue
-        if _is_one_process(first) and _is_one_process(second):
-            least[row] = alone
         if name == "device_ns":
-            least[row] = max(least[row], systematic(first, second, float(level[row])))
-    limit = np.log1p(min((policy.threshold(name), *(rule.threshold_ratio for rule in policy.rules))))
-    with np.errstate(invalid="ignore"):
-        short = (level < math.log(TICK_BELOW_NS)) & (np.abs(one.found.shift) >= limit)
-    for row in np.flatnonzero(short).tolist():
-        ticks = [tick_ns(samples_of(side[row], SERIES[name])) for side in cases if side[row]]
-        least[row] = max(least[row], math.log1p(1.5 * max(ticks) / math.exp(level[row])))
+            least[row] = max(least[row], systematic(base, other, float(level[row])))
+        if level[row] < math.log(TICK_BELOW_NS):
+            ticks = [tick_ns(samples_of(side, SERIES[name])) for side in (base, other)]
+            least[row] = max(least[row], math.log1p(1.5 * max(ticks) / math.exp(level[row])))
     return least
 
 
@@ -348,7 +349,9 @@ def _cases(
             became = _changes(pair)
             metrics = CaseMetrics(match, of_match, row)
             moved = None if gate is None else NEWS[int(of_match[gate]["verdict"][row])]
-            verdict, make_reason = _headline(pair, moved, became, partial(_gate_reason, metrics, gate))
+            verdict, make_reason = _headline(
+                pair, moved, became, partial(_gate_reason, metrics, gate)
+            )
             last = pair.side.cases[-1]
             cases.append(
                 CaseComparison(
@@ -367,7 +370,9 @@ def _cases(
                     gate=gate,
                     metrics=metrics,
                     changes=became,
-                    make_notes=functools.cache(partial(_notes, (base, match.other), match, row, gate)),
+                    make_notes=functools.cache(
+                        partial(_notes, (base, match.other), match, row, gate)
+                    ),
                 )
             )
     return cases
@@ -408,8 +413,10 @@ def _joined(make_reason: Callable[[], str], also: Sequence[str]) -> str:
 
 
 def _notes(sides: tuple[Side, Side], match: Match, row: int, gate: str | None) -> tuple[Note, ...]:
-    pair, found = match.pairs[row], []
-    for side, owner, name in ((pair.base, sides[0], "base"), (pair.other, sides[1], "other")):
+    pair = match.pairs[row]
+    found: list[Note] = []
+    names: tuple[SideName, SideName] = ("base", "other")
+    for side, owner, name in zip((pair.base, pair.other), sides, names, strict=True):
         if side is not None:
             found += case_notes(side, owner, name)
             if gate in SERIES:
@@ -474,13 +481,14 @@ def _movements(
     base: Side, match: Match, cases: Sequence[CaseComparison], policy: Policy
 ) -> Iterator[CommonMovement]:
     """Yield what most cases of a side do together, for each metric that can decide."""
-    mine = [case for case in cases if case.other_label == match.other.label]
+    label, of_unit = match.other.label, match.other.is_unit
+    mine = [case for case in cases if of_unit and case.other_label == label]
     for name, one in match.judged.items():
-        matched = np.flatnonzero(np.isfinite(one.found.shift)) if METRICS[name].gates else ()
-        if len(matched):
+        matched = np.flatnonzero(np.isfinite(one.found.shift))
+        if METRICS[name].gates and matched.size:
             found = judge.suite(one, matched, middle=True)
             verdict = judge.common_verdict(METRICS[name], found, policy.threshold(name))
-            verdicts = [case.metrics[name].verdict for case in mine if name in case.metrics]
+            verdicts = [c.metrics[name].verdict for c in mine if name in c.metrics]
             cause = cause_of(base, match.other, METRICS[name], verdict, verdicts)
             yield movement(match.other.label, METRICS[name], found, verdict, (len(matched), cause))
 
@@ -511,9 +519,7 @@ def _unasked(base: Side, match: Match) -> list[tuple[str, str]]:
     return [] if asked else engines_compared(match.pairs)
 
 
-def _place_warnings(
-    base: Side, match: Match, cases: Sequence[CaseComparison]
-) -> Iterator[str]:
+def _place_warnings(base: Side, match: Match) -> Iterator[str]:
     """Yield a sentence if cases of base and other ran on no common unit of hardware, and one for
     each side with documents on units that the other did not use."""
     count = int(match.measured.other_place.sum())
@@ -541,7 +547,9 @@ def _place_warnings(
 def _uncalibrated(match: Match, calibration: Calibration | None, gate: str | None) -> list[str]:
     """Return a sentence if a calibration does not know cases of single documents; for the metric
     that decides."""
-    if calibration is None or gate not in match.judged or match.measured.shares_run:
+    if calibration is None or gate is None or gate not in match.judged:
+        return []
+    if match.measured.shares_run:
         return []
     found = match.judged[gate].found
     single = (found.base_runs == 1) & (found.other_runs == 1) & np.isfinite(found.shift)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from bench_schema.student import (
     digamma,
     f_above,
@@ -33,10 +34,11 @@ from bench_compare.metrics import METRICS, Rate, Sampled
 from bench_compare.model import NEWS, RANK, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bench_compare.comparison.measure import Array, Ints, Mask, Measured, Units
     from bench_compare.metrics import Metric
+    from bench_compare.model import Unit
     from bench_compare.policy import Policy
 
 Records: TypeAlias = Any
@@ -67,12 +69,15 @@ RESTLESS = 0.01
 LEAST_VARIANCE = 2e-5**2
 """Keeps logarithms finite where a coarse clock repeats itself."""
 
-UNITS = ("pair", "document", "round", "iteration", "summary")
+UNITS: tuple[Unit, ...] = ("pair", "document", "round", "iteration", "summary")
 """Names of the units, finest last; `Estimate` has their places."""
 PAIR, DOCUMENT, ROUND, ITERATION, SUMMARY = range(len(UNITS))
 ESTIMATE = np.dtype(
     [
-        *((name, np.float64) for name in ("base_log", "other_log", "shift", "variance", "dof", "floor")),
+        *(
+            (name, np.float64)
+            for name in ("base_log", "other_log", "shift", "variance", "dof", "floor")
+        ),
         *((name, np.float64) for name in ("low", "high", "same_low", "same_high", "p")),
         *((name, np.int32) for name in ("base_units", "other_units", "base_runs", "other_runs")),
         ("unit", np.int8),
@@ -150,20 +155,22 @@ class Rows:
     table: Records
     """`ROW`; in a paired cell the values are differences of visits, and there is one side."""
     case: Ints
-    """Of each cell."""
+    """Row of the comparison of each cell."""
     paired: Mask
     """Cells that are compared by pairs."""
     used: Mask
-    """Of all rows that were given."""
+    """Marks of the rows that count, among all that were given."""
     levels: tuple[Array, Array]
-    """Of base and other in each cell, of paired visits where these count."""
+    """Levels of base and other in each cell, of paired visits where these count."""
 
 
 def _numbered(*columns: Ints) -> Ints:
     """Return a number for each row of columns: the same for equal rows."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        _, code = np.unique(code * (int(column.max(initial=0)) + 2) + column + 1, return_inverse=True)
+        _, code = np.unique(
+            code * (int(column.max(initial=0)) + 2) + column + 1, return_inverse=True
+        )
         code = code.ravel()
     return code
 
@@ -191,7 +198,7 @@ def placed(units: Units, values: Array, own: tuple[Array, Array], may_pair: bool
         first = np.unique(visit, return_index=True)[1]
         paired = np.bincount(cell[first], met, size) >= LEAST_PAIRS
         used &= met[visit] | ~paired[cell]
-    table = np.zeros(len(values), ROW).view(np.recarray)
+    table: Records = np.zeros(len(values), ROW).view(np.recarray)
     columns = cell, side, run, round_, visit, values, *own
     for name, column in zip(ROW.names or (), columns, strict=True):
         table[name] = column
@@ -411,9 +418,7 @@ def _intervals(found: Records, looks: int) -> None:
 UP, DOWN, SAME, UNCLEAR, NOTHING = range(5)
 
 
-def decide(
-    found: Records, q: Array, threshold: Array, least: Array, noise: Array
-) -> Ints:
+def decide(found: Records, q: Array, threshold: Array, least: Array, noise: Array) -> Ints:
     """Return the move of each case. `threshold`: log(1 + T); `least`: smallest change that the way
     of measuring can show; `noise`: that which the files themselves state, NaN where there are
     samples. Of files that state nothing (0) the ratio alone decides."""
@@ -515,7 +520,9 @@ def scattering(
         units, _ = measured.metric(name)
         told = units["round"] == SUMMARY_ROUND
         noise[units["case"][told]] = 0.0
-        np.maximum.at(noise, units["case"][told], np.log1p(np.nan_to_num(units[f"{name}.sd"][told])))
+        np.maximum.at(
+            noise, units["case"][told], np.log1p(np.nan_to_num(units[f"{name}.sd"][told]))
+        )
     return Judged(METRICS[name], found, rows, least, noise, floor_sd)
 
 
@@ -533,7 +540,9 @@ def cycles(measured: Measured, one: Judged) -> Records:
     clock = units["clock_mhz"]
     whole = np.bincount(units["case"], ~(clock > 0), len(one.found))[units["case"]] == 0
     given = units[whole], values[whole] + np.log(clock[whole])
-    return _estimate(given, "cycles", len(one.found), one.floor_sd, measured.shares_run, measured.looks)[0]
+    return _estimate(
+        given, "cycles", len(one.found), one.floor_sd, measured.shares_run, measured.looks
+    )[0]
 
 
 def verdict_of(metric: Metric, move: Ints) -> Ints:
@@ -563,7 +572,8 @@ def table(one: Judged, q: Array, tests: int, thresholds: Array, measured: Measur
     move = decide(found, q, limit, one.least, one.noise)
     rate = one.offset is not None
     made = np.zeros(len(found), JUDGED)
-    sign, offset = (-1.0, one.offset) if rate else (1.0, np.zeros(len(found)))
+    sign = -1.0 if rate else 1.0
+    offset = np.zeros(len(found)) if one.offset is None else one.offset
     ends = (found.high, found.low) if rate else (found.low, found.high)
     decided = np.isfinite(found.shift) & np.isfinite(offset)
     numbers = {
@@ -643,7 +653,7 @@ def rate_of(metric: Metric, gates: Sequence[Judged], work: tuple[Array, Array]) 
 # What other measured on a place, or in rounds, that base lacks: it can only make a case slower.
 
 
-def with_left_out(one: Judged, measured: Measured) -> tuple[Judged, Ints]:
+def with_left_out(one: Judged, measured: Measured) -> tuple[Judged, npt.NDArray[np.int8]]:
     """Return the metric with the cases that became slower where base has nothing to pair it with:
     the slowest of other there, held against the slowest of base. The numbers say where: 1 a place,
     2 rounds of a run or a summary."""
@@ -732,7 +742,9 @@ def suite(one: Judged, cases: Ints, weights: Array | None = None, middle: bool =
     rest, own = found.floor[cases], (found.variance - found.floor)[cases]
     floor = float(rest[np.isfinite(rest)].mean()) if np.isfinite(rest).any() else 0.0
     if known:
-        parts = [(max(known) if math.isnan(v) else v) / n for v, n in zip(spread, counts, strict=True)]
+        parts = [
+            (max(known) if math.isnan(v) else v) / n for v, n in zip(spread, counts, strict=True)
+        ]
     elif np.isfinite(own).any():  # a round a side: what each case knows of itself
         parts = [float((weight[cases] ** 2 * np.nan_to_num(own)).sum()) / 2] * 2
     else:
@@ -753,5 +765,7 @@ def common_verdict(metric: Metric, found: Shift, threshold_ratio: float) -> Verd
     for name, value in (("low", found.low), ("high", found.high)):
         one[name] = one[f"same_{name}"] = math.nan if value is None else value
     limit, nothing = np.array([math.log1p(threshold_ratio)]), np.zeros(1)
-    move = decide(one, one.p, limit, nothing, np.zeros(1) if found.low is None else np.full(1, np.nan))
+    move = decide(
+        one, one.p, limit, nothing, np.zeros(1) if found.low is None else np.full(1, np.nan)
+    )
     return NEWS[int(verdict_of(metric, move)[0])]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_schema.document import Case, Round, Samples, Summary
-    from bench_schema.estimate import BlockLevels
 
     from bench_compare.input.align import Pair
     from bench_compare.model import CaseSide, Side
@@ -58,9 +57,9 @@ UNIT = np.dtype(
         *((f"{name}.{word}", np.float64) for name in SERIES for word in ("variance", "dof", "sd")),
     ]
 )
-"""For a series also what a single row knows of itself: the variance of its value and its degrees of
-freedom, computed where a case has one round in a document, and the standard deviation that a
-summary states."""
+"""Fields of a row. A series has also what a single row knows of itself: the variance of its value
+and its degrees of freedom, computed where a case has one round in a document, and the standard
+deviation that a summary states."""
 
 HELD = 1 << 13
 """Samples of so many places of buffers are held at a time."""
@@ -77,7 +76,7 @@ class Measured:
 
     units: Units
     cases: tuple[tuple[CaseSide | None, ...], tuple[CaseSide | None, ...]]
-    """What can be measured of each pair, base and other."""
+    """Measurable sides of each pair, base and other."""
     exact: Mapping[str, tuple[Array, Array]]
     """Metrics of one number a case, base and other; NaN: not known."""
     shares_run: bool
@@ -116,7 +115,7 @@ def measure(pairs: Sequence[Pair], sides: tuple[Side, Side]) -> Measured:
         units=units,
         cases=(base, other),
         exact=exact,
-        shares_run=bool(np.intersect1d(*reader.runs).size),
+        shares_run=bool(np.intersect1d(reader.runs[0], reader.runs[1]).size),
         looks=max(map(look_count, settings), default=1),
         other_place=_other_place(units, len(pairs)),
     )
@@ -202,7 +201,9 @@ class _Reader:
         self._numbers(case, first, (row, side, run, self._place(side, where, None, None)))
         summaries = [n for n in case.summary if n in SERIES and n not in told.sampled]
         if summaries and (median := {n: case.summary[n].median for n in summaries}):
-            self.rows.append((row, side, run, self._place(side, where, None, None), SUMMARY_ROUND, math.nan))
+            self.rows.append(
+                (row, side, run, self._place(side, where, None, None), SUMMARY_ROUND, math.nan)
+            )
             for name, value in median.items():
                 if value > 0:
                     self.columns[name].append((len(self.rows) - 1, math.log(value)))
@@ -259,12 +260,13 @@ class _Reader:
         for name in (UNIT.names or ())[5:]:
             units[name] = np.nan
         if self.rows:
-            told = zip(*self.rows, strict=True)
-            for name, values in zip((UNIT.names or ())[:6], told, strict=True):
-                units[name] = values
+            for name, column in zip(
+                (UNIT.names or ())[:6], zip(*self.rows, strict=True), strict=True
+            ):
+                units[name] = column
         for name, entries in self.columns.items():
-            rows, values = zip(*entries, strict=True)
-            units[name][list(rows)] = values
+            at, values = zip(*entries, strict=True)
+            units[name][list(at)] = values
         for name, parts in self.logs.items():
             rows, logs = (np.concatenate(one) for one in zip(*parts, strict=True))
             units[name][rows] = logs
@@ -354,4 +356,6 @@ def stated(summary: Summary) -> tuple[float, float, float]:
 def samples_of(side: CaseSide, series: str) -> list[Samples]:
     """Return the samples of the rounds of a case of one side."""
     rounds = (one for case in side.cases for one in case.rounds)
-    return [one.series[series] for one in rounds if series in one.series and one.series[series].size]
+    return [
+        one.series[series] for one in rounds if series in one.series and one.series[series].size
+    ]

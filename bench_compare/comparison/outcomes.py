@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from bench_schema.estimate import time_series
 from bench_schema.identity import engine_name
 
+from bench_compare.comparison.circumstances.facts import facts
 from bench_compare.metrics import GATES
 from bench_compare.model import Change, Verdict
-from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

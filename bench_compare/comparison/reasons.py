@@ -1,7 +1,8 @@
-"""Words: why a verdict is what it is, what could hide, the answer in one line, what to type next.
+"""Words: reasons of verdicts, the answer in one line, the command to type next.
 
-FAIL names the policy's bad news and precedes everything else. UNDECIDED says why there is no answer
-and which command would find one. PASS says what was shown, and how much the rest could hide.
+FAIL names the policy's bad news and precedes everything else. UNDECIDED says why the answer is
+missing and which command would find one. PASS says what was shown, and how much the rest could
+hide.
 """
 
 from __future__ import annotations
@@ -53,6 +54,12 @@ MOVED = frozenset({*WORSENED, Verdict.FASTER, Verdict.BETTER, Verdict.CLOCK, Ver
 """Verdicts of a metric, which has a ratio."""
 TROUBLE = NEWS[: NEWS.index(Verdict.FIXED)]
 """Verdicts of trouble, whether or not they are counted."""
+LEFT_OUT = (
+    "",
+    "on a unit of hardware that base lacks, against the slowest of base: ",
+    "in a document that is not like the others, against the slowest of base: ",
+)
+"""Beginnings of a reason, by the field of `judge.JUDGED`."""
 ELSEWHERE = ("device unit", "device kind")
 """Differences that the last line names."""
 
@@ -85,8 +92,7 @@ def metric_reason(one: MetricComparison, entry: Any, flags: Sequence[str]) -> st
         text = f"too noisy to tell: the 95 % interval reaches beyond 2× both ways{_more(one)}"
     else:
         text = f"{change} ({interval}): {_doubt(one, entry, flags)}"
-    left = ("", "on a unit of hardware that base lacks, against the slowest of base: ",
-            "in a document that is not like the others, against the slowest of base: ")[int(entry["left_out"])]  # fmt: skip
+    left = LEFT_OUT[int(entry["left_out"])]
     clock = "; cycles did not move, the clock did" if entry["clock"] else ""
     return f"{left}{text}{clock}{_provisional(one, entry)}"
 
@@ -117,10 +123,9 @@ def _doubt(one: MetricComparison, entry: Any, flags: Sequence[str]) -> str:
         cause = "another process" if of_process else "the clock's own step"
         return f"no more than {cause} can make ({share_text(math.expm1(least), 2)})"
     edge = 1 + one.threshold_ratio
-    if one.ci_low is not None and one.ci_high is not None:
-        if one.ci_low >= edge or one.ci_high <= 1 / edge:
-            q = "" if one.q is None else f", q {one.q:.2g}"
-            return f"beyond {share_text(one.threshold_ratio)} alone, not among so many cases{q}"
+    if (one.ci_low or 0.0) >= edge or (one.ci_high or math.inf) <= 1 / edge:
+        q = "" if one.q is None else f", q {one.q:.2g}"
+        return f"beyond {share_text(one.threshold_ratio)} alone, not among so many cases{q}"
     return f"neither beyond nor within {share_text(one.threshold_ratio)}{_more(one)}"
 
 
@@ -160,7 +165,9 @@ def movement(
 ) -> CommonMovement:
     """Return the common movement; `about`: number of cases, and the cause to name."""
     low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
-    change = NOTHING if is_too_noisy(low, high) else change_words(math.exp(found.shift), metric.words)
+    change = (
+        NOTHING if is_too_noisy(low, high) else change_words(math.exp(found.shift), metric.words)
+    )
     return CommonMovement(
         other_label=label,
         metric=metric.name,
@@ -187,7 +194,9 @@ def cause_of(
         )
     if verdict in (Verdict.SAME, Verdict.UNCLEAR):
         return "no common movement"
-    first, second = (dict.fromkeys(engine_name(k).spec for k in one.engines) for one in (base, other))
+    first, second = (
+        dict.fromkeys(engine_name(k).spec for k in one.engines) for one in (base, other)
+    )
     if not first.keys() & second.keys():
         return f"a comparison of engines, {', '.join(second)} against {', '.join(first)}"
     return "environment, or a change of the whole build"
@@ -329,7 +338,9 @@ def _doubts(comparison: Comparison) -> Iterator[str]:
     else:
         unlike = [d for d in comparison.differences if d.must_agree and not d.allowed]
         if unlike:
-            names = " ".join(f"--allow {shlex.quote(n)}" for n in dict.fromkeys(d.name for d in unlike))
+            names = " ".join(
+                f"--allow {shlex.quote(n)}" for n in dict.fromkeys(d.name for d in unlike)
+            )
             texts = [f"{d.name} differs, {d.base} → {d.other}" for d in unlike]
             yield f"{_first_of(list(dict.fromkeys(texts)))} ({names} compares them all the same)"
         many = len(comparison.others) > 1
@@ -378,7 +389,9 @@ def _first_of(sentences: Sequence[str]) -> str:
 
 def _all_unclear(cases: Sequence[CaseComparison], warnings: Sequence[str]) -> str:
     metrics = [metric for case in cases if (metric := case.gate_metric) is not None]
-    lead = "the only measured case is" if len(cases) == 1 else f"all {len(cases)} measured cases are"
+    lead = (
+        "the only measured case is" if len(cases) == 1 else f"all {len(cases)} measured cases are"
+    )
     text = f"{lead} unclear"
     limits = [limit_of(metric) for metric in metrics]
     if None not in limits:
@@ -410,7 +423,9 @@ def _passed(comparison: Comparison) -> Iterator[str]:
         parts = [f"{count_text(total, 'case')}, {none} {word} by more than {threshold}"]
     else:
         are = "is" if total == 1 else "are"
-        parts = [f"{shown} of {count_text(total, 'case')} {are} not {word} by more than {threshold}"]
+        parts = [
+            f"{shown} of {count_text(total, 'case')} {are} not {word} by more than {threshold}"
+        ]
     if left:
         limits = [limit_of(one) for one in left]
         known = [one for one in limits if one is not None]
@@ -526,4 +541,3 @@ def _next_name(path: str, word: str) -> str:
     found = re.fullmatch(rf"(.*-{word})(?:-(\d+))?", stem)
     name = f"{stem}-{word}" if found is None else f"{found[1]}-{int(found[2] or 1) + 1}"
     return str(file.with_name(f"{name}.json"))
-

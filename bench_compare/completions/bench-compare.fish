@@ -13,7 +13,7 @@ complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose ex
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l max-unclear -r -d 'exit 1 where more cases are unclear'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l allow -r -d 'a regression that is expected'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l allow-no-answer -d 'exit 0 where there is no answer'
-complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l strict -d 'exit 1 where settings that must agree differ, or a name means two graphs'
+complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l strict -d 'exit 1 where settings that must agree differ, whatever is allowed, or a name means two graphs'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l aa -d 'all DOC are one build'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l save-calibration -r -d 'with --aa'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l calibration -r -d 'use it where each side is a single document'

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.estimate import case_time, round_logs
+from bench_schema.student import t_quantile
 
 from bench_compare.compose.model import Check, IntervalEstimate
 from bench_compare.compose.prediction import PredictionRounds, describe, interval, unsettled, within
 from bench_compare.compose.rows import MOST_JOULES
 from bench_compare.compose.select import default_row, rows_of, states_of
-from bench_schema.student import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

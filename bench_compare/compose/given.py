@@ -14,6 +14,7 @@ from bench_schema.merge import find_device
 from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.settings import rows_of as setting_rows
 
+from bench_compare.comparison.circumstances.facts import facts
 from bench_compare.compose.against import measured_chains
 from bench_compare.compose.model import Composition, Missing, Objective, TableSurroundings
 from bench_compare.compose.network import read_network
@@ -27,7 +28,6 @@ from bench_compare.compose.select import (
     rows_of,
 )
 from bench_compare.errors import InputError, UsageError
-from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

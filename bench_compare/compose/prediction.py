@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.estimate import case_log
+from bench_schema.student import t_quantile
 
 from bench_compare.compose.model import (
     Configuration,
@@ -21,14 +22,13 @@ from bench_compare.compose.model import (
 )
 from bench_compare.compose.pieces import Piece, Pieces, assemble, weight_conversions
 from bench_compare.compose.space import Prices
-from bench_schema.student import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from bench_compare.comparison.measure import Array, Ints, Mask
     from bench_compare.compose.network import Network
     from bench_compare.compose.rows import LayerTable, TableRow
-    from bench_compare.comparison.measure import Array, Ints, Mask
 
 
 UNSETTLED_SD = 0.02

@@ -17,18 +17,18 @@ import numpy as np
 from bench_schema.estimate import round_logs
 from bench_schema.identity import REWRITES, CaseIdentity, engine_names, graphs_given, original
 
+from bench_compare.comparison.circumstances.facts import facts
 from bench_compare.compose.forms import FormConversion, conversion_of
 from bench_compare.errors import InputError
 from bench_compare.model import CaseSide
-from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench_schema.document import Case
 
-    from bench_compare.model import Source
     from bench_compare.comparison.measure import Array, Ints
+    from bench_compare.model import Source
 
 
 SERIES = ("device_ns", "e2e_ns")

@@ -26,9 +26,9 @@ from bench_compare.compose.pieces import cheapest, conversion, forms, seam
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from bench_compare.comparison.measure import Array
     from bench_compare.compose.network import Edge, Network, Station
     from bench_compare.compose.rows import LayerTable, TableRow
-    from bench_compare.comparison.measure import Array
 
 
 ROUNDING = 1e-12

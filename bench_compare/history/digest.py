@@ -16,16 +16,16 @@ from bench_schema.identity import engine_name, engine_names, is_tuned, without_d
 from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.settings import rows_of
 
+from bench_compare.comparison.circumstances.facts import facts
 from bench_compare.comparison.circumstances.settings import (
     ENGINE_FACTS,
     MUST_AGREE,
     SHOULD_AGREE,
     device_times,
 )
+from bench_compare.comparison.measure import inside
 from bench_compare.comparison.outcomes import checked, complaint, wrong
 from bench_compare.metrics import METRICS, PerRound, Sampled
-from bench_compare.comparison.circumstances.facts import facts
-from bench_compare.comparison.measure import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

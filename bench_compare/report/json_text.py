@@ -1,7 +1,7 @@
 """JSON: the record, for programs. Sorting, filtering and colours do not apply.
 
-Each kind has a schema: `comparison_v3.json`, `history_v1.json` and `single_v1.json` beside this file,
-and bench_schema's `composition_v2.json`. ``bench-run --rerun-from`` reads it back.
+Each kind has a schema: `comparison_v3.json`, `history_v1.json` and `single_v1.json` beside this
+file, and bench_schema's `composition_v2.json`. ``bench-run --rerun-from`` reads it back.
 """
 
 from __future__ import annotations

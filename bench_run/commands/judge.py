@@ -340,9 +340,9 @@ def _sentence(found: Mapping[str, Any]) -> str:
     ratio, low, high = (
         found[name] for name in ("speedup_ratio", "speedup_low_ratio", "speedup_high_ratio")
     )
-    speed = "" if ratio is None else f" ×{ratio:.3g} the speed of {found['base']}"
+    speed = "" if ratio is None else f" {ratio:.3g}× the speed of {found['base']}"
     if low is not None and high is not None:
-        speed += f" (95 % CI ×{low:.3g} to ×{high:.3g})"
+        speed += f" (95 % CI {low:.3g}× to {high:.3g}×)"
     why = f"; {bad['name']}: {bad['reason']}" if word == "undecided" and bad else ""
     fit = "correct and honest" if found["correct"] else "not known to be correct"
     return f"{word.upper()}:{speed or ' no speed'}; {fit} in {number}{why}"

@@ -10,7 +10,7 @@ from bench_schema.estimate import case_time, change, main_series
 from bench_schema.merge import shortfall
 from bench_schema.names import cut
 from bench_schema.summary import init_total_ns, iterations_of, rates
-from bench_schema.units import count_text, is_too_noisy
+from bench_schema.units import PERCENT_BELOW, count_text, factor_text, is_too_noisy
 
 from bench_run.report.labels import (
     UNLIKE_MEANS,
@@ -42,8 +42,6 @@ ROWS = (
 )
 """Statistics of all samples of a series, and what the block calls them."""
 VALIDATION = {"passed": "PASSED", "failed": "FAILED", "not checked": "SKIPPED"}
-FACTOR = 2.0
-"""Ratio from which a change is printed as a factor."""
 
 
 def is_one_graph(document: Document, paired: bool) -> bool:
@@ -192,7 +190,7 @@ def _speedup(a: Case, b: Case, found: Change | None) -> str:
 
 def speedup_text(found: Change) -> str:
     """Return the speed-up as text, as in ``B is 6.3 % faster (95 % CI 5.1 % to 7.5 %)``: by that
-    share of A's time; from a factor of two on ``×2.40``."""
+    share of A's time; from a factor of 1.1 on ``2.4×``."""
     ratio = math.exp(found.log)
     if found.low is None or found.high is None:
         return f"B is {_side(ratio)} (too few rounds for an interval)"
@@ -202,7 +200,7 @@ def speedup_text(found: Change) -> str:
     if low <= 1 <= high:
         return f"no difference shown (95 % CI: {_around_one(low, high)})"
     near, far = sorted((low, high), key=lambda end: abs(math.log(end)))
-    as_factor = max(ratio, 1 / ratio, far, 1 / far) >= FACTOR
+    as_factor = max(ratio, 1 / ratio, far, 1 / far) >= PERCENT_BELOW
     ends = f"{_amount(near, as_factor)} to {_amount(far, as_factor)}"
     side = "faster" if ratio < 1 else "slower"
     return f"B is {_amount(ratio, as_factor)} {side} (95 % CI {ends})"
@@ -215,13 +213,12 @@ def _around_one(low: float, high: float) -> str:
 
 
 def _side(ratio: float) -> str:
-    return (
-        f"{_amount(ratio, max(ratio, 1 / ratio) >= FACTOR)} {'faster' if ratio < 1 else 'slower'}"
-    )
+    amount = _amount(ratio, max(ratio, 1 / ratio) >= PERCENT_BELOW)
+    return f"{amount} {'faster' if ratio < 1 else 'slower'}"
 
 
 def _amount(ratio: float, as_factor: bool) -> str:
     """Return a share of A's time, or how many times."""
     if as_factor:
-        return f"×{max(ratio, 1 / ratio):.2f}"
+        return factor_text(ratio)
     return f"{abs(100 * (ratio - 1)):.1f} %"

@@ -67,7 +67,9 @@ def t_two_sided(t: Array, dof: Array) -> Array:
     found = np.full(t.shape, np.nan)
     known = ~np.isnan(t) & (dof > 0)
     square = np.minimum(t[known] ** 2, 1e300)
-    found[known] = beta_share(dof[known] / 2, np.full(square.shape, 0.5), dof[known] / (dof[known] + square))
+    found[known] = beta_share(
+        dof[known] / 2, np.full(square.shape, 0.5), dof[known] / (dof[known] + square)
+    )
     return found
 
 

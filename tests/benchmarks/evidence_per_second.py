@@ -29,8 +29,8 @@ from pathlib import Path
 
 import numpy as np
 from bench_schema.files import read
-
 from bench_schema.student import t_quantile
+
 from tests.benchmarks.harness import folder, script
 
 WAYS = {

@@ -146,7 +146,7 @@ def sample_notes(side: CaseSide, series: str, name: SideName) -> Iterator[Note]:
         return
     cold = sum(series in one.not_warm for one in rounds)
     # Of short series that were warm all along one in ten looks cold: one round is not enough.
-    if 0 < cold and 2 * cold >= len(rounds):
+    if cold > 0 and 2 * cold >= len(rounds):
         yield Note("not warm", name, f"{cold} of {len(rounds)} rounds never got warm")
     if (moved := drift(held)) is not None:
         yield Note("drift", name, f"drifts by {100 * math.expm1(moved):+.1f} % inside a round")
@@ -160,7 +160,9 @@ def sample_notes(side: CaseSide, series: str, name: SideName) -> Iterator[Note]:
     modes = two_modes(np.sort(np.concatenate(held)))
     if modes is not None:
         apart, share = modes
-        text = f"two modes {100 * math.expm1(apart):.1f} % apart, {100 * share:.0f} % of the samples"
+        text = (
+            f"two modes {100 * math.expm1(apart):.1f} % apart, {100 * share:.0f} % of the samples"
+        )
         yield Note("bimodal", name, f"{text} in the slower")
 
 

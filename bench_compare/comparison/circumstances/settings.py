@@ -11,9 +11,9 @@ from bench_schema.identity import engine_name
 from bench_schema.provenance import DEVICE_LIMITS
 from bench_schema.settings import rows_of
 
+from bench_compare.comparison.circumstances.facts import facts
 from bench_compare.metrics import GATES
 from bench_compare.model import SettingDifference
-from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -49,9 +49,20 @@ def threads(document: Document) -> str | None:
     return None if settings.threads is None else str(settings.threads)
 
 
+def gated_samples(document: Document) -> str | None:
+    """Return the number of samples behind one gate, on which the level of a short kernel depends;
+    None if no device time was taken behind a gate."""
+    settings = document.run.settings
+    timings = (facts(case.rounds).timings for case in document.cases)
+    if not settings.rounds or not any("gated events" in one for one in timings):
+        return None
+    return f"{settings.iterations / settings.rounds:g}"
+
+
 MUST_AGREE: dict[str, Callable[[Document], str | None]] = {
     **_settings("must"),
     "threads": threads,
+    "samples behind one gate": gated_samples,
 }
 """Readers of the settings that must agree: if one differs, the numbers do not mean the same thing.
 Kinds of device (`differences`) and methods of timing (`pairs`) must agree as well. A value of None

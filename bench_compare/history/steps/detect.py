@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.student import t_quantile
 
+from bench_compare.comparison.judge import false_discovery
 from bench_compare.history.steps.noise import (
     FALSE_EVENTS,
     REACH,
     Grid,
     Guess,
+    column_median,
     correlated,
     met,
     noise_of,
@@ -28,17 +31,14 @@ from bench_compare.history.steps.segments import (
     strongest,
 )
 from bench_compare.history.steps.track import normal_score, settled, track_of
-from bench_compare.history.steps.noise import column_median
-from bench_compare.comparison.judge import false_discovery
-from bench_schema.student import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bench_compare.comparison.measure import Array
     from bench_compare.history.steps.noise import NoiseModel
     from bench_compare.history.steps.segments import LevelStep, Slope
     from bench_compare.history.steps.track import Track
-    from bench_compare.comparison.measure import Array
 
 PLACE_LEVEL = 0.95
 REGROUPINGS = 2

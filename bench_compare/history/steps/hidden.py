@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-
 from bench_schema.student import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bench_compare.comparison.measure import Array, Ints
     from bench_compare.history.steps.segments import LevelStep
     from bench_compare.history.steps.track import Track
-    from bench_compare.comparison.measure import Array, Ints
 
 EXCLUDED = math.log(1.2)
 """A pass says that no case became this much slower unseen, where the threshold is not larger."""

@@ -24,8 +24,8 @@ from bench_compare.history.steps.track import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bench_compare.history.steps.track import Track
     from bench_compare.comparison.measure import Array, Ints, Mask
+    from bench_compare.history.steps.track import Track
 
 
 # Where a series may step: every split of many intervals, levels compared within units.

@@ -14,8 +14,8 @@ from bench_compare.history.steps.noise import CLIP, REACH, documents_needed, nei
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench_compare.history.steps.noise import Grid, Guess, NoiseModel
     from bench_compare.comparison.measure import Array, Ints
+    from bench_compare.history.steps.noise import Grid, Guess, NoiseModel
 
 
 # How probable a split is by noise alone.

@@ -23,6 +23,7 @@ from bench_schema.units import (
     value_text,
 )
 
+from bench_compare.comparison.circumstances.facts import facts
 from bench_compare.metrics import METRICS, PHASES, Rate
 from bench_compare.model import RANK
 from bench_compare.report import words
@@ -35,7 +36,6 @@ from bench_compare.report.html.samples import (
     scale_of,
 )
 from bench_compare.report.why import case_changes, kinds
-from bench_compare.comparison.circumstances.facts import facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -276,7 +276,9 @@ def _metrics(metrics: Mapping[str, MetricComparison], gate: str | None) -> Items
                 value_text(one.other, unit) if one.other is not None else UNKNOWN,
                 "" if not moved else sign + value_text(moved, unit),
                 "" if one.ratio is None or noisy else change_text(one.ratio, METRICS[name].words),
-                "" if one.ci_low is None else interval_text(one.ci_low, one.ci_high, METRICS[name].words),
+                ""
+                if one.ci_low is None
+                else interval_text(one.ci_low, one.ci_high, METRICS[name].words),
                 {"verdict": RANK[one.verdict], "provisional": one.provisional},
             ]
         )

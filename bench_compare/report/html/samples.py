@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_compare.model import CaseSide
     from bench_compare.comparison.measure import Array, Ints
+    from bench_compare.model import CaseSide
 
 PAGE_VALUES = 600_000
 """Numbers that the courses of all cases of a page may have."""

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from bench_compare.comparison.compare import compare
 from bench_compare.comparison.calibration import calibrate, from_tree, to_tree
+from bench_compare.comparison.compare import compare
 from bench_compare.errors import InputError
 from bench_compare.model import Source, Verdict
 from bench_compare.policy import Policy

@@ -54,7 +54,9 @@ def test_a_pass_says_what_is_open_and_how_much_that_can_hide():
     base, other = cases(1, count=12), cases(2, 1.004, count=12)
     found = conclude(held(base, other, replace(QUIET, floor_sd=0.002)))
     assert found.word == "PASS"
-    shown = re.match(r"(\d+) of 12 cases are not slower by more than 1 %; (\d+) open", found.sentence)
+    shown = re.match(
+        r"(\d+) of 12 cases are not slower by more than 1 %; (\d+) open", found.sentence
+    )
     assert 12 == int(shown[1]) + int(shown[2])
     assert "(none can be slower by more than 1." in found.sentence
 
@@ -75,8 +77,7 @@ def test_each_kind_of_bad_news_is_counted_worst_first():
     ]
     checked = [good[0], replace(good[1], validation=validation()), *good[2:]]
     assert conclude(held(checked, other)).sentence == (
-        "1 broken (g0), 1 newly wrong (g1), 1 removed (g3), 1 of 4 slower (1.2×, g2), "
-        "threshold 1 %"
+        "1 broken (g0), 1 newly wrong (g1), 1 removed (g3), 1 of 4 slower (1.2×, g2), threshold 1 %"
     )
 
 

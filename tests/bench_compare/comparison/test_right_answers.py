@@ -120,7 +120,9 @@ def test_ten_times_as_long_is_slower_however_often_it_was_repeated(factor, repet
 def test_the_time_of_repetitions_is_their_median_and_none_is_left_out():
     """They begin cold: each is a measurement with a warm-up of its own all the same."""
     times = [9900, 9700, 9600, 9500, 9400, 8986, 8600, 8500, 8450, 8400, 8350]
-    found, _ = answered(of_files("a", [google({"f": times})]), of_files("b", [google({"f": times})]))
+    found, _ = answered(
+        of_files("a", [google({"f": times})]), of_files("b", [google({"f": times})])
+    )
     assert found.cases[0].gate_metric.base == pytest.approx(8986, rel=1e-9)
 
 

@@ -202,13 +202,13 @@ def saved(tmp_path, name, tree):
     return str(tmp_path / name)
 
 
-def test_two_files_are_compared_by_their_raw_ratio(tmp_path):
+def test_two_files_are_compared_by_the_scatter_that_they_state(tmp_path):
     slow = suite("v2d", row("v2d", ootb=plan("v2d", kernel={**KERNEL_D, "median_ms": 3.0})))
     sources, _ = load([saved(tmp_path, "a.json", suite()), saved(tmp_path, "b.json", slow)])
     base, others = group(sources, Grouping())
     (found,) = compare(base, others, Policy()).cases
     assert (found.verdict, found.gate_metric.ratio) == (Verdict.SLOWER, pytest.approx(3.0))
-    assert "no scatter is known: the raw ratio counts" in found.reason
+    assert "beyond the threshold of 1 %; provisional" in found.reason
     assert {note.kind for note in found.notes} == {"imported"}
 
 
