@@ -116,9 +116,9 @@ Where to write ('-' is stdout, in place of the table):
 
 The last line says PASS (exit code 0), FAIL (2: slower, broken, removed, wrong,
 lost ...) or UNDECIDED (1: nothing in common, all unclear, a file passed over,
-settings that differ); exit code 1 also for what cannot be read. A single document: 2
-where a case failed, outputs differ or a time is implausible; 1 where nothing
-was measured. In GitHub Actions the line is an annotation, too.
+settings that differ); exit code 1 also for what cannot be read. A single
+document: 2 where a case failed, outputs differ or a time is implausible; 1
+where a time is missing. In GitHub Actions the line is an annotation, too.
 """
 
 
@@ -214,12 +214,9 @@ def _aa_test(options: CompareOptions) -> CommandResult:
         sides = [(base, other) for other in others]
     alarms = aa_test(sources, options.policy, sides)
     if options.save_calibration is not None:
-        import json
+        from bench_compare.comparison.calibration import calibrate, to_json
 
-        from bench_compare.comparison.calibration import calibrate, to_tree
-
-        text = json.dumps(to_tree(calibrate(sources)), indent=2) + "\n"
-        write(Path(options.save_calibration), text)
+        write(Path(options.save_calibration), to_json(calibrate(sources)).decode())
     word: Word = "PASS" if alarms.trusted else "UNDECIDED"
     allowed = options.invocation.allow_no_answer
     conclusion = Conclusion(word, alarms.sentence, allowed=allowed)
@@ -261,18 +258,13 @@ def _known(options: CompareOptions) -> tuple[Calibration | None, list[str]]:
     from bench_compare.errors import InputError
 
     if options.calibration is not None:
-        import json
-
-        from bench_compare.comparison.calibration import from_tree
+        from bench_compare.comparison.calibration import from_json
 
         where = f"--calibration: {options.calibration}"
         try:
-            tree = json.loads(read_regular(options.calibration))
+            return from_json(read_regular(options.calibration), where), []
         except OSError as error:
             raise InputError(f"{where}: {error.strerror or error}") from None
-        except (ValueError, RecursionError):
-            raise InputError(f"{where}: not JSON") from None
-        return from_tree(tree, where), []
     if options.archive is None:
         return None, []
     from bench_compare.history.calibration import learned

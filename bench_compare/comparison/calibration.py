@@ -6,10 +6,10 @@ An entry holds for one unit of hardware (host and device), one engine and one se
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 from bench_schema.identity import engine_name
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from bench_compare.comparison.measure import Array, Units
     from bench_compare.model import CaseSide, Source
 
-KIND, VERSION = "bench-compare calibration", 1
 LEAST_DOCUMENTS = 2
 LEAST_CASES = 10
 """Fewer do not tell what all cases of a document share."""
@@ -34,23 +33,27 @@ MOST_DOF = 12.0
 """Many cases know their spread between documents well, and it is not the same for all of them."""
 
 
-@dataclass(frozen=True)
-class Entry:
+Variance: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=100)]
+"""Variance of a logarithm; at 100 documents differ by a factor of 22,000."""
+Dof: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Variances of the logarithm of a case's level between documents, noise of rounds left out."""
 
     host: str
     device: str
     engine: str
-    """Without the path of its plugin."""
+    """Name without the path of its plugin."""
     series: str
     documents: int
     cases: int
-    common_variance: float
+    common_variance: Variance
     """Variance that a document adds to all of its cases together."""
-    common_dof: float
-    own_variance: float
+    common_dof: Dof
+    own_variance: Variance
     """Variance that a document adds to each case separately."""
-    own_dof: float
+    own_dof: Dof
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -150,54 +153,29 @@ def _entry(key: tuple[str, str, str, str], units: Units, values: Array) -> Entry
     )
 
 
-def to_tree(calibration: Calibration) -> dict[str, Any]:
-    """Return plain values for a file."""
-    entries = [asdict(entry) for entry in calibration.entries.values()]
-    return {"kind": KIND, "version": VERSION, "entries": entries}
+class Stored(msgspec.Struct, forbid_unknown_fields=True):
+    """A calibration as a file."""
+
+    kind: Literal["bench-compare calibration"]
+    version: Literal[1]
+    entries: tuple[Entry, ...]
 
 
-def from_tree(tree: Any, where: str) -> Calibration:
+def to_json(calibration: Calibration) -> bytes:
+    """Return the text of a file."""
+    stored = Stored("bench-compare calibration", 1, tuple(calibration.entries.values()))
+    return msgspec.json.format(msgspec.json.encode(stored)) + b"\n"
+
+
+def from_json(data: bytes, where: str) -> Calibration:
     """Read a calibration. Raises `InputError` with the file and the mistake."""
-    if not isinstance(tree, dict) or tree.get("kind") != KIND:
-        raise InputError(
-            f"{where}: no calibration; bench-compare --aa --save-calibration writes one"
-        )
-    if tree.get("version") != VERSION:
-        raise InputError(
-            f"{where}: calibration of version {tree.get('version')}, known is {VERSION}"
-        )
     try:
-        entries = [Entry(**entry) for entry in tree["entries"]]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{where}: an entry of the calibration is damaged: {error}") from None
-    for entry in entries:
-        _check(entry, where)
+        entries = msgspec.json.decode(data, type=Stored).entries
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{where}: not a calibration: {error}; bench-compare --aa --save-calibration writes one"
+        ) from None
     known = {entry.key: entry for entry in entries}
     if len(known) < len(entries):
         raise InputError(f"{where}: two entries of the calibration are of one machine and series")
     return Calibration(known)
-
-
-MOST_VARIANCE = 100.0
-"""Largest variance of a logarithm: documents that differ by a factor of 22,000."""
-
-
-def _check(entry: Entry, where: str) -> None:
-    words = {name: getattr(entry, name) for name in ("host", "device", "engine", "series")}
-    variances = entry.common_variance, entry.own_variance
-    dofs = entry.common_dof, entry.own_dof
-    for name, word in words.items():
-        if not isinstance(word, str):
-            raise InputError(
-                f"{where}: {name} of an entry of the calibration is not a text: {word!r}"
-            )
-    if not all(_is_number(value) and 0 <= value <= MOST_VARIANCE for value in variances):
-        raise InputError(
-            f"{where}: a variance of the calibration is not a number from 0 to {MOST_VARIANCE:g}"
-        )
-    if not all(_is_number(value) and 0 < value < math.inf for value in dofs):
-        raise InputError(f"{where}: degrees of freedom of the calibration are not a number above 0")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

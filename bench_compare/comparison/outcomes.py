@@ -20,7 +20,7 @@ from bench_compare.model import Change, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from bench_schema.document import Case, OutputValidation, Validation
+    from bench_schema.document import Case, Validation
 
     from bench_compare.model import CaseSide
 
@@ -38,87 +38,79 @@ FEWER = 2.0
 changes by less than this between runs of one build."""
 
 
+class Checked(NamedTuple):
+    """The weakest check of an output among the documents of a side."""
+
+    documents: int
+    elements: int
+    """Fewest."""
+    rtol: float
+    atol: float
+    error: float
+    """Largest, raised to `ERROR_FLOOR` of the tolerance."""
+
+
 def weaker_checks(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
     """Yield a sentence for each way in which outputs that passed are checked less, or are less
     exact; both are cases of one graph, one for each document."""
-    before, after = map(_passed, (base, other))
-    if len(before) == len(after) == 1 and _as_strict(before[0], after[0]):
+    passed = [[found for case in side if (found := _passed(case))] for side in (base, other)]
+    if not all(passed):
         return
-    if before and after:
-        yield from _unchecked(before, after)
-        yield from _fewer(base, other)
-        yield from _looser(before, after)
-        yield from _grown(before, after)
-
-
-def _passed(cases: Sequence[Case]) -> list[Validation]:
-    """Return validations that passed, with their method; another tool's may leave out its tolerance
-    (NaN)."""
-    return [
-        one
-        for case in cases
-        if (one := case.validation) is not None
-        and one.status == "passed"
-        and not any(math.isnan(output.rtol) for output in one.outputs)
-    ]
-
-
-def _as_strict(base: Validation, other: Validation) -> bool:
-    """Return True if each output is certainly checked as before. A fast answer for nearly all
-    cases."""
-    return (
-        len(base.outputs) == len(other.outputs)
-        and base.iterations_checked <= other.iterations_checked
-        and all(
-            one.name == two.name
-            and two.elements >= one.elements
-            and two.rtol <= LOOSER * one.rtol
-            and two.atol <= LOOSER * one.atol
-            and _least_error(two) < ERROR_GROWTH * _least_error(one)
-            for one, two in zip(base.outputs, other.outputs, strict=True)
-        )
-    )
-
-
-def _unchecked(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[str]:
-    """Yield outputs that a larger share of the documents leaves out."""
-    names = [[{output.name for output in one.outputs} for one in side] for side in (base, other)]
-    for name in sorted(set().union(*names[0])):
-        before, after = (sum(name not in held for held in side) for side in names)
-        if after * len(base) > before * len(other):
+    before, after = map(_outputs, passed)
+    for name, one in before.items():
+        two = after.get(name)
+        held = 0 if two is None else two.documents
+        if held * len(passed[0]) < one.documents * len(passed[1]):
             yield f"output {name} is no longer checked"
-
-
-def _fewer(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
-    """Yield sentences on outputs of which elements are left out, and on iterations that are not
-    checked, in a larger share of the documents."""
-    before, after = _passed(base), _passed(other)
-    most: dict[str, int] = {}
-    for output in (output for one in before for output in one.outputs):
-        most[output.name] = max(most.get(output.name, 0), output.elements)
-
-    def misses(one: Validation) -> list[str]:
-        return [o.name for o in one.outputs if o.elements < most.get(o.name, 0)]
-
-    if any(map(misses, after)) and _share(before, after, misses).worse:
-        name = next(name for one in after for name in misses(one))
-        yield f"not all elements of output {name} are checked any more"
-    often, least = (
-        choose(one.iterations_checked for one in side)
-        for choose, side in ((max, before), (min, after))
-    )
-    if often == 0 or least * FEWER > often:
-        return
-    share = max(_checked_share(case) for case in base)
-
-    def is_seldom(case: Case) -> bool:
-        found = case.validation
-        if found is None or found.status != "passed" or found.iterations_checked * FEWER > often:
-            return False
-        return found.iterations_checked == 0 or _checked_share(case) * FEWER <= share
-
-    if _share(base, other, is_seldom).worse:
+        if two is None:
+            continue
+        if two.elements < one.elements:
+            yield f"not all elements of output {name} are checked any more"
+        for kind, least, most in (("rtol", one.rtol, two.rtol), ("atol", one.atol, two.atol)):
+            if most > LOOSER * least:
+                yield f"the {kind} of {name} grew from {least:.2g} to {most:.2g}"
+        if two.error > 0 and two.error >= ERROR_GROWTH * one.error:
+            grew = f"grew from {one.error:.2g} to {two.error:.2g} within its tolerance"
+            yield f"the error of {name} {grew}"
+    often = max(one.iterations_checked for one in passed[0])
+    least = min(one.iterations_checked for one in passed[1])
+    share = max(map(_checked_share, base))
+    if least * FEWER <= often and _share(base, other, lambda c: _seldom(c, often, share)).worse:
         yield f"iterations checked: {least}, were {often}"
+
+
+def _passed(case: Case) -> Validation | None:
+    """Return the validation of outputs that passed, with their method; another tool's may leave out
+    its tolerance (NaN)."""
+    found = case.validation
+    if found is None or found.status != "passed":
+        return None
+    return None if any(math.isnan(output.rtol) for output in found.outputs) else found
+
+
+def _outputs(passed: Sequence[Validation]) -> dict[str, Checked]:
+    """Return the weakest check of each output."""
+    found: dict[str, Checked] = {}
+    for output in (output for one in passed for output in one.outputs):
+        error = float(output.max_abs)
+        error = max(math.inf if math.isnan(error) else error, ERROR_FLOOR * output.atol)
+        now = Checked(1, output.elements, output.rtol, output.atol, error)
+        old = found.get(output.name)
+        if old is not None:
+            most = (max(a, b) for a, b in zip(old[2:], now[2:], strict=True))
+            now = Checked(old.documents + 1, min(old.elements, now.elements), *most)
+        found[output.name] = now
+    return found
+
+
+def _seldom(case: Case, often: int, share: float) -> bool:
+    """Return True if far fewer iterations were checked, and a far smaller share of them."""
+    found = case.validation
+    if found is None or found.status != "passed" or often == 0:
+        return False
+    if found.iterations_checked * FEWER > often:
+        return False
+    return found.iterations_checked == 0 or _checked_share(case) * FEWER <= share
 
 
 def _checked_share(case: Case) -> float:
@@ -130,49 +122,6 @@ def _checked_share(case: Case) -> float:
     if not case.rounds:
         timed = case.summary[name].count
     return found.iterations_checked / max(timed, 1)
-
-
-def _looser(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[str]:
-    before, after = _tolerances(base), _tolerances(other)
-    for name in (name for name in before if name in after):
-        for kind, least, most in zip(("rtol", "atol"), before[name], after[name], strict=True):
-            if most > LOOSER * least:
-                yield f"the {kind} of {name} grew from {least:.2g} to {most:.2g}"
-                return
-
-
-def _tolerances(validations: Sequence[Validation]) -> dict[str, tuple[float, float]]:
-    """Return the largest relative and absolute tolerance of each output."""
-    found: dict[str, tuple[float, float]] = {}
-    for one in validations:
-        for output in one.outputs:
-            rtol, atol = found.get(output.name, (0.0, 0.0))
-            found[output.name] = max(rtol, output.rtol), max(atol, output.atol)
-    return found
-
-
-def _grown(base: Sequence[Validation], other: Sequence[Validation]) -> Iterator[str]:
-    """Yield an error that is within its tolerance and grew by `ERROR_GROWTH`."""
-    before, after = _errors(base), _errors(other)
-    for name in (name for name in before if name in after):
-        least, most = before[name], after[name]
-        if most > 0 and most >= ERROR_GROWTH * least:
-            yield f"the error of {name} grew from {least:.2g} to {most:.2g} within its tolerance"
-            return
-
-
-def _errors(validations: Sequence[Validation]) -> dict[str, float]:
-    """Return the largest error of each output."""
-    found: dict[str, float] = {}
-    for one in validations:
-        for output in one.outputs:
-            found[output.name] = max(found.get(output.name, 0.0), _least_error(output))
-    return found
-
-
-def _least_error(output: OutputValidation) -> float:
-    value = float(output.max_abs)
-    return max(math.inf if math.isnan(value) else value, ERROR_FLOOR * output.atol)
 
 
 MEASURED_FIRST = "device_ns"

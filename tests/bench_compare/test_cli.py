@@ -292,7 +292,7 @@ def test_a_calibration_is_written_by_an_aa_test_and_used(files, capsys):
     [
         ("a.json b.json --save-calibration c.json", "--save-calibration comes with --aa"),
         ("a.json b.json --calibration none.json", "none.json: No such file"),
-        ("a.json b.json --calibration a.json", "a.json: no calibration"),
+        ("a.json b.json --calibration a.json", "a.json: not a calibration"),
         ("a.json b.json --max-unclear many", "--max-unclear: expected a number of cases or a"),
         (
             "a.json b.json --csv o.txt --json ./o.txt",
