@@ -7,7 +7,6 @@ What became of a case apart from its numbers is in `outcomes`, and what differs 
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -281,10 +280,11 @@ def _with_clock(match: Match, one: Judged, table: Any, thresholds: Array) -> Non
 class CaseMetrics(Mapping[str, MetricComparison]):
     """The metrics of a case, by their names; made when they are looked at."""
 
-    __slots__ = ("_match", "_row", "_tables")
+    __slots__ = ("_made", "_match", "_row", "_tables")
 
     def __init__(self, match: Match, tables: Mapping[str, Any], row: int) -> None:
         self._match, self._tables, self._row = match, tables, row
+        self._made: dict[str, MetricComparison] = {}
 
     def __contains__(self, name: object) -> bool:
         if name not in self._tables:
@@ -293,9 +293,12 @@ class CaseMetrics(Mapping[str, MetricComparison]):
         return not (math.isnan(entry["base"]) and math.isnan(entry["other"]))
 
     def __getitem__(self, name: str) -> MetricComparison:
-        if name not in self:
-            raise KeyError(name)
-        return _metric(name, self._tables[name][self._row], self._match.flags.get(self._row, ()))
+        if name not in self._made:
+            if name not in self:
+                raise KeyError(name)
+            flags = self._match.flags.get(self._row, ())
+            self._made[name] = _metric(name, self._tables[name][self._row], flags)
+        return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self._tables if name in self)
@@ -370,9 +373,7 @@ def _cases(
                     gate=gate,
                     metrics=metrics,
                     changes=became,
-                    make_notes=functools.cache(
-                        partial(_notes, (base, match.other), match, row, gate)
-                    ),
+                    make_notes=partial(_notes, match, row, gate),
                 )
             )
     return cases
@@ -412,11 +413,11 @@ def _joined(make_reason: Callable[[], str], also: Sequence[str]) -> str:
     return "; ".join((make_reason(), *also))
 
 
-def _notes(sides: tuple[Side, Side], match: Match, row: int, gate: str | None) -> tuple[Note, ...]:
+def _notes(match: Match, row: int, gate: str | None) -> tuple[Note, ...]:
     pair = match.pairs[row]
     found: list[Note] = []
     names: tuple[SideName, SideName] = ("base", "other")
-    for side, owner, name in zip((pair.base, pair.other), sides, names, strict=True):
+    for side, owner, name in zip((pair.base, pair.other), match.sides, names, strict=True):
         if side is not None:
             found += case_notes(side, owner, name)
             if gate in SERIES:

@@ -141,7 +141,7 @@ def moderate(variance: Array, dof: Array) -> tuple[Array, Array]:
 
 ROW = np.dtype(
     [
-        *((name, np.int64) for name in ("cell", "side", "run", "index", "visit")),
+        *((name, np.int32) for name in ("cell", "side", "run", "index", "visit")),
         *((name, np.float64) for name in ("value", "own", "own_dof")),
     ]
 )

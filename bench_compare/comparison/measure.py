@@ -61,8 +61,9 @@ UNIT = np.dtype(
 and its degrees of freedom, computed where a case has one round in a document, and the standard
 deviation that a summary states."""
 
-HELD = 1 << 13
-"""Samples of so many places of buffers are held at a time."""
+ABOUT = (UNIT.names or ())[:6]
+HELD = 1 << 19
+"""Samples and rows that are held at a time: a few MiB."""
 SECTIONS = (16, 8)
 MEDIAN = math.pi / 2
 """Variance of a median of normal samples over that of their mean."""
@@ -165,7 +166,9 @@ class _Reader:
         self.rows: list[tuple[int, int, int, int, int, float]] = []
         self.columns: dict[str, list[tuple[int, float]]] = defaultdict(list)
         self.samples: dict[str, list[tuple[int, Samples]]] = defaultdict(list)
-        self.logs: dict[str, list[tuple[Ints, Array]]] = defaultdict(list)
+        self.held = self.before = 0
+        """Samples that are held, and rows in `chunks`."""
+        self.chunks: list[Units] = []
         self.blocks: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
 
     def read(self) -> Units:
@@ -176,8 +179,16 @@ class _Reader:
                     document = owner.sources[source].document
                     where = document.machine.host, devices[source].get(case.engine, "")
                     self._case(row, side, int(self.runs[side][source]), case, where)
+                    if self.held + len(self.rows) >= HELD:
+                        self._flush()
         self._flush()
-        return self._units()
+        units = np.empty(self.before, UNIT)
+        while self.chunks:  # one after another, as both together would be the most that is held
+            chunk = self.chunks.pop()
+            self.before -= len(chunk)
+            units[self.before : self.before + len(chunk)] = chunk
+        self._pair_blocks(units)
+        return units
 
     def _case(self, row: int, side: int, run: int, case: Case, where: tuple[str, str]) -> None:
         """Enter a case of a document: a row for each round, and one for its summary if it needs
@@ -197,17 +208,16 @@ class _Reader:
             if each.blocks:
                 for name in each.blocks:
                     key = (name, row, run, place, each.index)
-                    self.blocks[side][key] = first + n, block_levels(each, name)
+                    self.blocks[side][key] = self.before + first + n, block_levels(each, name)
         self._numbers(case, first, (row, side, run, self._place(side, where, None, None)))
         summaries = [n for n in case.summary if n in SERIES and n not in told.sampled]
-        if summaries and (median := {n: case.summary[n].median for n in summaries}):
-            self.rows.append(
-                (row, side, run, self._place(side, where, None, None), SUMMARY_ROUND, math.nan)
-            )
-            for name, value in median.items():
-                if value > 0:
-                    self.columns[name].append((len(self.rows) - 1, math.log(value)))
-                    self._scatter(name, len(self.rows) - 1, *stated(case.summary[name]))
+        if summaries:
+            place = self._place(side, where, None, None)
+            self.rows.append((row, side, run, place, SUMMARY_ROUND, math.nan))
+        for name in summaries:
+            if case.summary[name].median > 0:
+                self.columns[name].append((len(self.rows) - 1, math.log(case.summary[name].median)))
+                self._scatter(name, len(self.rows) - 1, *stated(case.summary[name]))
 
     def _place(self, side: int, where: tuple[str, str], host: str | None, uuid: str | None) -> int:
         """Return the number of a unit of hardware; what a round does not say, its document does."""
@@ -222,6 +232,7 @@ class _Reader:
         """Take the samples of a round, those of each place of its buffers by themselves."""
         samples, moves = each.series[name], each.placements.get(name)
         held = self.samples[name]
+        self.held += samples.size
         if moves is None or not moves.size:
             held.append((row, samples))
         else:
@@ -230,8 +241,6 @@ class _Reader:
         if alone:
             variance, dof = inside(samples)
             self._scatter(name, row, variance, dof, math.nan)
-        if len(held) >= HELD:
-            self._flush()
 
     def _scatter(self, name: str, row: int, variance: float, dof: float, sd: float) -> None:
         for word, value in (("variance", variance), ("dof", dof), ("sd", sd)):
@@ -248,35 +257,28 @@ class _Reader:
                     self.columns[name].append((first + n, math.log(value)))
 
     def _flush(self) -> None:
-        """Reduce the samples that are held to logarithms."""
-        for name, held in self.samples.items():
-            if held:
-                rows = np.array([row for row, _ in held], np.int64)
-                self.logs[name].append((rows, medians([part for _, part in held])))
-                held.clear()
-
-    def _units(self) -> Units:
+        """Make units of the rows, and of their samples, that are held."""
         units = np.zeros(len(self.rows), UNIT)
-        for name in (UNIT.names or ())[5:]:
-            units[name] = np.nan
-        if self.rows:
-            for name, column in zip(
-                (UNIT.names or ())[:6], zip(*self.rows, strict=True), strict=True
-            ):
-                units[name] = column
+        told = np.array(self.rows, [(name, UNIT[name]) for name in ABOUT])
+        for name in UNIT.names or ():
+            units[name] = told[name] if name in ABOUT else np.nan
         for name, entries in self.columns.items():
-            at, values = zip(*entries, strict=True)
-            units[name][list(at)] = values
-        for name, parts in self.logs.items():
-            rows, logs = (np.concatenate(one) for one in zip(*parts, strict=True))
-            units[name][rows] = logs
-            count = np.bincount(rows, minlength=len(units))
-            several = count[rows] > 1
-            total = np.bincount(rows[several], np.exp(logs[several]), len(units))
-            with np.errstate(divide="ignore"):
-                units[name] = np.where(count > 1, np.log(total / np.maximum(count, 1)), units[name])
-        self._pair_blocks(units)
-        return units
+            rows, values = zip(*entries, strict=True)
+            units[name][list(rows)] = values
+        for name, held in self.samples.items():
+            at = np.array([row for row, _ in held], np.int64)
+            logs = medians([part for _, part in held])
+            units[name][at] = logs
+            count = np.bincount(at, minlength=len(units))
+            several = count > 1
+            if several.any():  # the mean over places
+                total = np.bincount(at, np.exp(logs), len(units))
+                units[name][several] = np.log(total[several] / count[several])
+        self.chunks.append(units)
+        self.before, self.held = self.before + len(units), 0
+        self.rows.clear()
+        self.columns.clear()
+        self.samples.clear()
 
     def _pair_blocks(self, units: Units) -> None:
         """Set the levels of rounds whose sides took turns in blocks (`estimate.paired_logs`)."""
