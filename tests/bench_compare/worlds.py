@@ -189,7 +189,7 @@ class Plan:
             f"{self.trouble or 'nothing'}, {self.layout}, {self.identity}, {self.sampling}, "
             f"documents {self.sizes}, side {self.victim}, {len(self.names)} cases of "
             f"{self.rounds} rounds{', two units' if self.spread else ''}"
-            f"{f', {self.second}' if self.second else ''}{', was broken' * self.was_broken}"
+            f"{f', {self.second}' if self.second else ''}{', was broken' * bool(self.was_broken)}"
         )
 
     @property

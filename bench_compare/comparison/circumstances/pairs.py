@@ -58,6 +58,8 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
     compared = {"device unit"} if other.is_unit else set()
     if THREADS in knobs_compared(base, other):
         compared.add(ENGINE_THREADS)
+    runs = [{source.document.run.id for source in side.sources} for side in (base, other)]
+    bounded = set() if runs[0].isdisjoint(runs[1]) else {DEVICE_TIMES}  # by `clocks.systematic`
     for name, (read, must_agree) in CIRCUMSTANCES.items():
         if name in compared:
             continue
@@ -72,7 +74,8 @@ def pair_differences(pairs: Sequence[Pair], base: Side, other: Side) -> Iterator
                 more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
                 listed.append(" and ".join(values[:SHOWN]) + more)
             first, second = listed
-            yield SettingDifference(name, first, second + cases, other.label, must_agree)
+            must = must_agree and name not in bounded
+            yield SettingDifference(name, first, second + cases, other.label, must)
 
 
 def _last(side: CaseSide, engines: Sequence[Mapping[str, EngineRecord]]) -> Told:
