@@ -102,7 +102,7 @@ def compare(
     chosen = [name for name in METRICS if name in policy.metrics]
     matches = [_match((base, other), chosen, policy, calibration) for other in others]
     tables = _tables(matches, policy)
-    cases = _cases(base, matches, tables, chosen)
+    cases = _cases(matches, tables, chosen)
     gates = Counter(case.gate for case in cases if case.gate is not None)
     gate = gates.most_common(1)[0][0] if gates else None  # of most cases
     moved = [one for match in matches for one in _movements(base, match, cases, policy)]
@@ -341,7 +341,7 @@ def _metric(name: str, entry: Any, flags: tuple[str, ...]) -> MetricComparison:
 
 
 def _cases(
-    base: Side, matches: Sequence[Match], tables: Sequence[Mapping[str, Any]], chosen: Sequence[str]
+    matches: Sequence[Match], tables: Sequence[Mapping[str, Any]], chosen: Sequence[str]
 ) -> list[CaseComparison]:
     names = [name for name in chosen if name in GATES] or list(chosen)
     cases: list[CaseComparison] = []

@@ -25,9 +25,9 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+from bench_schema import files
 
 from bench_compare.comparison.compare import compare
-from bench_compare.input.load import load
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import side
@@ -105,7 +105,7 @@ def main(
     draws: int,
     seed: int,
 ) -> None:
-    documents = [source.document for source in load(document)[0]]
+    documents = [files.read(path) for path in document]
     sizes, sizes_of = [int(word) for word in sides.split(",")], [*map(float, effects.split(","))]
     print(f"{len(documents)} documents, {series}, threshold {100 * threshold:g} %")
     for size in (size for size in sizes if 2 * size <= len(documents)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bench_schema import files
 
 from bench_compare.comparison.compare import compare
-from bench_compare.input.load import load
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
 from tests.bench_compare.build import side
@@ -21,7 +21,7 @@ pytestmark = [
 
 
 def documents(pattern):
-    return [source.document for source in load([str(DOCUMENTS / pattern)])[0]]
+    return [files.read(path) for path in sorted(DOCUMENTS.glob(pattern))]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ export function changeText(ratio, words = TIME) {
   return percentChange(ratio);
 }
 
-function percentChange(ratio) {
+export function percentChange(ratio) {
   const percent = 100 * (ratio - 1);
   const text = Math.abs(percent).toFixed(1);
   return `${text === "0.0" ? "±" : percent < 0 ? MINUS : "+"}${text}\u00a0%`;

@@ -1,6 +1,6 @@
 // What charts share: plotly and its looks, axes of ratios, small drawings of intervals.
 
-import { byId, changeText, color, el, onTheme, page } from "./base.js";
+import { byId, changeText, color, el, onTheme, page, percentChange } from "./base.js";
 
 const CONFIG = {
   displaylogo: false, responsive: true, displayModeBar: false, doubleClick: "reset+autosize",
@@ -78,10 +78,15 @@ function short(ratio) {
   return changeText(ratio).replace(".0\u00a0%", "\u00a0%");
 }
 
+// A share, also where a text would have a factor: ticks lie at round shares.
+const share = (ratio) =>
+  Math.abs(ratio - 1) < 1e-9 ? "same" : percentChange(ratio).replace(".0\u00a0%", "\u00a0%");
+
 // Ticks of a ratio axis: round percentages near 1, factors further out.
 export function ratioTicks(low, high) {
-  const values = high / low < 1.9 ? percentTicks(low, high) : factorTicks(low, high);
-  return { tickvals: values, ticktext: values.map(short) };
+  const isNear = high / low < 1.5;
+  const values = isNear ? percentTicks(low, high) : factorTicks(low, high);
+  return { tickvals: values, ticktext: values.map(isNear ? share : short) };
 }
 
 const PERCENT_STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2];
@@ -94,8 +99,8 @@ function percentTicks(low, high) {
 
 // Up to which factor between the ends of the axis which ticks are used.
 const FACTOR_TICKS = [
-  [5, [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3]],
-  [40, [0.2, 0.5, 0.8, 1, 1.2, 2, 5, 10]],
+  [5, [1 / 3, 1 / 2, 1 / 1.5, 1 / 1.2, 1, 1.2, 1.5, 2, 3]],
+  [40, [0.1, 0.2, 0.5, 1 / 1.2, 1, 1.2, 2, 5, 10]],
   [1e4, [0.01, 0.1, 0.5, 1, 2, 10, 100]],
   [Infinity, [1e-9, 1e-6, 1e-4, 0.01, 1, 100, 1e4, 1e6, 1e9]],
 ];

@@ -57,11 +57,11 @@ function headlines() {
 // without an interval says so itself.
 function headline(suite) {
   if (page.blind.includes(suite.label) && known(suite.low)) return noAnswer(suite);
-  const way = direction(suite), tone = TONES[way] || "none";
+  const way = direction(suite), tone = TONES[way] || "none", change = changeWithin(suite);
   const mean = `geometric mean of ${plural(suite.count, "case")}`;
   return el("div.headline", {},
     manySides ? el("p.eyebrow.clip", { title: suite.label }, suite.label) : null,
-    el("p.big", {}, changeWithin(suite), el(`span.big-word.${tone}`, {}, way)),
+    el("p.big", {}, change, el(`span.big-word.${tone}`, {}, change.endsWith(way) ? "" : way)),
     el("p.note", {}, `${metricTitle(suite.metric)}, ${mean}`),
     el("p.note", {}, suiteInterval(suite)));
 }
