@@ -488,7 +488,8 @@ def _movements(
         matched = np.flatnonzero(np.isfinite(one.found.shift))
         if METRICS[name].gates and matched.size:
             found = judge.suite(one, matched, middle=True)
-            verdict = judge.common_verdict(METRICS[name], found, policy.threshold(name))
+            is_raw = bool(np.isfinite(one.noise[matched]).all())
+            verdict = judge.common_verdict(METRICS[name], found, policy.threshold(name), is_raw)
             verdicts = [c.metrics[name].verdict for c in mine if name in c.metrics]
             cause = cause_of(base, match.other, METRICS[name], verdict, verdicts)
             yield movement(match.other.label, METRICS[name], found, verdict, (len(matched), cause))

@@ -160,6 +160,8 @@ class Rows:
     """Cells that are compared by pairs."""
     used: Mask
     """Marks of the rows that count, among all that were given."""
+    shares_run: Mask
+    """Cells whose sides have a run in common, and so what its document adds."""
     levels: tuple[Array, Array]
     """Levels of base and other in each cell, of paired visits where these count."""
 
@@ -206,9 +208,12 @@ def placed(units: Units, values: Array, own: tuple[Array, Array], may_pair: bool
     of_cell = np.zeros(size, np.int64)
     of_cell[cell] = case
     levels = _level(table[table.side == 0], size), _level(table[table.side == 1], size)
+    together = _numbered(table.cell, table.run)
+    shares_run = np.zeros(size, bool)
+    shares_run[table.cell[_of_both(together, table.side)[together]]] = True
     if paired.any():
         table = _differences(table, paired)
-    return Rows(table, of_cell, paired, used, levels)
+    return Rows(table, of_cell, paired, used, shares_run, levels)
 
 
 def _beside_samples(case: Ints, side: Ints, round_: Ints) -> Mask:
@@ -278,7 +283,7 @@ def _estimate(
     if f"{name}.variance" in (units.dtype.names or ()):
         own = units[f"{name}.variance"], units[f"{name}.dof"]
     rows = placed(units, values, own, may_pair)
-    cells = _of_cells(rows, 0.0 if may_pair else floor_sd, extra)
+    cells = _of_cells(rows, floor_sd, extra)
     found = blank(ESTIMATE, height)
     if len(cells):
         _join(found, cells, rows.case)
@@ -287,8 +292,7 @@ def _estimate(
 
 
 def _of_cells(rows: Rows, floor_sd: float, extra: Extra | None) -> Records:
-    """Return the estimates of cells; documents are units where they should be. `floor_sd` is 0 for
-    sides of one run, which share what their document adds."""
+    """Return the estimates of cells; documents are units where they should be."""
     size = len(rows.case)
     cells = blank(ESTIMATE, size)
     t = rows.table
@@ -337,13 +341,13 @@ def _of_cells(rows: Rows, floor_sd: float, extra: Extra | None) -> Records:
         variance = np.where(alone, s * weight, v_a + v_b)
         variance = np.where(alone & ~paired, np.fmax(variance, own), variance)
         dof = np.where(alone, np.fmax(n_a, n_b) - 1, welch)
-        # A round a side: the samples of each.
+        # A round a side: what the samples of each tell.
         single = ~np.isfinite(variance) & ~paired
         inside = of_own[a] + of_own[b]
-        spread = inside**2 / (of_own[a] ** 2 / own_dof[a] + of_own[b] ** 2 / own_dof[b])
-        spread = np.where(inside > 0, spread, own_dof[a] + own_dof[b])
+        inside_dof = inside**2 / (of_own[a] ** 2 / own_dof[a] + of_own[b] ** 2 / own_dof[b])
+        inside_dof = np.where(inside > 0, inside_dof, own_dof[a] + own_dof[b])
     variance = np.where(single, inside, variance)
-    dof = np.where(single, spread, dof)
+    dof = np.where(single, inside_dof, dof)
     weight = np.where(single, 1 / (own_dof[a] + 1) + 1 / (own_dof[b] + 1), weight)
     known = np.isfinite(variance)
     kinds = np.select([~known, single, paired, by_run], [SUMMARY, ITERATION, PAIR, DOCUMENT], ROUND)
@@ -360,11 +364,12 @@ def _of_cells(rows: Rows, floor_sd: float, extra: Extra | None) -> Records:
     cells.base_units, cells.other_units = np.where(paired, counted[1], counted[0]), counted[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         halves = 1 / runs[a] + 1 / runs[b]
-    floor = np.where(paired | (least == 0), 0.0, floor_sd**2 * np.nan_to_num(halves, posinf=0.0))
+    apart = ~rows.shares_run & (least > 0)
+    floor = np.where(apart, floor_sd**2 * np.nan_to_num(halves, posinf=0.0), 0.0)
     floor_dof = np.full(size, np.inf)
     if extra is not None:
         more = extra.variance[rows.case] * halves
-        use = ~paired & (least == 1) & (most == 1) & np.isfinite(more)
+        use = apart & (least == 1) & (most == 1) & np.isfinite(more)
         floor, floor_dof = np.where(use, more, floor), np.where(use, extra.dof[rows.case], np.inf)
     cells.floor = np.where(known, floor, np.nan)
     cells.variance = variance + floor
@@ -384,8 +389,11 @@ def _differ(ratio: Array, above: Array, below: Array) -> bool:
 
 
 def _join(found: Records, cells: Records, case: Ints) -> None:
-    """Enter the estimates of cases: means over their cells."""
+    """Enter the estimates of cases: means over their cells. A place of which no scatter is known
+    does not count beside one of which it is."""
     height, valid = len(found), np.isfinite(cells.base_log) | np.isfinite(cells.other_log)
+    known = np.isfinite(cells.variance + cells.shift)
+    valid &= known | ~(np.bincount(case, known, height) > 0)[case]
     cells, case = cells[valid], case[valid]
     count = np.bincount(case, minlength=height)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -481,7 +489,7 @@ JUDGED = np.dtype(
         ("least", np.float64),  # log of the smallest change that the way of measuring can show
         ("noise", np.float64),  # that which the files state
         ("other_place", bool),
-        ("assumed", bool),  # what single documents differ by is assumed
+        ("assumed_sd", np.float64),  # by which single documents are assumed to differ
         ("left_out", np.int8),  # 1: a place that base lacks, 2: rounds that base lacks decide
     ]
 )
@@ -604,8 +612,9 @@ def table(one: Judged, q: Array, tests: int, thresholds: Array, measured: Measur
     made["other_place"] = measured.other_place
     made["provisional"] = decided & (few | measured.other_place)
     made["least"], made["noise"] = one.least, one.noise
-    assumed = np.isclose(found.floor, 2 * one.floor_sd**2)
-    made["assumed"] = assumed & (found.base_runs == 1) & (found.other_runs == 1)
+    assumed = np.isclose(found.floor, 2 * one.floor_sd**2, rtol=1e-9, atol=0)
+    assumed &= (found.base_runs == 1) & (found.other_runs == 1)
+    made["assumed_sd"] = np.where(assumed, one.floor_sd, np.nan)
     return made
 
 
@@ -664,7 +673,8 @@ def with_left_out(one: Judged, measured: Measured) -> tuple[Judged, npt.NDArray[
     shares = np.bincount(case, _of_both(at, side)[at], len(why)) > 0
     first = np.unique(2 * at + side, return_index=True)[1]
     several = np.bincount(case[first], side[first], len(why)) > 1
-    left = (side == 1) & (~one.rows.used | (~shares & several)[case]) if one.rows else side > 1
+    assert one.rows is not None, "metrics of one number have no units"
+    left = (side == 1) & (~one.rows.used | (~shares & several)[case])
     if not left.any():
         return one, why
     cases = np.unique(case[left])
@@ -725,47 +735,48 @@ def suite(one: Judged, cases: Ints, weights: Array | None = None, middle: bool =
     column = t.run if by_run else _numbered(t.run, t.index)
     group = 2 * t.cell + t.side
     level = _mean(group, t.value, 2 * len(rows.case))
-    if by_run:
-        of_run = _numbered(group, t.run)
-        scale = scale / np.bincount(of_run)[of_run]
+    part = _numbered(group, column)
+    once = 1 / np.bincount(part)[part]  # of each row, so that a unit counts once
+    scale = scale * once / np.bincount(group, once)[group]
     spread, counts = [], []
     for side in (0, 1):
         here = (scale > 0) & (t.side == side)
         number = np.unique(column[here], return_inverse=True)[1]
         sums = np.bincount(number, scale[here] * (t.value - level[group])[here])
-        counts.append(len(sums))
-        spread.append(float((sums**2).sum()) / (len(sums) - 1) if len(sums) > 1 else math.nan)
+        n = len(sums)
+        counts.append(n)
+        spread.append(float((sums**2).sum()) * n / (n - 1) if n > 1 else math.nan)
     if not counts[0]:
-        counts[0] = counts[1]  # pairs
-        spread = [0.0, spread[1]]
-    known = [one for one in spread if math.isfinite(one)]
-    rest, own = found.floor[cases], (found.variance - found.floor)[cases]
-    floor = float(rest[np.isfinite(rest)].mean()) if np.isfinite(rest).any() else 0.0
-    if known:
-        parts = [
-            (max(known) if math.isnan(v) else v) / n for v, n in zip(spread, counts, strict=True)
-        ]
-    elif np.isfinite(own).any():  # a round a side: what each case knows of itself
-        parts = [float((weight[cases] ** 2 * np.nan_to_num(own)).sum()) / 2] * 2
-    else:
-        return Shift(shift, None, None, None, (counts[0], counts[1]))
-    variance = (math.pi / 2 if middle else 1.0) * sum(parts) + floor
-    below = sum(v**2 / max(n - 1, 1) for v, n in zip(parts, counts, strict=True))
-    dof = np.array(min((sum(parts) + floor) ** 2 / below if below > 0 else math.inf, 1e6))
+        counts[0], spread[0] = counts[1], 0.0  # pairs
+    (v_a, v_b), (n_a, n_b) = spread, counts
+    v_a, v_b = v_b * n_b if math.isnan(v_a) else v_a, v_a * n_a if math.isnan(v_b) else v_b
+    together = 0.0 if math.isnan(v_a + v_b) else v_a + v_b
+    below = v_a**2 / max(n_a - 1, 1) + v_b**2 / max(n_b - 1, 1)
+    # Not less than what each case knows of itself: a unit may hold few of the cases.
+    rest, own = found.floor[cases], weight[cases] ** 2 * (found.variance - found.floor)[cases]
+    known = np.isfinite(own)
+    if together == 0 and not known.any():
+        return Shift(shift, None, None, None, (n_a, n_b))
+    alone = float(own[known].sum())
+    if alone > together:
+        together, below = alone, float((own[known] ** 2 / found.dof[cases][known]).sum())
+    floor = float(rest[known].mean()) if known.any() else 0.0
+    variance = (math.pi / 2 if middle else 1.0) * together + floor
+    dof = np.array(min((together + floor) ** 2 / below if below > 0 else math.inf, 1e6))
     sd = math.sqrt(variance)
     half = float(t_quantile(0.975, dof)) * sd
     p = float(t_two_sided(np.array(shift / sd if sd else math.inf), dof))
-    return Shift(shift, shift - half, shift + half, p, (counts[0], counts[1]))
+    return Shift(shift, shift - half, shift + half, p, (n_a, n_b))
 
 
-def common_verdict(metric: Metric, found: Shift, threshold_ratio: float) -> Verdict:
-    """Return the verdict on a common change, by the rule for a case."""
+def common_verdict(metric: Metric, found: Shift, threshold_ratio: float, is_raw: bool) -> Verdict:
+    """Return the verdict on a common change, by the rule for a case. `is_raw`: no file of these
+    cases has samples, so that the ratio decides where no scatter is known."""
     one = blank(ESTIMATE, 1)
     one.shift, one.p = found.shift, math.nan if found.p is None else found.p
     for name, value in (("low", found.low), ("high", found.high)):
         one[name] = one[f"same_{name}"] = math.nan if value is None else value
     limit, nothing = np.array([math.log1p(threshold_ratio)]), np.zeros(1)
-    move = decide(
-        one, one.p, limit, nothing, np.zeros(1) if found.low is None else np.full(1, np.nan)
-    )
+    noise = nothing if is_raw else np.full(1, np.nan)
+    move = decide(one, one.p, limit, nothing, noise)
     return NEWS[int(verdict_of(metric, move)[0])]

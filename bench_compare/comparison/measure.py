@@ -323,8 +323,9 @@ def inside(samples: Samples) -> tuple[float, float]:
     freedom; NaN and 0 for a single sample.
 
     Of independent samples π/2 of the variance of their mean. From 16 samples on also that of the
-    medians of 16 and of 8 consecutive sections, of which the larger counts, because samples that
-    follow each other are alike (Law, Simulation Modeling and Analysis, section 9.5, batch means).
+    medians of 8 consecutive sections, and from 32 on of 16, of which the larger counts, because
+    samples that follow each other are alike (Law, Simulation Modeling and Analysis, section 9.5,
+    batch means).
     """
     count = samples.size
     if count < 2:

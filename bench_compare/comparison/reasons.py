@@ -27,7 +27,7 @@ from bench_schema.units import (
     size_text,
 )
 
-from bench_compare.comparison.judge import FLOORS, LEAST_UNITS, OF_PROCESS, on
+from bench_compare.comparison.judge import LEAST_UNITS, OF_PROCESS, on
 from bench_compare.comparison.news import ONE_PROCESS, WORSENED
 from bench_compare.metrics import METRICS, Exact
 from bench_compare.model import NEWS, CommonMovement, Conclusion, Sensitivity, Verdict
@@ -81,9 +81,9 @@ def metric_reason(one: MetricComparison, entry: Any, flags: Sequence[str]) -> st
     change = change_words(one.ratio, metric.words)
     place = {Verdict.SAME: "within", Verdict.UNCLEAR: ""}.get(one.verdict, "beyond")
     if one.ci_low is None or one.ci_high is None:
-        known = f"{change} (no scatter is known: the raw ratio counts)"
         if not place:
-            return f"{known}: {_doubt(one, entry, flags)}"
+            return f"{change}, and no scatter is known: {_doubt(one, entry, flags)}"
+        known = f"{change} (no scatter is known: the raw ratio counts)"
         return f"{known}: {place} the threshold of {threshold}"
     interval = f"95 % interval {interval_words(one.ci_low, one.ci_high, metric.words)}"
     if place:
@@ -151,8 +151,8 @@ def _provisional(one: MetricComparison, entry: Any) -> str:
     if fewest < LEAST_UNITS:
         noun = one.unit if one.unit in ("document", "pair") else "round"
         return f"; provisional, {count_text(max(fewest, 1), noun)} a side"
-    if entry["assumed"] and METRICS[one.metric].gates:
-        floor = share_text(FLOORS[on(one.metric)])
+    if entry["assumed_sd"] > 0 and METRICS[one.metric].gates:
+        floor = share_text(float(entry["assumed_sd"]))
         return f"; one document a side: {floor} is assumed for what documents differ by"
     return ""
 
@@ -396,7 +396,8 @@ def _all_unclear(cases: Sequence[CaseComparison], warnings: Sequence[str]) -> st
     limits = [limit_of(metric) for metric in metrics]
     if None not in limits:
         most = max(limit for limit in limits if limit is not None)
-        text += f" at {share_text(metrics[0].threshold_ratio)}"
+        thresholds = {share_text(metric.threshold_ratio) for metric in metrics}
+        text += f" at {' and '.join(sorted(thresholds))}"
         text += f" (none can be slower by more than {size_text(most)})" if most > 1 else ""
     needed = [(m.rounds_needed, m.needed_unit) for m in metrics if m.rounds_needed is not None]
     number = round(median(count for count, _ in needed)) if needed else 0
