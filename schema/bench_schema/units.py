@@ -32,7 +32,8 @@ STEPS: dict[str, Sequence[tuple[float, str]]] = {
 PERCENT_BELOW = 1.1
 """A change by less than this factor reads as a percentage, a larger one as a factor."""
 WIDE_INTERVAL = 1.25
-"""An interval beyond this factor reads as factors: a percentage of it means nothing."""
+"""An interval beyond this factor reads as factors, and so does one that lies beyond
+`PERCENT_BELOW`."""
 MOST_RATIO = 2.0
 """An interval that reaches beyond this factor both ways tells nothing."""
 MOST_FACTOR = 1000.0
@@ -162,7 +163,8 @@ def interval_words(low: float, high: float, words: tuple[str, str] = TIME) -> st
 def _interval(low: float, high: float, words: tuple[str, str], percent: str) -> str:
     if is_too_noisy(low, high):
         return NOTHING
-    if low >= 1 / WIDE_INTERVAL and high <= WIDE_INTERVAL:
+    is_far = low >= PERCENT_BELOW or high <= 1 / PERCENT_BELOW
+    if low >= 1 / WIDE_INTERVAL and high <= WIDE_INTERVAL and not is_far:
         return " to ".join(
             f"{100 * (end - 1):+.1f}%" if percent == "%" else f"{100 * (end - 1):+.2g} %"
             for end in (low, high)

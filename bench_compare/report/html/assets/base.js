@@ -93,7 +93,8 @@ export const changeWithin = ({ low, ratio, high }) =>
 export function intervalText(low, high) {
   if (!known(low) || !known(high)) return UNKNOWN;
   if (isTooNoisy(low, high)) return NOTHING;
-  if (low >= 1 / WIDE_INTERVAL && high <= WIDE_INTERVAL) return spanText(low, high);
+  const isFar = low >= PERCENT_BELOW || high <= 1 / PERCENT_BELOW;
+  if (low >= 1 / WIDE_INTERVAL && high <= WIDE_INTERVAL && !isFar) return spanText(low, high);
   if (low < 1 && high > 1) {
     return `${factorText(low)} ${TIME[1]} to ${factorText(high)} ${TIME[0]}`;
   }
