@@ -340,7 +340,7 @@ def _legend(sides: Sequence[tuple[int, HeldSeries]], frame: Frame, plan: Budget)
     """Explain the marks of a course that it has."""
     texts = []
     if any(one.cut for _, held in sides for one in held.rounds):
-        texts.append("grey band: warm-up, cut off and not counted")
+        texts.append("grey band: may be warm-up; it counts all the same")
     if any(len(held.rounds) > 1 for _, held in sides):
         texts.append("dotted line: the next round")
     if any(len(held.documents) > 1 for _, held in sides):
