@@ -263,7 +263,7 @@ def _columns(table: Table, rows: Sequence[ReportRow], view: View) -> str:
 
 def _shown(cell: Cell, view: View) -> str:
     if isinstance(cell, RatioInterval) and view.width < WIDE:
-        return margin_text(*cell)
+        return margin_text(cell.ratio, cell.low, cell.high)
     return cell_text(cell)
 
 

@@ -181,20 +181,13 @@ def change_with_interval(ratio: float, low: float, high: float, name: str = "") 
     return f"{change_text(ratio)} ({name}{interval_text(low, high)})"
 
 
-def margin_text(
-    ratio: float | None,
-    low: float | None,
-    high: float | None,
-    words: tuple[str, str] = TIME,
-) -> str:
-    """Return the wider half of the interval relative to the ratio: ``±0.4%``. If it is more than
-    25 %, both ends as factors."""
+def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:
+    """Return the wider half of the interval relative to the ratio: ``±0.4%``."""
     if ratio is None or low is None or high is None or not 0 < ratio < math.inf:
         return ""
     if is_too_noisy(low, high):
         return NOTHING
-    half = max(high / ratio, ratio / low) - 1
-    return interval_text(low, high, words) if half > WIDE_INTERVAL - 1 else f"±{100 * half:.1f}%"
+    return f"±{100 * (max(high / ratio, ratio / low) - 1):.1f}%"
 
 
 def time_text(value: float | None) -> str:

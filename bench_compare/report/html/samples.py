@@ -62,7 +62,7 @@ def budget(cases: int) -> Budget:
 class HeldRound(NamedTuple):
     samples: Ints
     cut: int
-    """Leading samples that do not count."""
+    """Leading samples that may be warm-up. They count."""
     log: float
     """The time of the round."""
     document: int
@@ -86,7 +86,7 @@ def held_series(side: CaseSide, name: str) -> HeldSeries | None:
     rounds = [
         HeldRound(
             one.series[name],
-            one.series[name].size - found.samples.size,
+            one.cut.get(name, 0),
             found.log,
             document,
             (clock_mhz(one.telemetry_before), clock_mhz(one.telemetry_after)),

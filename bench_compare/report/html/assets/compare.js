@@ -26,8 +26,7 @@ function showHead() {
     el(`p.alarm${kind}`, {}, el("strong", {}, `${title}: `), said);
   byId("title").textContent = page.title;
   fill("alarms", page.problems.map(alarm(".fatal", "Error")), page.warnings.map(alarm("", "Note")));
-  const seen = page.badNews.length ? page.sensitivity : []; // the verdict of others says it
-  const said = [...page.movements, ...seen].map((text) => el("p.note", {}, text));
+  const said = [...page.movements, ...page.sensitivity].map((text) => el("p.note", {}, text));
   fill("suite", headlines(), said);
   showCounts(page.verdicts.map((verdict, rank) => [verdict, page.counts[rank]]));
   fill("foot", el("p", {}, FOOT));
