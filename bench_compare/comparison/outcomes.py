@@ -41,9 +41,8 @@ changes by less than this between runs of one build."""
 class Checked(NamedTuple):
     """The weakest check of an output among the documents of a side."""
 
-    documents: int
-    elements: int
-    """Fewest."""
+    elements: tuple[int, ...]
+    """Number in each document that checks it."""
     rtol: float
     atol: float
     error: float
@@ -59,12 +58,13 @@ def weaker_checks(base: Sequence[Case], other: Sequence[Case]) -> Iterator[str]:
     before, after = map(_outputs, passed)
     for name, one in before.items():
         two = after.get(name)
-        held = 0 if two is None else two.documents
-        if held * len(passed[0]) < one.documents * len(passed[1]):
+        checks = [len(one.elements), 0 if two is None else len(two.elements)]
+        if checks[1] * len(passed[0]) < checks[0] * len(passed[1]):
             yield f"output {name} is no longer checked"
         if two is None:
             continue
-        if two.elements < one.elements:
+        whole = max(one.elements)
+        if _share(one.elements, two.elements, lambda n: n < whole).worse:  # noqa: B023
             yield f"not all elements of output {name} are checked any more"
         for kind, least, most in (("rtol", one.rtol, two.rtol), ("atol", one.atol, two.atol)):
             if most > LOOSER * least:
@@ -94,11 +94,11 @@ def _outputs(passed: Sequence[Validation]) -> dict[str, Checked]:
     for output in (output for one in passed for output in one.outputs):
         error = float(output.max_abs)
         error = max(math.inf if math.isnan(error) else error, ERROR_FLOOR * output.atol)
-        now = Checked(1, output.elements, output.rtol, output.atol, error)
+        now = Checked((output.elements,), output.rtol, output.atol, error)
         old = found.get(output.name)
         if old is not None:
-            most = (max(a, b) for a, b in zip(old[2:], now[2:], strict=True))
-            now = Checked(old.documents + 1, min(old.elements, now.elements), *most)
+            most = (max(a, b) for a, b in zip(old[1:], now[1:], strict=True))
+            now = Checked((*old.elements, output.elements), *most)
         found[output.name] = now
     return found
 
