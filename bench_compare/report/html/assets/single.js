@@ -2,7 +2,7 @@
 // each takes.
 
 import {
-  badge, byId, changeText, el, fill, known, lookOf, page, percentText, plural, rowHead, sum, table,
+  badge, byId, el, fill, known, lookOf, page, percentText, plural, rowHead, sum, table,
   valueText,
 } from "./base.js";
 import {
