@@ -72,7 +72,7 @@ class Calibration:
     ) -> Extra:
         """Return, for each pair of cases, the mean calibration of both machines; NaN if either is
         missing."""
-        found = np.full((3, len(cases[0])), np.nan)
+        found = np.full((2, len(cases[0])), np.nan)
         for row, pair in enumerate(zip(*cases, strict=True)):
             known = []
             for one, side in zip(pair, sides, strict=True):
@@ -83,10 +83,9 @@ class Calibration:
                     known.append(self.entries.get((*place, series)))
             entries = [entry for entry in known if entry is not None]
             if len(entries) == 2:
-                common = sum(entry.common_variance for entry in entries) / 2
-                own = sum(entry.own_variance for entry in entries) / 2
+                variance = sum(entry.common_variance + entry.own_variance for entry in entries) / 2
                 dof = min(min(entry.common_dof, entry.own_dof) for entry in entries)
-                found[:, row] = own + common, dof, common
+                found[:, row] = variance, dof
         return Extra(*found)
 
 

@@ -72,6 +72,9 @@ if TYPE_CHECKING:
 
 TICK_BELOW_NS = 50_000
 """Longest time of which the clock's step may matter."""
+TICKS = 1.5
+"""Steps of the clock that a change must exceed: each side may be half a step off, and a margin of
+half a step."""
 FLAGS = ("noise_timeout", "noisy", "throttled", "capped")
 """Words of other tools' files against a measurement: such a case is unclear at best."""
 
@@ -166,7 +169,7 @@ def _match(
             extra = None
             if calibration is not None and isinstance(reading, Sampled):
                 extra = calibration.between(measured.cases, sides, name)
-            one = judge.scattering(measured, name, policy, extra, np.zeros(len(pairs)))
+            one = judge.scattering(measured, name, policy, extra)
             one = replace(one, least=_least(measured, one, policy, sides))
             one, left_out[name] = judge.with_left_out(one, measured)
             found[name] = one
@@ -202,7 +205,7 @@ def _least(measured: Measured, one: Judged, policy: Policy, sides: tuple[Side, S
             least[row] = max(least[row], systematic(base, other, float(level[row])))
         if level[row] < math.log(TICK_BELOW_NS):
             ticks = [tick_ns(samples_of(side, SERIES[name])) for side in (base, other)]
-            least[row] = max(least[row], math.log1p(1.5 * max(ticks) / math.exp(level[row])))
+            least[row] = max(least[row], math.log1p(TICKS * max(ticks) / math.exp(level[row])))
     return least
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from bench_schema.estimate import LEAST_PAIRS
 from bench_schema.student import (
     digamma,
     f_above,
@@ -47,15 +48,13 @@ Records: TypeAlias = Any
 FALSE_DISCOVERIES = 0.05
 """Share of the changes called faster or slower that may be false."""
 FLOORS = {"device": 0.001, "host": 0.005}
-"""Standard deviation of what one document adds to a case and its rounds cannot show. Six identical
-runs on an H100 and eight on two shared cores: with it 0 of 5,405 and 14 of 916 verdicts of single
-documents were false."""
+"""Standard deviation of what one document adds to a case and its rounds cannot show. Of
+the verdicts of single documents of one build, 0 of 1,470 were false on an H100 and 13 of 1,064 on
+two shared cores (`tests/benchmarks/judge_table.py`)."""
 OF_PROCESS = {"device": 0.03, "host": 0.1}
 """Least change between two files of other tools, each of one process. Ten processes of a Python
 function on a shared machine lay within 7 to 14 %, and 95 % of their pairs within 10 %; products on
 an H200 within 2 % (nvbench)."""
-LEAST_PAIRS = 2
-"""Visits that both sides have, from which on they are compared within them."""
 LEAST_DOCUMENTS = 3
 """Documents a side that are units by themselves; fewer are if they differ by more than rounds."""
 LEAST_UNITS = 3
@@ -70,7 +69,7 @@ LEAST_VARIANCE = 2e-5**2
 """Keeps logarithms finite where a coarse clock repeats itself."""
 
 UNITS: tuple[Unit, ...] = ("pair", "document", "round", "iteration", "summary")
-"""Names of the units, finest last; `Estimate` has their places."""
+"""Names of the units; `ESTIMATE.unit` is a place in them."""
 PAIR, DOCUMENT, ROUND, ITERATION, SUMMARY = range(len(UNITS))
 ESTIMATE = np.dtype(
     [
@@ -265,8 +264,6 @@ class Extra:
 
     variance: Array
     dof: Array
-    common: Array
-    """The part that all cases of a document share."""
 
 
 def _estimate(
@@ -289,6 +286,21 @@ def _estimate(
         _join(found, cells, rows.case)
     _intervals(found, looks)
     return found, rows
+
+
+def _floor(
+    rows: Rows, runs: tuple[Array, Array], floor_sd: float, extra: Extra | None
+) -> tuple[Array, Array]:
+    """Return the variance that more rounds do not reduce, and its degrees of freedom."""
+    apart = ~rows.shares_run & (np.minimum(*runs) > 0)
+    halves = 1 / np.maximum(runs[0], 1) + 1 / np.maximum(runs[1], 1)
+    floor = np.where(apart, floor_sd**2 * halves, 0.0)
+    dof = np.full(len(floor), np.inf)
+    if extra is not None:
+        more = extra.variance[rows.case] * halves
+        use = apart & (np.maximum(*runs) == 1) & np.isfinite(more)
+        floor, dof = np.where(use, more, floor), np.where(use, extra.dof[rows.case], np.inf)
+    return floor, dof
 
 
 def _of_cells(rows: Rows, floor_sd: float, extra: Extra | None) -> Records:
@@ -321,8 +333,7 @@ def _of_cells(rows: Rows, floor_sd: float, extra: Extra | None) -> Records:
     a, b = np.arange(size) * 2, np.arange(size) * 2 + 1
     paired = rows.paired
     least = np.where(paired, runs[b], np.minimum(runs[a], runs[b]))
-    most = np.maximum(runs[a], runs[b])
-    by_run = (least >= LEAST_DOCUMENTS) | (differ & (most >= 2))
+    by_run = (least >= LEAST_DOCUMENTS) | (differ & (np.maximum(runs[a], runs[b]) >= 2))
     parts = []
     for side in (a, b):
         here = np.where(by_run, runs[side], count[side])
@@ -362,15 +373,7 @@ def _of_cells(rows: Rows, floor_sd: float, extra: Extra | None) -> Records:
     cells.base_runs, cells.other_runs = np.where(paired, runs[b], runs[a]), runs[b]
     counted = [np.where(kinds == SUMMARY, 0, np.where(single, 1, n)) for n in (n_a, n_b)]
     cells.base_units, cells.other_units = np.where(paired, counted[1], counted[0]), counted[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        halves = 1 / runs[a] + 1 / runs[b]
-    apart = ~rows.shares_run & (least > 0)
-    floor = np.where(apart, floor_sd**2 * np.nan_to_num(halves, posinf=0.0), 0.0)
-    floor_dof = np.full(size, np.inf)
-    if extra is not None:
-        more = extra.variance[rows.case] * halves
-        use = apart & (least == 1) & (most == 1) & np.isfinite(more)
-        floor, floor_dof = np.where(use, more, floor), np.where(use, extra.dof[rows.case], np.inf)
+    floor, floor_dof = _floor(rows, (runs[a], runs[b]), floor_sd, extra)
     cells.floor = np.where(known, floor, np.nan)
     cells.variance = variance + floor
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -504,6 +507,7 @@ class Judged:
     """`ESTIMATE`; of rates that of the time beneath. Empty for a metric of one number a case."""
     rows: Rows | None
     least: Array
+    """Logarithm of the smallest change that the way of measuring can show."""
     noise: Array
     floor_sd: float
     offset: Array | None = None
@@ -516,11 +520,8 @@ def floor_of(name: str, policy: Policy) -> float:
     return FLOORS[on(name)] if policy.floor_sd is None else policy.floor_sd
 
 
-def scattering(
-    measured: Measured, name: str, policy: Policy, extra: Extra | None, least: Array
-) -> Judged:
-    """Return a metric that has samples or one number a round. `least`: logarithm of the smallest
-    change that the way of measuring can show."""
+def scattering(measured: Measured, name: str, policy: Policy, extra: Extra | None) -> Judged:
+    """Return a metric that has samples or one number a round."""
     floor_sd = floor_of(name, policy)
     found, rows = estimate(measured, name, floor_sd, extra)
     noise = np.full(len(found), np.nan)
@@ -531,7 +532,7 @@ def scattering(
         np.maximum.at(
             noise, units["case"][told], np.log1p(np.nan_to_num(units[f"{name}.sd"][told]))
         )
-    return Judged(METRICS[name], found, rows, least, noise, floor_sd)
+    return Judged(METRICS[name], found, rows, np.zeros(len(found)), noise, floor_sd)
 
 
 def exact(metric: Metric, levels: tuple[Array, Array]) -> Judged:
