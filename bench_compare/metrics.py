@@ -77,6 +77,7 @@ class Metric:
 TIME_ROWS = (
     Metric("device_ns", "device time", "ns", "lower", Sampled("device_ns"), gates=True),
     Metric("e2e_ns", "end-to-end time", "ns", "lower", Sampled("e2e_ns"), gates=True),
+    Metric("submit_ns", "enqueue time", "ns", "lower", Sampled("submit_ns")),
     Metric("kernel_sum_ns", "kernel time, sum", "ns", "lower", Sampled("kernel_sum_ns")),
     Metric("kernel_span_ns", "kernel time, span", "ns", "lower", Sampled("kernel_span_ns")),
 )

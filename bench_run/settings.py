@@ -49,9 +49,6 @@ class Options(RecordedSettings[NoReturn]):
     hold_threads: bool = setting(False)
     """True if `threads` was requested: engines on the CPU are then pinned to as many cores, and a
     case that uses more is implausible. By default the libraries are only asked for one thread."""
-    hold_iterations: bool = setting(False)
-    """True if `iterations` was requested: pairs in blocks then take exactly as many. By default
-    they take as many as `bench_run.measure.blocks` needs to tell the sides apart."""
     companions: tuple[str, ...] = setting(())
     """Devices on which other shards of the run measure at the same time."""
     op: tuple[str, ...] = setting(

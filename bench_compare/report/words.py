@@ -89,9 +89,10 @@ def side_facts(side: Side) -> dict[str, str]:
     sampling, timing, libraries = [], [], []
     for document in documents:
         settings = document.run.settings
-        if settings.iterations:  # unknown where another tool's document does not tell of them
+        if settings.iterations != 0:  # unknown where another tool's document does not tell of them
             warmup = f"{settings.warmup} warm-up each"
-            many = f"{settings.iterations} iterations in all"
+            asked = settings.iterations
+            many = "iterations by time" if asked is None else f"{asked} iterations in all"
             taken = "engines in turns, block by block" if _in_blocks(document) else many
             sampling.append(f"{_rounds(document)}, {taken}, {warmup}")
         kinds = (("", settings.timer), ("cache ", settings.cache), ("", settings.duty))

@@ -37,11 +37,10 @@ Examples:
   bench-run suite:resnet50 --tuned resnet.json
 
 Candidates race in one process, in short blocks, until it is known which may be
-the fastest. Finalists and the default are then measured as by an ordinary run
-(on an accelerator with 300 iterations, unless --iters says otherwise), in up to
-four times as many rounds, until more would not change the winner; only these
-times are shown. Candidates within the margin are equal: of these the default is
-taken, else what is deterministic, more exact, needs less workspace.
+the fastest. Finalists and the default are then measured as by an ordinary run,
+in up to four times as many rounds, until more would not change the winner; only
+these times are shown. Candidates within the margin are equal: of these the
+default is taken, else what is deterministic, more exact, needs less workspace.
 
 Exit codes: 0 success; 1 usage error, or no graph could be tuned; 2 --verify
 found a winner that is not faster.

@@ -176,7 +176,7 @@ def watch(options: Options, first: Document) -> Document:
         counters=None,
         quiet=True,
         rounds=min(ROUNDS, options.rounds),
-        iterations=min(ITERATIONS, options.iterations),
+        iterations=None if options.iterations is None else min(ITERATIONS, options.iterations),
     )
     state = Watch(quick, found)
     state.files = {Path(m["path"]) for g in options.graphs if (m := ENTRY.fullmatch(g))}

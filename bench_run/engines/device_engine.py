@@ -9,6 +9,7 @@ from bench_run.engines.base import EngineFacts
 from bench_run.engines.chain import ChainPlan
 from bench_run.engines.device_plan import DevicePlan, Workspace
 from bench_run.errors import UnsupportedGraphError
+from bench_run.streams.base import REPLAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -88,7 +89,7 @@ class DeviceEngine:
             captured = self._cuda.capture(plan.run)
             captured.launch()
             replay(captured)
-            self._cuda.expect(1)
+            self._cuda.expect(REPLAY)
 
     def peak_bytes(self) -> int | None:
         return None

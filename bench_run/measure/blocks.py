@@ -8,6 +8,7 @@ other side left the caches as it wanted them.
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -22,9 +23,11 @@ from bench_run.measure.loop import (
     PartCheck,
     SamplingBudget,
     end_to_end,
+    names_of,
     on_device,
     quiet,
     sampler,
+    sized,
     warm_up,
     why_over,
 )
@@ -97,11 +100,12 @@ class BlockLoop:
         self._check, self._clock, self._canaries = check, clock, canaries
         self._records, self._placements = records, placements or OnePlace()
         self._sample = sampler(plan, stream, budget.executions, clock)
-        self._names = ["e2e_ns"] if stream.clock == "host" else ["device_ns", "e2e_ns"]
+        self._names = names_of(stream)
         self._series: dict[str, list[int]] = {name: [] for name in self._names}
         self._least_ns = LEAST_HOST_NS if stream.clock == "host" else LEAST_DEVICE_NS
         self._taken = Blocks({name: [] for name in self._names})
         self._moves: dict[str, list[int]] = {name: [] for name in self._names}
+        self._costs: list[float] = []
 
     def measure(self, next_block: NextBlock) -> tuple[Measured, Blocks]:
         """Warm up, then measure a block whenever it is this side's turn."""
@@ -114,6 +118,10 @@ class BlockLoop:
             each_ns = self._placements.estimate_ns = (
                 min(warmup) if warmup else self._budget.first_run_ns
             )
+            self._budget = sized(self._budget, each_ns)
+            self._canaries.choose(each_ns, self._budget.iterations)
+            if self._check is not None:
+                self._check.plan_samples(self._budget.iterations)
             with same_core() if is_single else nullcontext():
                 began, enough = 0, False
                 while (place := next_block(enough=enough)) is not None:
@@ -122,8 +130,11 @@ class BlockLoop:
                     enough = self._is_enough(clock() - began)
             if self._check is not None and series["e2e_ns"]:
                 self._check.after_last(len(series["e2e_ns"]) - 1, self._sample)
-        ended = why_over(self._budget, series) if self._budget.hold_iterations else "blocks"
-        return Measured({"e2e_ns": warmup}, series, ended, self._moves), self._taken
+        ended = "blocks" if self._budget.by_time else why_over(self._budget, series["e2e_ns"])
+        cost_ns = statistics.median(self._costs) if self._costs else None
+        wanted = len(series["e2e_ns"])
+        measured = Measured({"e2e_ns": warmup}, series, ended, self._moves, cost_ns, wanted)
+        return measured, self._taken
 
     def _block(self, place: int, each_ns: int) -> None:
         plan, stream, series, taken = self._plan, self._stream, self._series, self._taken
@@ -132,7 +143,7 @@ class BlockLoop:
                 self._moves[name].append(len(series[name]))
         taken.places.append(place)
         lead, count = block_shape(each_ns * self._budget.executions)
-        if self._budget.hold_iterations:
+        if not self._budget.by_time:
             count = held_block(self._budget.iterations, len(series["e2e_ns"]))
         for _ in range(lead):
             self._sample(self._canaries.before, self._canaries.touch)
@@ -148,7 +159,9 @@ class BlockLoop:
         if "device_ns" in series:
             series["device_ns"] += self._on_device(block, each_ns)
         check = None if self._check is None else PartCheck(self._check, len(series["e2e_ns"]))
-        series["e2e_ns"] += end_to_end(plan, stream, block, check, self._clock, self._canaries)
+        series["e2e_ns"] += end_to_end(
+            plan, stream, block, check, self._clock, self._canaries, series.get("submit_ns")
+        )
 
     def _on_device(self, block: SamplingBudget, each_ns: int) -> list[int]:
         is_first = not self._series["device_ns"]
@@ -161,7 +174,14 @@ class BlockLoop:
                 return []  # one series has one clock
         check = self._check if is_first else None
         return on_device(
-            self._plan, self._stream, block, each_ns, self._canaries, self._clock, check
+            self._plan,
+            self._stream,
+            block,
+            each_ns,
+            self._canaries,
+            self._clock,
+            check,
+            self._costs,
         )
 
     def _is_enough(self, passed_ns: int) -> bool:
@@ -170,7 +190,7 @@ class BlockLoop:
             return True
         samples, blocks = len(self._series["e2e_ns"]), len(self._taken.places)
         wanted = samples >= budget.iterations and passed_ns >= budget.min_time_ns
-        if budget.hold_iterations:
+        if not budget.by_time:
             return wanted
         return samples >= MOST_SAMPLES or (
             wanted and (passed_ns >= self._least_ns or blocks >= ENOUGH_BLOCKS)

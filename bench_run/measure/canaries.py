@@ -46,9 +46,9 @@ CANARY_BYTES = 8
 """Size of a canary: by chance a result has these bytes once in 10^19."""
 LONG_NS = 500_000
 """Duration from which 0.3 µs are below a thousandth."""
-WATCHED_SHARE = 0.7
-"""Ratio of iterations on canaries to samples: of 100, 70 find a tenth of lazy ones with probability
-1 - 0.9**70 = 0.9994."""
+WATCHED, WATCHED_SHARE = 30, 0.7
+"""Iterations on canaries for the samples of a round, and their largest ratio to these: 70 in five
+rounds find a tenth of lazy ones with probability 1 - 0.9**70 = 0.9994."""
 
 
 class Canaries(Protocol):
@@ -63,8 +63,8 @@ class Canaries(Protocol):
     def queue_share(self) -> float:
         """Return the share of the gate's queue that is left for samples."""
 
-    def choose(self, estimate_ns: int) -> None:
-        """Choose the samples on canaries for iterations of this duration, end to end."""
+    def choose(self, estimate_ns: int, count: int) -> None:
+        """Choose the samples on canaries, of so many of this duration, end to end."""
 
     def before(self) -> None:
         """Prepare for a sample, before the caches are brought into their state."""
@@ -95,7 +95,7 @@ class NoCanaries:
     looked = untouched = 0
     queue_share = 1.0
 
-    def choose(self, estimate_ns: int) -> None:  # noqa: ARG002
+    def choose(self, estimate_ns: int, count: int) -> None:  # noqa: ARG002
         return None
 
     def before(self) -> None:
@@ -199,7 +199,7 @@ class DeviceCanaries(NoCanaries):
 
     A kernel of ours right before an iteration makes it 0.1 to 0.3 µs longer on an H200 (another
     kernel's code and shared memory are in place). Long iterations do not show that: each sample
-    runs on canaries. Short ones would by percents: there most samples are preceded by an iteration
+    runs on canaries. Short ones would by percents: there some samples are preceded by an iteration
     on canaries that is not timed, and by another without but between marks, which leaves the device
     as a sample expects it. Those samples are drawn at random, so no rhythm of an engine escapes.
     """
@@ -214,19 +214,22 @@ class DeviceCanaries(NoCanaries):
     looked: int = 0
     untouched: int = 0
     beside: bool = False
+    share: float = WATCHED_SHARE
+    """Share of the samples that an iteration on canaries precedes."""
 
     @property
     def queue_share(self) -> float:  # type: ignore[override]
         """A third of the runs are samples; or two launches come to three at least."""
         return 1 / 3 if self.beside else 3 / 5
 
-    def choose(self, estimate_ns: int) -> None:
+    def choose(self, estimate_ns: int, count: int) -> None:
         self.beside = estimate_ns < LONG_NS
+        self.share = min(WATCHED_SHARE, WATCHED / max(1, count))
 
     def before(self) -> None:
         if not self.beside:
             self._overwrite()
-        elif self.draw.random() < WATCHED_SHARE:
+        elif self.draw.random() < self.share:
             self._overwrite()
             self.run()
             self._look()

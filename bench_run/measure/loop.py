@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,15 +17,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from bench_schema.settings import RecordedSettings, rows_of
 
-from bench_run.errors import EngineError
 from bench_run.measure.canaries import Canaries, NoCanaries
 from bench_run.measure.clock import read_clock
+from bench_run.measure.marks import cost_of_marks, empty_kernel, forced_gates, why_ungated
 from bench_run.measure.placements import OnePlace
+from bench_run.streams.base import FEWEST, LEAD, TAIL
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan
     from bench_run.measure.placements import Placements
-    from bench_run.streams.base import Stream
+    from bench_run.streams.base import EmptyKernel, Stream
 
 NONE = NoCanaries()
 
@@ -37,6 +39,9 @@ called before the caches are brought into their state, the second right before t
 
 class Check(Protocol):
     """Work between the samples, outside of their times."""
+
+    def plan_samples(self, count: int) -> None:
+        """Prepare for so many end-to-end samples."""
 
     def after_sample(self, index: int, run: RunLikeSample) -> bool:
         """Work after sample number `index`, before another one; return True if it disturbed the
@@ -54,8 +59,6 @@ class Check(Protocol):
 
 MOST_SAMPLES = rows_of(RecordedSettings)["iterations"].most
 """Largest number of samples in a pass, at 40 bytes of this process each."""
-MOST_CORRECTION_NS = 100_000
-"""Marks of an H200 measure 1400 too much."""
 BUSY_BLOCK_NS = 10_000_000
 """Device work behind one gate in cool duty: short enough that the power limit is not reached."""
 REST_S = 0.05
@@ -82,8 +85,9 @@ class SamplingBudget:
     """No sample may take longer: the worker would be ended before it could tell."""
     first_run_ns: int = 0
     """Duration of an iteration, used without a warm-up."""
-    hold_iterations: bool = False
-    """True if blocks take exactly `iterations`, and not as many as the time allows."""
+    by_time: bool = False
+    """True if the number of samples follows from how long they take (`by_time`), in place of
+    `iterations`."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,12 @@ class Measured:
     stopped_by: str
     placements: Mapping[str, list[int]] = field(default_factory=dict)
     """Number of the first sample after each move of the buffers, by series."""
+    cost_of_marks_ns: float | None = None
+    """Median of what was subtracted from the device's samples; None if there are none."""
+    wanted: int = 0
+    """Samples of each series that the budget asks for."""
+    is_recorded: bool = False
+    """True if the device's own records are to take the place of its samples."""
 
 
 @contextmanager
@@ -118,39 +128,103 @@ def measure(
     clock: Clock = read_clock,
     canaries: Canaries = NONE,
     placements: Placements | None = None,
+    has_records: Callable[[int], bool] | None = None,
 ) -> Measured:
     """Warm up, then the device pass where the stream has a clock, then the end-to-end pass; the
-    same at each place of the buffers."""
+    same at each place of the buffers. `has_records` tells if executions of this duration (ns) will
+    be timed by the device's own records: then few are timed here."""
     placements = placements or OnePlace()
     with quiet():
         warmup = warm_up(plan, stream, budget, clock, canaries)
         placements.estimate_ns = min(warmup) if warmup else budget.first_run_ns
-        names = ("e2e_ns",) if stream.clock == "host" else ("device_ns", "e2e_ns")
+        each_ns = placements.estimate_ns
+        is_asked = budget.by_time or has_records is not None
+        if stream.clock != "host" and is_asked and each_ns < ROUND_NS:
+            each_ns = device_estimate(plan, stream, budget, each_ns)
+        budget = sized(budget, each_ns)
+        canaries.choose(placements.estimate_ns, budget.iterations)
+        is_recorded = has_records is not None and has_records(each_ns)
+        on_host, on_dev = shares(stream, budget, is_recorded)
+        names = names_of(stream)
         series: dict[str, list[int]] = {name: [] for name in names}
         begins: dict[str, list[int]] = {name: [] for name in names}
-        for number, part in enumerate(parts_of(budget, placements.count)):
+        costs: list[float] = []
+        if check is not None:
+            check.plan_samples(on_host.iterations)
+        places = min(len(parts_of(share, placements.count)) for share in (on_host, on_dev))
+        parts = (parts_of(share, places) for share in (on_host, on_dev))
+        for number, (part, device_part) in enumerate(zip(*parts, strict=True)):
             if number and placements.move():
                 for name in names:
                     begins[name].append(len(series[name]))
             if "device_ns" in series:
                 estimate_ns = min(warmup) if warmup else 0
+                first = check if not number else None
                 series["device_ns"] += on_device(
-                    plan, stream, part, estimate_ns, canaries, clock, check if not number else None
+                    plan, stream, device_part, estimate_ns, canaries, clock, first, costs
                 )
             watched = None if check is None else PartCheck(check, len(series["e2e_ns"]))
-            series["e2e_ns"] += end_to_end(plan, stream, part, watched, clock, canaries)
+            series["e2e_ns"] += end_to_end(
+                plan, stream, part, watched, clock, canaries, series.get("submit_ns")
+            )
         if check is not None and series["e2e_ns"]:
             last = sampler(plan, stream, budget.executions, clock)
             check.after_last(len(series["e2e_ns"]) - 1, last)
-    return Measured({"e2e_ns": warmup}, series, why_over(budget, series), begins)
+    cost_ns = statistics.median(costs) if costs else None
+    why, wanted = why_over(on_host, series["e2e_ns"]), budget.iterations
+    return Measured({"e2e_ns": warmup}, series, why, begins, cost_ns, wanted, is_recorded)
 
 
-def why_over(budget: SamplingBudget, series: Mapping[str, Sequence[int]]) -> str:
-    """Return the rule that ended a round with these samples, of the series that has fewest."""
-    fewest = min(map(len, series.values()))
-    if fewest < budget.iterations:
-        return "most samples" if fewest >= MOST_SAMPLES else "max time"
-    return "iterations" if fewest == budget.iterations else "min time"
+def names_of(stream: Stream) -> tuple[str, ...]:
+    """Return the series that are measured. A processor has done its work when the call returns."""
+    return ("e2e_ns",) if stream.clock == "host" else ("device_ns", "e2e_ns", "submit_ns")
+
+
+ROUND_NS = 12_000_000
+"""Duration of the samples of a round by time, of device time where the device has a clock: 2 ms at
+each of six places of the buffers. On an H200 12 places of 30 samples told no more: by events 36 %
+of the verdicts on identical runs were unclear at 1 %, with 6 places of 60 samples 25 %."""
+LEAST_EACH_ROUND, MOST_EACH_ROUND = 30, 360
+"""Numbers of these samples: 5 and 60 at each place."""
+MOST_END_TO_END = 60
+"""End-to-end samples of a round by time, of a device: each takes the host a hundred microseconds
+with its checks."""
+PILOT = 3
+"""Samples that tell how long they take on the device."""
+
+
+def device_estimate(plan: Plan, stream: Stream, budget: SamplingBudget, estimate_ns: int) -> int:
+    """Return the time of an execution by the device's clock, of a few. `estimate_ns`: end to
+    end."""
+    pilot = replace(budget, iterations=PILOT, min_time_ns=0)
+    return round(statistics.median(on_device(plan, stream, pilot, estimate_ns)))
+
+
+def sized(budget: SamplingBudget, each_ns: int) -> SamplingBudget:
+    """Return the budget with the number of samples that fits in `ROUND_NS`, if it is by time.
+    `each_ns`: the time of an execution by the clock of the stream."""
+    if not budget.by_time:
+        return budget
+    fits = ROUND_NS // (budget.executions * max(1, each_ns))
+    return replace(budget, iterations=min(max(LEAST_EACH_ROUND, fits), MOST_EACH_ROUND))
+
+
+def shares(
+    stream: Stream, budget: SamplingBudget, has_records: bool
+) -> tuple[SamplingBudget, SamplingBudget]:
+    """Return the budgets of end-to-end samples and of those by the device's clock."""
+    if stream.clock == "host":
+        return budget, budget
+    few = min(budget.iterations, LEAST_EACH_ROUND) if has_records else budget.iterations
+    most = min(budget.iterations, MOST_END_TO_END) if budget.by_time else budget.iterations
+    return replace(budget, iterations=most), replace(budget, iterations=few)
+
+
+def why_over(budget: SamplingBudget, samples: Sequence[int]) -> str:
+    """Return the rule that ended a round with these samples."""
+    if len(samples) < budget.iterations:
+        return "most samples" if len(samples) >= MOST_SAMPLES else "max time"
+    return "iterations" if len(samples) == budget.iterations else "min time"
 
 
 FEWEST_EACH = 3
@@ -180,6 +254,9 @@ class PartCheck:
         """`before`: samples before this part."""
         self._check, self._before = check, before
 
+    def plan_samples(self, count: int) -> None:
+        self._check.plan_samples(count)
+
     def after_sample(self, index: int, run: RunLikeSample) -> bool:
         return self._check.after_sample(self._before + index, run)
 
@@ -199,9 +276,7 @@ def warm_up(
     """Take samples that do not count, for at most half the time limit of a pass."""
     limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
     few = SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions)
-    warmup = end_to_end(plan, stream, few, None, clock, canaries)
-    canaries.choose(min(warmup) if warmup else budget.first_run_ns)
-    return warmup
+    return end_to_end(plan, stream, few, None, clock, canaries)
 
 
 def end_to_end(
@@ -211,16 +286,19 @@ def end_to_end(
     check: Check | None,
     clock: Clock,
     canaries: Canaries = NONE,
+    submits: list[int] | None = None,
 ) -> list[int]:
-    """Take samples of call, execution and wait, one after another."""
+    """Take samples of call, execution and wait, one after another. `submits`: the part of each that
+    the call took is appended to it."""
     samples: list[int] = []
     if budget.iterations == 0:
         return samples
     synchronize, keep = stream.synchronize, samples.append
     count, began = 0, clock()
     sample = sampler(plan, stream, budget.executions, clock)
+    timed = sampler(plan, stream, budget.executions, clock, submits)
     while True:
-        keep(sample(canaries.before, canaries.touch))
+        keep(timed(canaries.before, canaries.touch))
         canaries.after()
         count += 1
         is_over = _is_over(budget, count, clock() - began)
@@ -242,8 +320,11 @@ def _is_over(budget: SamplingBudget, count: int, lasted_ns: int) -> bool:
     return lasted_ns >= _limit_ns(budget) or count >= MOST_SAMPLES
 
 
-def sampler(plan: Plan, stream: Stream, executions: int, clock: Clock) -> RunLikeSample:
-    """Return what takes one sample: nanoseconds of one execution, the mean of `executions`."""
+def sampler(
+    plan: Plan, stream: Stream, executions: int, clock: Clock, submits: list[int] | None = None
+) -> RunLikeSample:
+    """Return what takes one sample: nanoseconds of one execution, the mean of `executions`. The
+    time until the calls returned is appended to `submits`."""
     synchronize, flush = stream.synchronize, stream.flush
     turns, parts = range(executions), _runs(plan)
     # Right after something pushed everything out of the processor's caches: the timing loop once
@@ -265,6 +346,8 @@ def sampler(plan: Plan, stream: Stream, executions: int, clock: Clock) -> RunLik
                 for _ in turns:
                     for run in runs:
                         run()
+            if submits is not None:
+                submits.append((clock() - begin) // executions)
             synchronize()
             end = clock()
         return (end - begin) // executions
@@ -293,16 +376,20 @@ def on_device(
     canaries: Canaries = NONE,
     clock: Clock = read_clock,
     check: Check | None = None,
+    costs: list[float] | None = None,
+    corrects: bool = True,
 ) -> list[int]:
     """Take samples by the device's own clock, in blocks enqueued behind a closed gate.
 
     Behind the gate the device never waits for the host, so launch costs stay out of the samples.
-    What the marks themselves cost is subtracted (`Stream.correction_ns`). A gate that opened by
-    force voids its block: the series begins anew, since gated and other samples are unlike. A block
-    that was begun is measured to its end, so none is longer than the time that is left allows.
+    What the marks themselves cost is subtracted (`bench_run.measure.marks`), and appended to
+    `costs`; without `corrects` it is not measured. A gate that opened by force voids its block: the
+    series begins anew, since gated and other samples are unlike. A block that was begun is measured
+    to its end, so none is longer than the time that is left allows.
     """
+    empty = empty_kernel(plan, stream) if corrects else None
     samples: list[int] = []
-    correction_ns = _correction_ns(stream)
+    empties: list[int] = []
     limit_ns, began = _limit_ns(budget), clock()
     busy_ns, forced = 0, forced_gates(stream)
     block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
@@ -312,22 +399,22 @@ def on_device(
         if each_ns > 0:
             left_ns = limit_ns - (clock() - began)
             count = max(1, int(min(count, left_ns / each_ns)))
-        marks, block_ns = _gated_block(plan, stream, budget.executions, count, canaries, check), 0
+        marks, around = _gated_block(plan, stream, budget.executions, count, canaries, check, empty)
         if forced_gates(stream) != forced:
-            samples, began, forced = [], clock(), forced_gates(stream)
+            samples, empties = [], []
+            began, forced = clock(), forced_gates(stream)
+            empty = None  # without a gate the time between marks is the host's
             block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
             continue
-        for begin, end in marks:
-            elapsed_ns = stream.elapsed_ns(begin, end)
-            corrected_ns = max(0, round(elapsed_ns - correction_ns))
-            samples.append(max(1, corrected_ns // budget.executions))  # logarithms are taken of it
-            block_ns += round(elapsed_ns)
-        busy_ns += block_ns
+        taken = [stream.elapsed_ns(*pair) for pair in marks]
+        samples += taken
+        empties += [stream.elapsed_ns(*pair) for pair in around]
+        busy_ns += (block_ns := sum(taken))
         lasted_ns = clock() - began
         if len(samples) >= budget.iterations and lasted_ns >= budget.min_time_ns:
-            return samples
+            break
         if lasted_ns >= limit_ns or len(samples) >= MOST_SAMPLES:
-            return samples
+            break
         each_ns = lasted_ns / len(samples)
         if budget.rest_s > 0 and busy_ns + block_ns > BUSY_BLOCK_NS:
             # Without a gate, the first iteration afterwards finds the host asleep, which
@@ -338,16 +425,14 @@ def on_device(
                 plan.run()
                 stream.synchronize()
             busy_ns = 0
+    cost_ns = 0.0 if empty is None else cost_of_marks(empty, empties)
+    if costs is not None:
+        costs.append(cost_ns)
+    # Logarithms are taken of them.
+    return [max(1, max(0, round(each - cost_ns)) // budget.executions) for each in samples]
 
 
-def _correction_ns(stream: Stream) -> float:
-    """Return the excess of two marks. Raises `EngineError` for an impossible one."""
-    correction_ns = stream.correction_ns()
-    if not 0 <= correction_ns <= MOST_CORRECTION_NS:
-        raise EngineError(
-            f"stream.correction_ns() is {correction_ns!r}, not from 0 to {MOST_CORRECTION_NS}"
-        )
-    return correction_ns
+Marks = list[tuple[object, object]]
 
 
 def _gated_block(
@@ -357,26 +442,45 @@ def _gated_block(
     count: int,
     canaries: Canaries,
     check: Check | None,
-) -> list[tuple[object, object]]:
-    """Return the marks around so many samples, which were enqueued behind one gate; they are
-    done."""
-    marks = []
+    empty: EmptyKernel | None,
+) -> tuple[Marks, Marks]:
+    """Return the marks around so many samples, and those around the empty kernels among them, all
+    enqueued behind one gate; they are done."""
+    marks: Marks = []
+    around: Marks = []
     if check is not None:
         check.before_block()
         stream.synchronize()  # a gate closes on an idle stream
     with stream.gate():
+        if empty is not None:
+            _measured(stream, empty.launch, LEAD)
+            around += _measured(stream, empty.launch, FEWEST - count)
         for _ in range(count):
             canaries.before()
             stream.flush()
+            if empty is not None:
+                around += _measured(stream, empty.launch, 1)
             begin = stream.mark()
             for _ in range(executions):
                 plan.run()
             marks.append((begin, stream.mark()))
             canaries.after()
+        if empty is not None:
+            _measured(stream, empty.launch, TAIL)
     stream.synchronize()
     canaries.drain()
     if check is not None:
         check.after_block()
+    return marks, around
+
+
+def _measured(stream: Stream, run: Callable[[], None], times: int) -> Marks:
+    """Enqueue `run` so many times, between marks; return these."""
+    marks: Marks = []
+    for _ in range(times):
+        begin = stream.mark()
+        run()
+        marks.append((begin, stream.mark()))
     return marks
 
 
@@ -384,19 +488,6 @@ def flushes_caches(stream: Stream) -> bool:
     """Return True if the caches are brought into their state before each iteration."""
     flushes = stream.abilities.flushes
     return flushes is not None and flushes()
-
-
-def forced_gates(stream: Stream) -> int:
-    """Return the number of gates that opened by force."""
-    forced = stream.abilities.forced_gates
-    return 0 if forced is None else forced()
-
-
-def why_ungated(stream: Stream) -> str | None:
-    """Return the reason why the plan runs without the gate that its stream has, in a few words;
-    None if it runs behind it."""
-    because = stream.abilities.no_gate_because
-    return None if because is None else because()
 
 
 def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int, share: float) -> int:

@@ -25,8 +25,7 @@ class Sampling:
 
     rounds: int
     max_rounds: int
-    iterations: int
-    hold_iterations: bool
+    iterations: int | None
     warmup: int
     executions: int
     min_time_s: float | None

@@ -308,13 +308,11 @@ def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_derived(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with those that follow from which ones are given: that threads and
-    iterations are held, and no more rounds than iterations or ``--max-rounds`` allow."""
-    derived: dict[str, Any] = {
-        "hold_threads": values.get("threads") is not None,
-        "hold_iterations": values.get("hold_iterations", "iterations" in values),
-    }
-    limits = [values[name] for name in ("iterations", "max_rounds") if name in values]
+    """Return the values with those that follow from which ones are given: that threads are held,
+    and no more rounds than iterations or ``--max-rounds`` allow."""
+    derived: dict[str, Any] = {"hold_threads": values.get("threads") is not None}
+    named = ("iterations", "max_rounds")
+    limits = [values[name] for name in named if values.get(name) is not None]
     if "rounds" not in values and limits:
         derived["rounds"] = max(1, min(Options.rounds, *limits))
     return values | derived
@@ -347,9 +345,11 @@ def in_our_words(values: dict[str, Any]) -> dict[str, Any]:
         text = _with_id(named[0], flag, spelled[f"{side}_id"])
         path = spelled.get(f"{side}_path")
         values[side] = text if path is None else f"{text.partition('@')[0]}@{path}"
-    return values | {"hold_iterations": True}  # exactly 100 without --iters, as these words say
+    return {"iterations": USUAL_ITERATIONS} | values
 
 
+USUAL_ITERATIONS = 100
+"""Iterations of hipDNN's own A/B mode, whose words these are."""
 OPPERF = ("context", "output_format", "output_file")
 FILES = {"json": "output", "md": "markdown", "csv": "csv"}
 """Formats of opperf, and our settings for files of them."""
@@ -463,7 +463,7 @@ RULES: tuple[tuple[Callable[[Options], bool], str], ...] = (
         "--cache pass goes with --seams; a chain leaves its caches so by itself",
     ),
     (
-        lambda o: o.iterations < o.rounds,
+        lambda o: o.iterations is not None and o.iterations < o.rounds,
         "--iters {o.iterations} is less than --rounds {o.rounds}: "
         "each round needs at least one iteration",
     ),

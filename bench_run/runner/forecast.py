@@ -67,15 +67,18 @@ class Forecast:
     ) -> None:
         sampling = asdict(grouped(Sampling, options))
         self._effort = {name: sampling[name] for name in sampling if name not in MEANINGLESS}
-        self._effort["iterations"] = options.iterations / options.rounds
+        asked = options.iterations
+        self._effort["iterations"] = None if asked is None else asked / options.rounds
         self._rounds, self._adds = options.rounds, options.adds_rounds
         self._resumes = options.resume
         self._all = f"all {sorted(engine.key for engine in engines)}"
         self._pairs = [(graph.id.fingerprint, engine) for graph in graphs for engine in engines]
-        iterations = count_text(options.iterations, "iteration")
-        each = f"{iterations} in {count_text(options.rounds, 'round')}"
+        rounds = count_text(options.rounds, "round")
+        each = f"{rounds} each"
+        if asked is not None:
+            each = f"{count_text(asked, 'iteration')} in {each}"
         least = "at least " if any(lists_variants(engine.spec) for engine in engines) else ""
-        self.size = f"{least}{count_text(len(self._pairs), 'case')}, {each} each"
+        self.size = f"{least}{count_text(len(self._pairs), 'case')}, {each}"
         self._begin = time.monotonic()
         self._start_s = 0.0
         self._took: dict[str, list[float]] = defaultdict(list)

@@ -315,7 +315,7 @@ SHARE_OF_TIMEOUT = 0.25
 def budget(sampling: Sampling, index: int) -> SamplingBudget:
     """Return this round's share of the iterations and of the time."""
     rounds = sampling.rounds
-    share, rest = divmod(sampling.iterations, rounds)
+    share, rest = divmod(sampling.iterations or 0, rounds)
     minimum, maximum = sampling.min_time_s, sampling.max_time_s
     # Two passes and the warm-up have to end before --timeout does.
     longest_s = sampling.timeout_s * SHARE_OF_TIMEOUT
@@ -328,7 +328,7 @@ def budget(sampling: Sampling, index: int) -> SamplingBudget:
         longest_ns=round(longest_s * 1e9),
         executions=sampling.executions,
         rest_s=REST_S if sampling.duty == "cool" else 0.0,
-        hold_iterations=sampling.hold_iterations,
+        by_time=sampling.iterations is None,
     )
 
 

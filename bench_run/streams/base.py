@@ -45,6 +45,33 @@ class DeviceMemory(Protocol):
         """Enqueue: to the host."""
 
 
+@dataclass
+class EmptyKernel:
+    """A kernel that does nothing, by which the cost of two marks is told
+    (`bench_run.measure.marks`)."""
+
+    launch: Callable[[], None]
+    """Enqueues it."""
+    bound_ns: float | None = None
+    """Largest error of a corrected time, as it was measured; None: it was not on such a device."""
+    own_ns: float | None = None
+    """Its own time; None until it is measured."""
+    replay: Callable[[], None] | None = None
+    """Enqueues it as a device graph; None until it was captured."""
+
+
+LEAD, TAIL, FEWEST = 6, 12, 10
+"""Pairs of marks around the empty kernel before and after the samples of a block, and how many
+between are measured at least. On an H200 two marks cost 3.3 µs where more than nine such pairs
+follow in the queue, 2.7 µs at the end of the queue, and 0.15 µs less for the first six: with these
+around it a block of any length has one cost."""
+PAIR_COMMANDS = 3
+"""Commands of such a pair."""
+REPLAY, REPLAY_COMMANDS = 0, 6
+"""Word for `expect` in place of a number where a device graph is replayed, and launches that its
+launch counts for: behind a closed gate a block of 60 samples blocked the host where it counted
+as one (H200)."""
+
 WAITED = "the engine waited for the device behind the closed gate"
 """The usual reason of a gate that opens by force."""
 TOO_MANY = "one iteration is more launches than fit behind it"
@@ -70,6 +97,10 @@ class StreamAbilities:
     """Within the block this runs before each iteration, outside of the samples, after so many other
     bytes were touched."""
 
+    empty: Callable[[], EmptyKernel | None] | None = None
+    """The empty kernel of this stream, always the same; gives None if none can be launched."""
+    try_gate: Callable[[], None] | None = None
+    """Find out, once for each plan, if it can be held back; that may hang."""
     expect: Callable[[int], None] | None = None
     """An iteration of the plan at hand is so many launches, and the stream's queue holds so much
     and no more: the plan has a gate, unless not even one iteration fits behind."""
@@ -126,9 +157,6 @@ class Stream(Protocol):
 
     def synchronize(self) -> None:
         """Wait for everything enqueued."""
-
-    def correction_ns(self) -> float:
-        """Return the excess of two marks around an empty kernel over its duration, in this mode."""
 
 
 # Cache states, and how much a stream touches before each iteration for them.

@@ -16,7 +16,6 @@ copies of its buffers.
 from __future__ import annotations
 
 import ctypes
-import statistics
 from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
 from ctypes import c_float, c_size_t, c_uint32, c_uint64, c_void_p
@@ -28,10 +27,17 @@ from bench_run.errors import EngineError, EngineUnavailableError, UsageError
 from bench_run.streams import cupti
 from bench_run.streams.base import (
     CACHES,
+    FEWEST,
+    LEAD,
+    PAIR_COMMANDS,
+    REPLAY,
+    REPLAY_COMMANDS,
+    TAIL,
     TOO_MANY,
     WAITED,
     DeviceMemory,
     DeviceWatch,
+    EmptyKernel,
     StreamAbilities,
     flushed_bytes,
 )
@@ -140,10 +146,9 @@ QUEUE_LAUNCHES = 900
 GATE_LIMIT_S = 2.0
 EVENTS = 2048
 """Events in the ring: more than two for each launch that fits behind the gate."""
-EMPTY_KERNEL_NS = 1100.0
-"""Time that an empty kernel adds between two events. More than the 540 ns of its own record: with
-this value kernels of 1.6, 5.7 and 51 µs measure what their records say within 20 ns (H200)."""
-CALIBRATIONS = 100
+EVENTS_BOUND_NS = 200.0
+"""Largest difference between corrected events and the records of single kernels of 1 to 180 µs
+(H200: `tests/benchmarks/gpu_truth.py`)."""
 PROBE_NS = 30_000
 
 
@@ -242,7 +247,7 @@ def clock_of(timer: str) -> str:
 
 class GatedStream(ABC):
     """Common base of streams on NVIDIA's driver, from any library: the gate, the flush, and the
-    cost of two events."""
+    empty kernel."""
 
     FLUSH_LAUNCHES: int
     """Launches of a flush that the gate is to hold back as well."""
@@ -256,7 +261,7 @@ class GatedStream(ABC):
 
     def _prepare(self) -> None:
         """Prepare once flush and gate exist."""
-        self._correction_ns: float | None = None
+        self._empty: EmptyKernel | None = None
         self.forced_gates = 0
         self._gated, self._is_closed = True, False
         self.gate_depth = 0
@@ -269,6 +274,7 @@ class GatedStream(ABC):
             kernel_timer=self.timer,
             flushes=self.flushes,
             without_flush=self.without_flush,
+            empty=self.empty,
             expect=self.expect,
             forced_gates=lambda: self.forced_gates,
             no_gate_because=lambda: self.no_gate_because,
@@ -295,7 +301,8 @@ class GatedStream(ABC):
     def wait_for_device(self) -> None: ...
 
     @abstractmethod
-    def measure_correction(self) -> float: ...
+    def make_empty(self) -> Callable[[], None]:
+        """Return what launches an empty kernel."""
 
     @abstractmethod
     def probe_clock_mhz(self) -> float | None: ...
@@ -309,11 +316,13 @@ class GatedStream(ABC):
     def memory(self) -> DeviceMemory | None: ...
 
     def expect(self, launches: int) -> None:
-        """Prepare for a plan with this many launches in an iteration: set the iterations behind the
-        gate, and use the gate again, unless not even one fits."""
-        around = 2 + (0 if self._flush is None else self.FLUSH_LAUNCHES)
+        """Prepare for a plan with this many launches in an iteration, or `REPLAY`: set the
+        iterations behind the gate, and use the gate again, unless not even one fits."""
+        pair = PAIR_COMMANDS + (REPLAY_COMMANDS if launches == REPLAY else 0)
+        around = 2 + pair + (0 if self._flush is None else self.FLUSH_LAUNCHES)
         self._gated, self.no_gate_because = self._gate is not None, None
-        fits = QUEUE_LAUNCHES // (launches + around)
+        launches = launches or REPLAY_COMMANDS
+        fits = (QUEUE_LAUNCHES - pair * (LEAD + TAIL + FEWEST)) // (launches + around)
         self.gate_depth = 0 if self._gate is None else max(1, fits)
         if not fits:
             self.leave_gate_open(TOO_MANY)
@@ -350,25 +359,13 @@ class GatedStream(ABC):
             self._lines.let_go()
         self._flush()
 
-    def correction_ns(self) -> float:
-        if self._correction_ns is None:
-            self._correction_ns = self.measure_correction()
-        return self._correction_ns
-
-    def cost_of_marks(self, kernel: Callable[[], None], passes: int, count: int) -> float:
-        """Return the median over empty kernels between two marks, less the duration of an empty
-        kernel. Of several passes the last counts: the first loads and warms up."""
-        for _ in range(passes):
-            marks = []
-            with self.gate():
-                for _ in range(count):
-                    self.flush()
-                    begin = self.mark()
-                    kernel()
-                    marks.append((begin, self.mark()))
+    def empty(self) -> EmptyKernel:
+        if self._empty is None:
+            launch = self.make_empty()
+            launch()  # loads what loading behind a closed gate could hang on
             self.synchronize()
-        measured = statistics.median(self.elapsed_ns(*pair) for pair in marks)
-        return max(0.0, measured - EMPTY_KERNEL_NS)
+            self._empty = EmptyKernel(launch, EVENTS_BOUND_NS)
+        return self._empty
 
     def gate_settings(self) -> tuple[object, ...]:
         return self.gate_depth, self._gated, self.no_gate_because
@@ -438,9 +435,9 @@ class CudaStream(CudaMemory, GatedStream):
     def wait_for_device(self) -> None:
         self.driver.call("cuCtxSynchronize")
 
-    def measure_correction(self) -> float:
+    def make_empty(self) -> Callable[[], None]:
         kernel = self.driver.kernel("bench_empty")
-        return self.cost_of_marks(lambda: self.driver.launch(kernel, self.handle), 3, CALIBRATIONS)
+        return lambda: self.driver.launch(kernel, self.handle)
 
     def capture(self, work: Callable[[], None]) -> CapturedGraph:
         """Capture the work that `work` enqueues as one CUDA graph, without running it."""

@@ -8,8 +8,8 @@ delays, which the plan's facts record. That is tried once for each plan, before 
 that opened by force refuses to close in this process from then on (`gate_is_gone`). A cache flush
 that may wait excludes a gate as well.
 
-The bindings do not have an empty kernel, so the cost of two marks cannot be separated from that of
-a kernel: nothing is subtracted.
+The cost of two marks is measured around an empty kernel, as on NVIDIA. The bindings have none: the
+runtime in this process compiles it (`empty_kernel`). Where it cannot, nothing is subtracted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bench_run.errors import BenchRunError, EngineError
-from bench_run.streams.base import WAITED, StreamAbilities
+from bench_run.streams.base import WAITED, EmptyKernel, StreamAbilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,11 +66,15 @@ class HipStream:
         number: int = 0,
         flush_may_wait: bool = True,
         wait_for_device: Callable[[], None] | None = None,
+        make_empty: Callable[[], Callable[[], None] | None] | None = None,
         library: str = "hip",
     ) -> None:
         """`gate`: or why there is none, where one was looked for. `number`: the stream's pointer.
-        `wait_for_device`: where the runtime is within reach."""
+        `wait_for_device`: where the runtime is within reach. `make_empty` returns what launches an
+        empty kernel, or None."""
         self._wait_for_device, self.number = wait_for_device, number
+        self._make_empty = make_empty
+        self._empty: EmptyKernel | None = None
         self._wait, self._events, self._library = wait, events, library
         self._made_gate = None if isinstance(gate, str) else gate
         if flush is not None and flush_may_wait and gate is not None:
@@ -90,6 +94,8 @@ class HipStream:
     def abilities(self) -> StreamAbilities:
         return StreamAbilities(
             without_flush=self.without_flush,
+            empty=self.empty,
+            try_gate=self.try_gate,
             forced_gates=lambda: self.forced_gates,
             no_gate_because=lambda: self.no_gate_because,
             leave_gate_open=self.leave_gate_open,
@@ -219,26 +225,36 @@ class HipStream:
             self.gate_is_gone = True
             self.leave_gate_open(WAITED)
 
-    def correction_ns(self) -> float:
-        """Return 0; the first call for a plan finds out if it runs behind a gate."""
+    def try_gate(self) -> None:
+        """Run the plan once behind the gate; the first call for a plan."""
         if self._untried is not None and self.gate_depth:
             run, self._untried = self._untried, None
             with self.gate():
                 run()
             self.synchronize()
-        return 0.0
+
+    def empty(self) -> EmptyKernel | None:
+        make, self._make_empty = self._make_empty, None
+        launch = None if make is None or self._events is None else make()
+        if launch is not None:
+            launch()  # loads what loading behind a closed gate could hang on
+            self.synchronize()
+            self._empty = EmptyKernel(launch)
+        return self._empty
 
     def _failure(self, step: str, error: Exception) -> EngineError:
         text = str(error) or type(error).__name__
         return EngineError(f"{self._library}: {step}: {text}", detail=text)
 
 
-# What hipDNN's bindings do not have: a memset that does not wait, a stream, and its capture.
+# What hipDNN's bindings do not have: a memset that does not wait, a stream, and its capture, and an
+# empty kernel.
 #
 # Through ctypes on the very library that is in this process already: a second copy of the runtime
 # would have a device state of its own.
 
-LIBRARY = "libamdhip64"
+LIBRARY, COMPILER = "libamdhip64", "libhiprtc"
+EMPTY = b'extern "C" __global__ void bench_empty() {}'
 NON_BLOCKING, RELAXED_CAPTURE = 1, 2
 
 
@@ -261,6 +277,36 @@ class Runtime:
         """Enqueue on the stream; return at once."""
         words = c_void_p(address), ctypes.c_int(value), ctypes.c_size_t(size_bytes)
         self.call("hipMemsetAsync", *words, c_void_p(stream))
+
+    def empty_kernel(self, stream: int) -> Callable[[], None] | None:
+        """Return what launches an empty kernel on the stream, compiled for the current device; None
+        if it cannot be compiled. Not yet run on hardware."""
+        try:
+            code = self._compiled(EMPTY)
+            module, function = c_void_p(), c_void_p()
+            self.call("hipModuleLoadData", ctypes.byref(module), code)
+            self.call("hipModuleGetFunction", ctypes.byref(function), module, b"bench_empty")
+        except (HipError, OSError, AttributeError):  # AttributeError: a library without it
+            return None
+        sizes = *(ctypes.c_uint(1),) * 6, ctypes.c_uint(0)
+        launch = function, *sizes, c_void_p(stream), None, None
+        return lambda: self.call("hipModuleLaunchKernel", *launch)
+
+    def _compiled(self, source: bytes) -> ctypes.Array[ctypes.c_char]:
+        """Return the code of a program. The compiler is a library of its own since ROCm 7."""
+        compiler = self
+        if not hasattr(self._library, "hiprtcCreateProgram"):
+            names = Path(self._library._name).parent.glob(f"{COMPILER}.so*")
+            compiler = Runtime(ctypes.CDLL(str(min(names, default=f"{COMPILER}.so"))))
+        program, size = c_void_p(), ctypes.c_size_t()
+        made = ctypes.byref(program), source, b"bench_empty.hip", 0, None, None
+        compiler.call("hiprtcCreateProgram", *made)
+        compiler.call("hiprtcCompileProgram", program, 0, None)
+        compiler.call("hiprtcGetCodeSize", program, ctypes.byref(size))
+        code = ctypes.create_string_buffer(size.value)
+        compiler.call("hiprtcGetCode", program, code)
+        compiler.call("hiprtcDestroyProgram", ctypes.byref(program))
+        return code
 
     def make_stream(self) -> int:
         """Make a stream and return its pointer. Work on the default stream cannot be captured."""

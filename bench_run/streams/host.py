@@ -92,9 +92,6 @@ class HostStream:
     def synchronize(self) -> None:
         return None
 
-    def correction_ns(self) -> float:
-        return 0.0
-
 
 def last_level_cache_bytes(root: Path = _SYSFS) -> int:
     """Return the size of the largest cache that the system reports; 64 MiB if it reports none."""

@@ -3,9 +3,6 @@
 On CUDA the gate, the empty kernel and the clock probe are those of `streams/cuda.py`: PyTorch works
 in the same context. ROCm builds lack a gate (`gate_depth` 0): events then include the host's
 delays.
-
-Two events around an empty kernel measure more than the kernel takes; `correction_ns` is that
-excess, measured in the same mode.
 """
 
 from __future__ import annotations
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-CALIBRATIONS = 64
 cuda: Any = torch.cuda  # partly without types
 
 
@@ -127,20 +123,12 @@ class TorchStream(GatedStream):
     def memory(self) -> CudaMemory | None:
         return None if self._driver is None else CudaMemory(self._driver, self._handle)
 
-    def measure_correction(self) -> float:
+    def make_empty(self) -> Callable[[], None]:
         known, queue = self._driver, self._handle
-        empty = None if known is None else known.kernel("bench_empty")
-
-        def launch() -> None:
-            if known is None or empty is None:
-                cuda._sleep(0)  # nearly empty: PyTorch's spinning kernel, told to spin no cycle
-            else:
-                known.launch(empty, queue)
-
-        launch()  # loads what loading behind a closed gate could hang on
-        self.flush()
-        self.synchronize()
-        return self.cost_of_marks(launch, 2, CALIBRATIONS)
+        if known is None:
+            return lambda: cuda._sleep(0)  # nearly empty: PyTorch's spinning kernel, for no cycle
+        kernel = known.kernel("bench_empty")
+        return lambda: known.launch(kernel, queue)
 
 
 def _driver() -> Driver | None:

@@ -248,7 +248,7 @@ class Session:
             case,
             references,
             replace(checked, save_outputs=None),
-            self._budget(self._settings.iterations),
+            self._budget(0),
             (0, index),
         )
 

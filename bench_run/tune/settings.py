@@ -141,9 +141,6 @@ def _known(axis: str, value: str) -> str:
     raise UsageError(f"--space {axis}: no value {value!r}; choose from {choices}")
 
 
-ACCELERATOR_ITERATIONS = 300
-
-
 @dataclass(frozen=True)
 class Tuning:
     space: Space
@@ -155,8 +152,6 @@ class Tuning:
     record: str = "tuned.json"
     document: str = "tuned.document.json.gz"
     cache: str = "hot"
-    iterations: int | None = None
-    """Iterations of each finalist; None: as in a run."""
 
     @property
     def race_margin(self) -> float:
@@ -197,7 +192,6 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
         record=record,
         document=given.document or default_document(record),
         cache=options.cache if "cache" in of_run else usual_cache(space.engines),
-        iterations=None if "iterations" in of_run else usual_iterations(space.engines),
     )
     if Path(tuning.document) == Path(record):
         raise UsageError("--document and -o name the same file")
@@ -235,13 +229,6 @@ def usual_cache(engines: Sequence[str]) -> str:
     return "rotate" if _use_accelerator(engines) else "hot"
 
 
-def usual_iterations(engines: Sequence[str]) -> int | None:
-    """Return the usual number of iterations; None without an accelerator. Precision depends on
-    samples of microseconds, and a round on an accelerator takes a hundred times as long as its
-    samples."""
-    return ACCELERATOR_ITERATIONS if _use_accelerator(engines) else None
-
-
 def _use_accelerator(engines: Sequence[str]) -> bool:
     specs = [parse_spec(text) for text in engines] or [parse_spec(choose_auto()[0])]
     if all(spec.name == KERNEL for spec in specs):
@@ -267,7 +254,6 @@ def run_options(options: Options, tuning: Tuning) -> Options:
         engine=tuple(tuning.space.engines) or options.engine,
         output=tuning.document,
         cache=tuning.cache,
-        iterations=tuning.iterations or options.iterations,
         until="settled" if adds else None,
         max_rounds=ROUNDS_AT_MOST * options.rounds if adds else options.max_rounds,
     )

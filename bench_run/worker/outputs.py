@@ -199,6 +199,8 @@ SHARE_OF_KEEPING = 0.05
 SAMPLES_EACH = 8
 """Samples for each iteration on another set: it takes two runs. What does not come up in one round
 does in the next."""
+MOST_SETS = 2
+"""Such iterations in a round at most, besides the first one: what each leaves has to be checked."""
 BYTES_EACH_ROUND = 64 * 1024**2
 """Larger inputs are compared with their copy in the first round only."""
 
@@ -211,8 +213,6 @@ class Subject:
     graph: Graph
     settings: ValidationSettings
     round_index: int
-    iterations: int
-    """Number of iterations that will be timed."""
 
 
 @dataclass(frozen=True)
@@ -290,9 +290,7 @@ class OutputKeeper:
         by = subject.round_index % max(1, len(others))
         self._upcoming = others[by:] + others[:by]
         """Other sets, in the order in which they come up."""
-        among = range(1, max(1, subject.iterations - 1))
-        more = max(0, subject.iterations // SAMPLES_EACH - 1)
-        self._due = {0, *self._draw.sample(among, min(len(among), more))}
+        self._due = {0}
         """Samples after which another set comes up."""
         self._executions = executions
         self._copies: list[Mapping[int, Storage | int]] = []
@@ -305,7 +303,13 @@ class OutputKeeper:
         if self.wanted:
             affordable = self._budget_ns // max(1, reader.took_ns)
             fits = KEPT_BYTES // max(1, reader.nbytes)
-            reader.reserve(3 + min(more, affordable, fits))
+            reader.reserve(3 + min(MOST_SETS, affordable, fits))
+
+    def plan_samples(self, count: int) -> None:
+        """Draw the samples after which another set comes up, of so many."""
+        among = range(1, max(1, count - 1))
+        more = max(0, min(MOST_SETS, count // SAMPLES_EACH - 1))
+        self._due = {0, *self._draw.sample(among, min(len(among), more))}
 
     def left(self) -> LeftOutputs:
         """Return the outputs, once all of them are stored."""

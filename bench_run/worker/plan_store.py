@@ -104,7 +104,9 @@ class PlanStore:
         results: list[CheckResult] = []
         checked = self._check(run, lambda: inputs, outputs, results)
         timeline.enter("gate")
-        self._engine.stream.correction_ns()
+        try_gate = self._engine.stream.abilities.try_gate
+        if try_gate is not None:
+            try_gate()
         first_run_ns = timeline.phases["first_run_ns"]
         stream = self._engine.stream
         prepare_records(stream)

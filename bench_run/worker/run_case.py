@@ -42,10 +42,12 @@ from bench_run.measure.kernel_pass import (
     Recorded,
     asks_for_records,
     count_launches,
+    is_recorded,
     prepare_records,
     record_kernels,
 )
-from bench_run.measure.loop import Measured, SamplingBudget, end_to_end, measure, why_ungated
+from bench_run.measure.loop import Measured, SamplingBudget, end_to_end, measure
+from bench_run.measure.marks import why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.placements import Placements
 from bench_run.measure.rotation import rotate_inputs
@@ -188,7 +190,6 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                     request.graph,
                     request.validation_settings,
                     request.round_index,
-                    request.budget.iterations,
                 )
                 restore = within.restore
                 keeper = OutputKeeper(
@@ -322,7 +323,15 @@ def _measure(
 ) -> tuple[Measured, Blocks]:
     """Return samples, and their blocks if other sides alternate with this one."""
     if next_block is None:
-        found = measure(plan, stream, budget, keeper, canaries=keeper.canaries, placements=places)
+        found = measure(
+            plan,
+            stream,
+            budget,
+            keeper,
+            canaries=keeper.canaries,
+            placements=places,
+            has_records=lambda execution_ns: is_recorded(plan, stream, execution_ns),
+        )
         return found, Blocks()
     records = KernelTimes(plan, stream) if stream.clock != "host" else None
     loop = BlockLoop(
@@ -404,7 +413,9 @@ def _take_device(
         highest_clock_mhz(engine.facts.device)  # loads NVML, which takes 0.1 s
     timeline.claim("alone")
     timeline.enter("gate")
-    engine.stream.correction_ns()  # tries whether the plan can be held back: that may hang
+    try_gate = engine.stream.abilities.try_gate
+    if try_gate is not None:
+        try_gate()
     device, rest_s = engine.facts.device, request.budget.rest_s
     if timeline.shares and device != "cpu":
         if not clock_is_back(device, engine.stream, rest_s):
@@ -497,7 +508,6 @@ def _round(
     **observed: Any,
 ) -> Round:
     stream, measured = engine.stream, recorded.measured
-    correction_ns = stream.correction_ns() if stream.clock != "host" else None
     series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
     begins: Mapping[str, object] = observed["blocks"]
     moves = {n: np.array(m, np.int64) for n, m in measured.placements.items() if m and n in series}
@@ -528,11 +538,9 @@ def _round(
         placements=moves,
         host=platform.node() or None,
         device_uuid=unit_of(engine.facts.device),
-        device_correction_ns=0.0 if recorded.replaces_events else correction_ns,
+        device_correction_ns=0.0 if recorded.replaces_events else measured.cost_of_marks_ns,
         device_timing=timing,
         device_bound_ns=recorded.bound_ns,
-        inner_gap_ns=None if recorded.gaps is None else recorded.gaps.inner_ns,
-        between_gap_ns=None if recorded.gaps is None else recorded.gaps.between_ns,
         **observed,
     )
 

@@ -80,7 +80,7 @@ DeviceTiming: TypeAlias = Literal["gated events", "events", "kernel records", "q
 """Events around each iteration, behind a closed gate or not; kernels as a profiler recorded them;
 what one more execution adds to a queue."""
 
-SERIES = ("device_ns", "e2e_ns", "kernel_sum_ns", "kernel_span_ns")
+SERIES = ("device_ns", "e2e_ns", "submit_ns", "kernel_sum_ns", "kernel_span_ns")
 """Known series: device time by the stream's own clock, end to end (call, run, synchronise), and
 the sum and the span of the kernels of one iteration as a profiler recorded them."""
 

@@ -106,7 +106,7 @@ def with_shortfall(case: Case, settings: Settings) -> Case:
 def shortfall(case: Case, settings: Settings) -> str | None:
     """Return the iterations of a case of those that its rounds were asked for, with the limit that
     ended it, as in ``74 of 100 (max time)``; None if none are missing."""
-    if case.stopped_by not in LIMITS or not case.rounds:
+    if case.stopped_by not in LIMITS or not case.rounds or settings.iterations is None:
         return None
     share, rest = divmod(settings.iterations, settings.rounds)
     wanted = sum(share + (one.index < rest) for one in case.rounds)

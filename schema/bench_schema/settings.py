@@ -233,14 +233,17 @@ class RecordedSettings(Generic[Unknown]):
         word="warm-up",
         agree="should",
     )
-    iterations: int = setting(
-        100,
+    iterations: int | None = setting(
+        None,
         flag="-i, --iters N",
         section="Sampling",
-        help="timed iterations of a case, all rounds together",
+        help="exactly N timed iterations of a case, all rounds together (default: by time, as many "
+        "as fit in 12 ms of each round, 30 to 360)",
+        kind="whole",
         common=True,
         tune=True,
         agree="should",
+        absent="by time",
     )
     rounds: int = setting(
         5,

@@ -13,7 +13,7 @@ def options(**flags):
 
 def test_defaults_are_the_documented_ones():
     chosen = read_options({})
-    assert (chosen.warmup, chosen.iterations, chosen.rounds, chosen.seed) == (10, 100, 5, 0)
+    assert (chosen.warmup, chosen.iterations, chosen.rounds, chosen.seed) == (10, None, 5, 0)
 
 
 def test_zero_is_a_value():

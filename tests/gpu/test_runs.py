@@ -50,6 +50,17 @@ def test_events_and_cupti_agree_on_a_long_kernel(run, spec, big_graph):
 
 
 @pytest.mark.alone
+@pytest.mark.parametrize("timer", ["events", "auto"])
+def test_the_level_of_a_short_kernel_does_not_depend_on_the_number_of_samples(run, timer):
+    relu = ("--op", "relu: n=16 c=64 h=32 w=32 dtype=half", "--engine", "cudnn", "--timer", timer)
+    medians = []
+    for count in (20, 100, 1000):
+        case = run(*relu, "--iters", str(count), "--rounds", "5")["cases"][0]
+        medians.append(case["summary"]["device_ns"]["median"])
+    assert max(medians) - min(medians) < 150
+
+
+@pytest.mark.alone
 def test_the_first_sample_is_like_the_others_after_outputs_were_kept(run, spec):
     """What it reads and writes just fits a second-level cache of 50 MB, and copies push it out."""
     pytest.importorskip("cupti", reason="cupti-python is not installed")

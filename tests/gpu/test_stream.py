@@ -6,11 +6,14 @@ import ctypes
 import statistics
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
+from bench_run.engines.base import PlanAbilities
 from bench_run.errors import EngineError
-from bench_run.streams import cuda
+from bench_run.measure.loop import SamplingBudget, on_device
+from bench_run.streams import cuda, cupti
 from bench_run.streams.cuda import open_stream
 
 pytestmark = pytest.mark.gpu
@@ -33,10 +36,27 @@ def launcher(stream):
     return lambda: stream.driver.launch(kernel, stream.handle)
 
 
-def test_an_empty_kernel_takes_what_its_record_says_after_correction(stream):
+@pytest.mark.parametrize("count", [4, 8, 34, 60])
+def test_a_kernel_takes_what_its_record_says_in_a_block_of_any_length(stream, count):
+    pytest.importorskip("cupti", reason="cupti-python is not installed")
     stream.expect(1)
-    median = statistics.median(times_ns(stream, launcher(stream)))
-    assert abs(median - stream.correction_ns() - cuda.EMPTY_KERNEL_NS) < 300
+    kernel, place = stream.driver.kernel("bench_clock"), ctypes.c_uint64(stream._probe._result)
+    words = (place, ctypes.c_uint64(5000))
+    plan = SimpleNamespace(
+        abilities=PlanAbilities(), run=lambda: stream.driver.launch(kernel, stream.handle, *words)
+    )
+    plan.run()
+    stream.synchronize()
+    samples = on_device(plan, stream, SamplingBudget(0, count), 0)
+    names = cupti.NAMES
+    try:
+        cupti.NAMES = tuple(name for name in names if name != "bench_clock")
+        with cupti.Recorder() as recorder:
+            on_device(plan, stream, SamplingBudget(0, count), 0, corrects=False)
+    finally:
+        cupti.NAMES = names
+    recorded = statistics.median(record.duration_ns for record in recorder.records)
+    assert abs(statistics.median(samples) - recorded) < 350  # one block has only one thread
 
 
 def test_nothing_passes_a_closed_gate(stream):

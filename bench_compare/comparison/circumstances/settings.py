@@ -56,7 +56,8 @@ def gated_samples(document: Document) -> str | None:
     timings = (facts(case.rounds).timings for case in document.cases)
     if not settings.rounds or not any("gated events" in one for one in timings):
         return None
-    return f"{settings.iterations / settings.rounds:g}"
+    asked = settings.iterations
+    return "by time" if asked is None else f"{asked / settings.rounds:g}"
 
 
 MUST_AGREE: dict[str, Callable[[Document], str | None]] = {

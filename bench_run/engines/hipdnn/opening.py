@@ -21,7 +21,7 @@ from bench_run.engines.hipdnn.loading import MODULE, load
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.machine import amd
 from bench_run.machine.amd import VISIBLE
-from bench_run.streams.base import flushed_bytes
+from bench_run.streams.base import FEWEST, LEAD, TAIL, flushed_bytes
 from bench_run.streams.hip import GATE_DEPTH, HipStream, loaded_runtime
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bench_run.streams.hip import Events, StallGate
 
 TIMERS = ("auto", "events", "host")
-EVENTS = 2 * (GATE_DEPTH + 1)
+EVENTS = 4 * (GATE_DEPTH + LEAD + TAIL + FEWEST)
 """Marks that wait for their turn to be read at most."""
 FLUSH_BYTES = 1 << 29
 """Twice the 256 MiB of the largest last-level cache (MI300)."""
@@ -79,6 +79,7 @@ def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStr
         number=stream,
         flush_may_wait=may_wait,
         wait_for_device=lambda: _guarded(module.hip_device_synchronize, version),
+        make_empty=lambda: _empty_kernel(stream),
         library=f"hipdnn {version}",
     )
 
@@ -103,6 +104,11 @@ def find_gate(library: Library) -> StallGate | str:
     except Exception as error:  # foreign: a driver's words; without a gate it is measured too
         return str(failure("HipStallGate", error, library.version))
     return gate
+
+
+def _empty_kernel(stream: int) -> Callable[[], None] | None:
+    runtime = loaded_runtime()
+    return None if runtime is None else runtime.empty_kernel(stream)
 
 
 def _flush(library: Library, stream: int, size: int) -> tuple[Callable[[], None], bool]:

@@ -26,6 +26,7 @@ from bench_run.engines.torch_engine.plan import DeviceGraph, TorchPlan, TorchPro
 from bench_run.errors import EngineUnavailableError, UnsupportedGraphError, UsageError
 from bench_run.graph.model import Graph
 from bench_run.machine.host import processor_name
+from bench_run.streams.base import REPLAY
 from bench_run.streams.host import HostStream, last_level_cache_bytes
 
 if TYPE_CHECKING:
@@ -53,9 +54,6 @@ def torch_events(plan: Plan, stream: Stream, iterations: int, *, on_gpu: bool) -
         profiler.export_chrome_trace(str(path))
         events: list[TraceEvent] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     return [event for event in events if event.get("ph") == "X"]
-
-
-REPLAY_LAUNCHES = 1
 
 
 class TorchEngine:
@@ -125,7 +123,7 @@ class TorchEngine:
         """Compile and capture by runs on buffers of zeros."""
         parts = plan.parts if isinstance(plan, ChainPlan) else (plan,)
         launches = sum(part.launches for part in parts if isinstance(part, TorchPlan))
-        self._expect_launches(REPLAY_LAUNCHES if self._replay else launches)
+        self._expect_launches(REPLAY if self._replay else launches)
         if self._compile or self._replay:
             plan.run()
         if self._replay:

@@ -124,7 +124,7 @@ def test_times_of_unlike_quality_are_never_mixed(witnessed):
 
 def test_a_plan_that_forced_the_gate_open_is_not_executed_for_the_witness(witnessed):
     stream, plan, calls = witnessed(waits=["PointwiseAttributes"])
-    stream.correction_ns()
+    stream.try_gate()
     words = plan.witness()["execute_timed_ext says"]
     assert ([], True) == (calls, words.startswith("not asked: the engine waited for the device"))
 

@@ -66,14 +66,15 @@ def test_a_command_prints_on_the_double_what_the_page_says(typed, release, secti
 
 @pytest.mark.slow
 def test_the_script_from_wheels_to_a_verdict_ends_with_one(tmp_path, doubles):
-    """Its last two steps, on the double; what it installs was never run."""
+    """Its last three steps, on the double; what it installs was never run."""
     script = str(ROOT / "tests" / "hardware" / "rocm.sh")
     paths = (ROOT, ROOT / "schema", doubles)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "ONLY": "relu 64K"}
     env["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), env["PATH"]))
     words = {"capture_output": True, "text": True, "env": env, "timeout": 280, "cwd": tmp_path}
     done = subprocess.run(["sh", script, "-", "out"], check=False, **words)
     assert (tmp_path / "out" / "hipdnn.tar.gz").exists(), done.stderr
     assert done.returncode in (0, 1), done.stderr  # nothing changed, or too few rounds to say so
+    assert 8 == next(row for row in done.stdout.splitlines() if "relu 64K" in row).count("±")
     bare = subprocess.run(["sh", script], check=False, **words)
     assert (1, True) == (bare.returncode, "NOT YET RUN ON HARDWARE" in bare.stderr)

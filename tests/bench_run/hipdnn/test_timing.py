@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 
 import pytest
@@ -119,8 +120,12 @@ def test_marks_and_the_gate_are_on_the_handles_stream(measured):
     assert "hipDNN events, behind a stall gate" == measured(variables={"stream": "7"})[0]
 
 
+EMPTY_MS = 0.0005
+"""The empty kernel on the double."""
+
+
 class CapturingRuntime:
-    """The runtime's functions for streams and captures, on the double's queue."""
+    """The runtime's functions for streams, captures and kernels, on the double's queue."""
 
     def __init__(self):
         self.queue, self.graphs, self.calls = [], {}, []
@@ -148,6 +153,13 @@ class CapturingRuntime:
     def _hipGraphInstantiate(self, executable, graph, *_):
         executable._obj.value = graph.value
 
+    def _hiprtcGetCodeSize(self, _, size):
+        size._obj.value = 8
+
+    def _hipModuleLaunchKernel(self, _function, *_):
+        device = sys.modules["hipdnn_frontend.device"]
+        device.enqueue(lambda: device.advance(EMPTY_MS))
+
     def _hipGraphLaunch(self, executable, _):
         self.queue.extend(self.graphs[executable.value])
 
@@ -161,8 +173,32 @@ def replaying(open_engine, monkeypatch):
         monkeypatch.setattr(name, lambda: hip.Runtime(library))
     opened = open_engine
     return library, lambda spec, **options: opened(
-        spec, variables={"stream": "7"}, replay=True, **options
+        spec, variables={"stream": "7"}, **{"replay": True} | options
     )
+
+
+@pytest.mark.parametrize("count", [4, 8, 34, 60])
+def test_a_block_of_any_length_tells_the_same_time(replaying, plugin, count):
+    folder = plugin("short", milliseconds=0.004)
+    engine = replaying[1](f"hipdnn:MIOPEN_ENGINE@{folder}", replay=False)
+    plan = engine.plan(engine.build(ADD, {}))
+    plan.upload(make_inputs(ADD, 0))
+    budget = SamplingBudget(warmup=1, iterations=count)
+    found = measure(plan, engine.stream, budget)
+    plan.close()
+    assert 4000 == pytest.approx(statistics.median(found.series["device_ns"]), abs=150)
+    assert 4000 < found.cost_of_marks_ns < 5000
+
+
+def test_a_compiler_that_fails_leaves_times_as_the_events_tell_them(replaying, plugin):
+    library, opened = replaying
+    library._hiprtcCompileProgram = lambda *_: 6
+    CapturingRuntime._hiprtcCompileProgram = library._hiprtcCompileProgram
+    try:
+        engine = opened(f"hipdnn:MIOPEN_ENGINE@{plugin('short', milliseconds=0.004)}", replay=False)
+        assert engine.stream.abilities.empty() is None
+    finally:
+        del CapturingRuntime._hiprtcCompileProgram
 
 
 @pytest.mark.parametrize("cache", ["hot", "rotate"])

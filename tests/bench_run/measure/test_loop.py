@@ -12,6 +12,7 @@ from bench_run.engines.base import PlanAbilities
 from bench_run.measure import loop
 from bench_run.measure.canaries import NoCanaries
 from bench_run.measure.loop import SamplingBudget, end_to_end, measure, on_device, quiet
+from bench_run.measure.placements import OnePlace
 from bench_run.streams.base import StreamAbilities
 
 
@@ -20,13 +21,12 @@ class ScriptedStream:
 
     abilities = StreamAbilities()
 
-    def __init__(self, durations, clock="host", gate_depth=0, correction=0.0):
+    def __init__(self, durations, clock="host", gate_depth=0):
         self.durations = list(durations)
         self.now = 0
         self.calls = []
         self.clock = clock
         self.gate_depth = gate_depth
-        self.correction = correction
 
     def time(self):
         return self.now
@@ -52,9 +52,6 @@ class ScriptedStream:
     def synchronize(self):
         self.calls.append("synchronize")
 
-    def correction_ns(self):
-        return self.correction
-
 
 class ScriptedPlan:
     abilities = PlanAbilities()
@@ -75,6 +72,9 @@ class Check:
     def __init__(self, stream, took_ns, *, disturbs=False):
         self.stream, self.took_ns, self.disturbs = stream, took_ns, disturbs
         self.last = None
+
+    def plan_samples(self, count):
+        self.count = count
 
     def after_sample(self, index, run):
         self.stream.now += self.took_ns
@@ -271,18 +271,6 @@ def test_device_samples_lie_behind_a_gate_no_deeper_than_the_queue():
     assert [block.split("open gate")[0].count("run") for block in blocks] == [2, 2, 1]
 
 
-def test_the_cost_of_the_marks_is_subtracted():
-    stream = ScriptedStream([100] * 4, clock="events", gate_depth=8, correction=2.6)
-    result, _ = measured(stream, SamplingBudget(0, 2))
-    assert result.series["device_ns"] == [97, 97]
-
-
-def test_a_device_sample_is_at_least_a_nanosecond():
-    stream = ScriptedStream([1] * 4, clock="events", gate_depth=8, correction=50.0)
-    result, _ = measured(stream, SamplingBudget(0, 2))
-    assert result.series["device_ns"] == [1, 1]
-
-
 def test_nothing_is_synchronised_behind_the_closed_gate():
     stream = ScriptedStream([10] * 6, clock="events", gate_depth=8)
     measured(stream, SamplingBudget(0, 3))
@@ -308,7 +296,7 @@ def test_garbage_collection_is_off_inside_and_back_afterwards():
 class Asked(NoCanaries):
     """Notes how long an iteration was said to take."""
 
-    def choose(self, estimate_ns):
+    def choose(self, estimate_ns, count):
         self.estimate_ns = estimate_ns
 
 
@@ -318,3 +306,48 @@ def test_without_warmup_the_first_run_says_how_canaries_are_placed(warmup, estim
     budget = SamplingBudget(warmup=warmup, iterations=1, first_run_ns=5000)
     measure(ScriptedPlan(stream), stream, budget, clock=stream.time, canaries=canaries)
     assert estimate_ns == canaries.estimate_ns
+
+
+@pytest.mark.parametrize(
+    ("each_ns", "taken"), [(20_000_000, 30), (400_000, 30), (200_000, 60), (1_000, 360)]
+)
+def test_by_time_as_many_samples_are_taken_as_fit_in_a_round(each_ns, taken):
+    stream = ScriptedStream([each_ns] * 400)
+    result, _ = measured(stream, SamplingBudget(1, 0, by_time=True))
+    assert ([taken], "iterations") == ([len(s) for s in result.series.values()], result.stopped_by)
+
+
+def test_by_time_of_a_device_its_own_time_counts_and_the_host_takes_no_more_than_60():
+    stream = ScriptedStream([50_000] * 400, clock="events", gate_depth=64)
+    check = Check(stream, 0)
+    result, _ = measured(stream, SamplingBudget(0, 0, by_time=True), check)
+    lengths = {name: len(samples) for name, samples in result.series.items()}
+    assert {"device_ns": 240, "e2e_ns": 60, "submit_ns": 60} == lengths
+    assert 60 == check.count
+
+
+def test_where_records_follow_few_samples_are_taken_by_events():
+    stream = ScriptedStream([50_000] * 400, clock="events", gate_depth=64)
+    budget, plan = SamplingBudget(0, 0, by_time=True), ScriptedPlan(stream)
+    result = measure(plan, stream, budget, None, stream.time, has_records=lambda ns: ns == 50_000)
+    assert (30, 240, True) == (len(result.series["device_ns"]), result.wanted, result.is_recorded)
+
+
+def test_the_call_alone_is_a_series_of_its_own():
+    class Asynchronous(ScriptedStream):
+        def synchronize(self):
+            super().synchronize()
+            self.now += 40
+
+    stream = Asynchronous([7] * 4, clock="events", gate_depth=8)
+    result, _ = measured(stream, SamplingBudget(0, 2))
+    assert ([7, 7], [47, 47]) == (result.series["submit_ns"], result.series["e2e_ns"])
+
+
+def test_more_places_than_end_to_end_samples_leave_every_series_whole():
+    stream = ScriptedStream([50_000] * 400, clock="events", gate_depth=64)
+    places = OnePlace()
+    places.count = 100
+    budget = SamplingBudget(0, 0, by_time=True)
+    result = measure(ScriptedPlan(stream), stream, budget, clock=stream.time, placements=places)
+    assert [240, 60, 60] == [len(samples) for samples in result.series.values()]

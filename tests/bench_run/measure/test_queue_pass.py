@@ -1,4 +1,5 @@
-"""What lies between kernels comes from queues in which nothing records."""
+"""The cost of two marks on a queue where it depends on what follows: whatever the block, a sample
+is the time of its work."""
 
 from __future__ import annotations
 
@@ -6,107 +7,155 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from bench_run.engines.base import PlanAbilities
+from bench_run.errors import EngineError
+from bench_run.measure import marks
 from bench_run.measure.kernel_pass import (
-    COLD,
-    FLUSHED,
     SEVERAL,
     SINGLE,
-    Gaps,
     Recorded,
-    added_ns,
     asks_for_records,
-    choose_clock,
-    gaps,
+    record_kernels,
+    with_records,
 )
-from bench_run.measure.loop import Measured
-from bench_run.streams.base import StreamAbilities
+from bench_run.measure.loop import Measured, SamplingBudget, on_device
+from bench_run.streams.base import EmptyKernel, StreamAbilities
 from bench_run.streams.cupti import KernelRecord
-from tests.bench_run.measure.replayed import Device, DevicePlan
 
-times = st.integers(500, 100_000)
+OWN_NS, GAP_NS = 400, 1200
+"""Of the empty kernel, and from one kernel to the next: what one more adds to a queue is both."""
 
 
 class Queue:
-    """A device that runs kernels of these durations with these gaps, and marks that cost some. Both
-    a stream and a plan."""
+    """A stream whose two marks cost 2700 ns, and 3400 where more than 30 commands follow."""
 
-    abilities = SimpleNamespace(captured=None, forced_gates=None)
+    clock, gate_depth = "events", 64
 
-    def __init__(self, kernels, gap, mark=1300, depth=100):
-        self.kernels, self.gap, self.mark_ns, self.gate_depth = kernels, gap, mark, depth
-        self.now, self.gates = 0, 0
+    def __init__(self, *, forced=False):
+        self.queue, self.now, self.forced, self.gates = [], 0, forced, 0
+        launch = lambda: self.queue.append(OWN_NS + GAP_NS)  # noqa: E731
+        self.empty = EmptyKernel(launch, bound_ns=200.0)
+        self.abilities = StreamAbilities(
+            empty=lambda: self.empty,
+            forced_gates=lambda: self.gates if self.forced else 0,
+            no_gate_because=lambda: "it was forced" if self.forced and self.gates else None,
+        )
 
     def mark(self):
-        self.now += self.mark_ns
-        return self.now
+        found = SimpleNamespace(at=None)
+        self.queue.append(found)
+        return found
+
+    def synchronize(self):
+        while self.queue:
+            command = self.queue.pop(0)
+            half = 1700 if len(self.queue) > 30 else 1350
+            if isinstance(command, int):
+                self.now += command
+            else:
+                self.now += half
+                command.at, self.now = self.now, self.now + half
 
     def elapsed_ns(self, begin, end):
-        return end - begin
-
-    def run(self):
-        self.now += sum(self.kernels) + self.gap * len(self.kernels)
+        return end.at - begin.at
 
     @contextmanager
     def gate(self):
-        self.gates += 1
+        self.gates = 1
         yield
 
-    def synchronize(self):
+    def flush(self):
         return None
 
 
-@given(st.lists(times, min_size=1, max_size=5), st.integers(-400, 3000), st.integers(0, 5000))
-def test_the_gap_is_told_whatever_marks_cost(kernels, gap, mark):
-    queue = Queue(kernels, gap, mark)
-    found = gaps(queue, queue, len(kernels), sum(kernels))
-    assert (found.inner_ns, found.between_ns) == (pytest.approx(gap), pytest.approx(gap))
+class Plan:
+    def __init__(self, stream, kernels, captured=None):
+        self.abilities = PlanAbilities(captured=lambda: captured)
+        self.run = lambda: stream.queue.extend(kernel + GAP_NS for kernel in kernels)
 
 
-def test_a_gate_that_holds_too_few_tells_nothing():
-    queue = Queue([1000], 500, depth=5)
-    assert added_ns(queue, queue, 1000) is None
-    assert 0 == queue.gates
+@pytest.mark.parametrize("kernels", [[640], [5000], [400, 2000]])
+@pytest.mark.parametrize("count", [1, 4, 8, 34, 60, 100])
+def test_a_block_of_any_length_has_the_same_times(count, kernels):
+    stream = Queue()
+    samples = on_device(Plan(stream, kernels), stream, SamplingBudget(0, count), 0)
+    inside_ns = sum(kernels) + GAP_NS * (len(kernels) - 1)
+    assert [inside_ns + marks.OWN_SHARE * (OWN_NS + GAP_NS) - OWN_NS] * count == samples
 
 
-@given(st.lists(times, min_size=1, max_size=5), st.integers(-400, 900), st.integers(0, 3000))
-def test_a_device_graph_has_a_gap_inside_and_another_to_the_next_graph(kernels, inner, between):
-    device = Device(inner, between)
-    found = gaps(DevicePlan(device, kernels), device, len(kernels), sum(kernels))
-    assert (found.inner_ns, found.between_ns) == (pytest.approx(inner), pytest.approx(between))
+def test_what_was_subtracted_is_told():
+    stream, costs = Queue(), []
+    on_device(Plan(stream, [640]), stream, SamplingBudget(0, 20), 0, costs=costs)
+    assert [3400 + GAP_NS + OWN_NS - marks.OWN_SHARE * (OWN_NS + GAP_NS)] == costs
 
 
-def test_an_execution_that_is_replayed_has_the_gaps_inside_of_it_alone():
-    device = Device(inner=300, between=900)
-    plan = DevicePlan(device, [2000, 6400, 1000])
-    found = choose_clock(plan, device, EVENTS, groups([2000, 6400, 1000], 1600), flushes=False)
-    assert [10000] * 3 == found.measured.series["device_ns"]
-    assert (300.0, Gaps(300.0, 900.0)) == (found.bound_ns, found.gaps)
-    assert "gaps: 0.30 us between kernels of a device graph, 0.90 us between two graphs" in (
-        found.notes
-    )
+def test_several_executions_in_a_sample_share_one_cost():
+    stream = Queue()
+    budget = SamplingBudget(0, 5, executions=4)
+    samples = on_device(Plan(stream, [2000]), stream, budget, 0)
+    assert [(4 * 2000 + 3 * GAP_NS) // 4] * 5 == samples
 
 
-def test_the_graph_that_is_captured_for_the_gap_is_closed_and_leaves_the_plan_as_it_was():
-    device = Device(inner=300, between=900)
-    plan = DevicePlan(device, [2000, 6400])
-    gaps(plan, device, 2, 8400)
-    assert (1, 1, "captured") == (device.captures, device.closed, plan.results)
+def test_while_records_are_taken_no_empty_kernel_is_launched():
+    stream = Queue()
+    samples = on_device(Plan(stream, [640]), stream, SamplingBudget(0, 3), 0, corrects=False)
+    assert [2700 + 640 + GAP_NS] * 3 == samples
 
 
-def test_where_no_more_can_be_captured_the_gap_is_the_mean_of_both():
-    device = Device(inner=300, between=900, refuses=True)
-    found = gaps(DevicePlan(device, [2000, 6400]), device, 2, 8400)
-    assert Gaps(600.0, 600.0) == found
+def test_without_a_gate_nothing_is_subtracted():
+    stream = Queue(forced=True)
+    samples = on_device(Plan(stream, [640]), stream, SamplingBudget(0, 3), 0)
+    assert [2700 + 640 + GAP_NS] * 3 == samples
+    assert marks.events_bound_ns(stream) is None
 
 
-def test_after_a_flush_the_gaps_are_those_of_hot_kernels():
-    queue = Queue([2000, 6400], 800)  # what the queue runs is hot
-    cold = groups([2500, 7000], 1600)
-    found = choose_clock(queue, queue, EVENTS, cold, flushes=True, hot_sums=[8400] * 3)
-    assert ([10300] * 3, (FLUSHED,)) == (found.measured.series["device_ns"], found.notes)
+def test_a_replayed_plan_is_held_against_an_empty_kernel_that_is_replayed_too():
+    class Graph:
+        """Its launch comes 700 ns later."""
+
+        def __init__(self, work):
+            self.work = work
+
+        def again(self, work):
+            return Graph(work)
+
+        def launch(self):
+            stream.queue.append(700)
+            self.work()
+
+    stream = Queue()
+    graph = Graph(lambda: stream.queue.append(5000 + GAP_NS))
+    plan = Plan(stream, [], captured=graph)
+    plan.run = graph.launch
+    samples = on_device(plan, stream, SamplingBudget(0, 4), 0)
+    assert [5000] * 4 == samples
+
+
+def test_the_bound_is_the_measured_one_or_what_is_unknown_of_the_empty_kernel():
+    stream = Queue()
+    marks.empty_kernel(Plan(stream, []), stream)
+    assert 200.0 == marks.events_bound_ns(stream)
+    stream.empty.bound_ns = None
+    assert pytest.approx((1 - marks.OWN_SHARE) * (OWN_NS + GAP_NS)) == marks.events_bound_ns(stream)
+
+
+@pytest.mark.parametrize("measured_ns", [100, 200_000])
+def test_an_impossible_cost_is_refused(measured_ns):
+    empty = EmptyKernel(lambda: None, own_ns=400.0)
+    with pytest.raises(EngineError, match="two marks cost"):
+        marks.cost_of_marks(empty, [measured_ns])
+
+
+@pytest.mark.parametrize("bound_ns", [200.0, None])
+def test_times_by_events_state_how_far_they_may_be_off(bound_ns):
+    stream = Queue()
+    stream.empty.bound_ns = bound_ns
+    plan = Plan(stream, [640])
+    samples = on_device(plan, stream, SamplingBudget(0, 3), 0)
+    measured = Measured({}, {"device_ns": samples}, "iterations")
+    found = record_kernels(plan, stream, SamplingBudget(0, 3), measured)
+    assert (bound_ns or 1200.0, False) == (found.bound_ns, found.replaces_events)
 
 
 def groups(kernels, gap, count=3):
@@ -121,32 +170,28 @@ def groups(kernels, gap, count=3):
     return made
 
 
-EVENTS = Recorded(Measured({}, {"device_ns": [9000] * 3, "e2e_ns": [1] * 3}, "iterations"))
+EVENTS = Recorded(
+    Measured({}, {"device_ns": [9000] * 3, "e2e_ns": [1] * 3}, "iterations", {"device_ns": [1]}),
+    bound_ns=200.0,
+)
 
 
 def test_one_kernel_takes_what_its_record_says():
-    queue = Queue([1184], 800)
-    found = choose_clock(queue, queue, EVENTS, groups([1184], 0), flushes=False)
-    assert ([1184] * 3, 32.0, (SINGLE,)) == (
+    found = with_records(EVENTS, groups([1184], 0), [2])
+    assert ([1184] * 3, [2]) == (
         found.measured.series["device_ns"],
-        found.bound_ns,
-        found.notes,
+        found.measured.placements["device_ns"],
     )
+    assert (32.0, (SINGLE,), True) == (found.bound_ns, found.notes, found.replaces_events)
+    assert ["k0 1 1184.0"] == [f"{k.name} {k.count} {k.median_ns}" for k in found.kernels]
 
 
-def test_between_several_kernels_lie_the_gaps_of_the_queue_not_of_the_records():
-    queue = Queue([2000, 6400], 800)
-    found = choose_clock(queue, queue, EVENTS, groups([2000, 6400], 1600), flushes=False)
-    assert [9200] * 3 == found.measured.series["device_ns"]
-    assert [10000] * 3 == found.measured.series["kernel_span_ns"]
-    assert (800.0, (SEVERAL,), True) == (found.bound_ns, found.notes, found.replaces_events)
-
-
-def test_after_a_flush_several_kernels_keep_their_events():
-    queue = Queue([2000, 6400], 800)
-    found = choose_clock(queue, queue, EVENTS, groups([2000, 6400], 1600), flushes=True)
-    assert [9000] * 3 == found.measured.series["device_ns"]
-    assert ((COLD,), False) == (found.notes, found.replaces_events)
+def test_several_kernels_keep_their_events_since_records_stretch_the_gaps():
+    found = with_records(EVENTS, groups([2000, 6400], 1600), [2])
+    series, places = found.measured.series, found.measured.placements
+    assert ([9000] * 3, [1]) == (series["device_ns"], places["device_ns"])
+    assert ([10000] * 3, [8400] * 3) == (series["kernel_span_ns"], series["kernel_sum_ns"])
+    assert (200.0, (SEVERAL,), False) == (found.bound_ns, found.notes, found.replaces_events)
 
 
 @pytest.mark.parametrize(

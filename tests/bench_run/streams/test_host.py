@@ -17,11 +17,11 @@ def test_marks_rise():
     assert stream.mark() >= first
 
 
-def test_there_is_no_gate_and_no_correction():
+def test_there_is_no_gate_and_no_empty_kernel():
     stream = HostStream()
     with stream.gate():
         pass
-    assert (0, 0.0, "host") == (stream.gate_depth, stream.correction_ns(), stream.clock)
+    assert (0, None, "host") == (stream.gate_depth, stream.abilities.empty, stream.clock)
 
 
 @pytest.mark.parametrize("cache", ["hot", "rotate"])

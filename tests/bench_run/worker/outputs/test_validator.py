@@ -70,12 +70,13 @@ def left_by(then, *, iterations=24, sets=SETS, wanted=True, round_index=0):
     """What a round of such a plan left."""
     plan = Plan(then)
     settings = ValidationSettings("numpy", "folder" if wanted else None)
-    subject = Subject("case", GRAPH, settings, round_index, iterations)
+    subject = Subject("case", GRAPH, settings, round_index)
     stream = HostStream()
     reader = OutputReader(plan, stream, GRAPH)
     plan.run()
     rotation = rotate_inputs(plan, stream, sets) if wanted else None
     keeper = OutputKeeper(plan, subject, reader.read(), CANARIES, reader, rotation)
+    keeper.plan_samples(iterations)
 
     def run(before, touch):
         before()
@@ -105,7 +106,7 @@ def test_a_block_on_copies_of_the_buffers_is_never_held_against_the_set_of_anoth
     """As many runs as bring the first copy back: the one before it left the outputs."""
     plans = [Plan(honest) for _ in range(copies)]
     plan = plans[0] if copies == 1 else RotatingPlan(plans)
-    subject = Subject("case", GRAPH, ValidationSettings("numpy", str(folder)), 0, 8)
+    subject = Subject("case", GRAPH, ValidationSettings("numpy", str(folder)), 0)
     stream = HostStream()
     reader = OutputReader(plan, stream, GRAPH)
     plan.run()
@@ -128,7 +129,7 @@ def test_a_sample_of_several_executions_is_held_against_the_inputs_of_its_last_c
     copies, executions, folder
 ):
     plan = RotatingPlan([Plan(honest) for _ in range(copies)])
-    subject = Subject("case", GRAPH, ValidationSettings("numpy", str(folder)), 0, 8)
+    subject = Subject("case", GRAPH, ValidationSettings("numpy", str(folder)), 0)
     stream = HostStream()
     reader = OutputReader(plan, stream, GRAPH)
     plan.run()
