@@ -279,6 +279,56 @@ def test_what_another_engine_cannot_run_was_not_fixed(document, compare, tmp_pat
     assert (0, 1) == (counts["fixed"], counts["added"])
 
 
+# --- how many samples ---
+
+
+def taken(document):
+    return {
+        case["engine"]: [len(one["series"]["e2e_ns"]) for one in case["rounds"]]
+        for case in document["cases"]
+    }
+
+
+def test_without_a_number_samples_are_taken_by_their_time_and_a_line_says_how_many(run, tmp_path):
+    done = run("--op", ADD, "--op", PRODUCT, "-e", "numpy", "--rounds", "2", "-o", "a.json")
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert document["run"]["settings"]["iterations"] is None
+    assert {"numpy": [360, 360]} == taken(document)
+    assert "360 samples a round, by their time; --iters N takes exactly N of each case" in (
+        done.stdout
+    )
+
+
+@pytest.mark.parametrize("engines", [("numpy",), ("numpy", "kernel@k.py")])
+def test_a_number_is_what_is_taken_alone_and_beside_another_engine(document, tmp_path, engines):
+    (tmp_path / "k.py").write_text("def add(x, b):\n    return x + b\n")
+    words = [word for engine in engines for word in ("-e", engine)]
+    made = document("a.json", "--op", ADD, *words, "--rounds", "3", "-i", "30")
+    assert [[10] * 3] * len(engines) == list(taken(made).values())
+
+
+def test_runs_with_a_number_and_by_time_are_compared_and_the_difference_is_said(document, compare):
+    document("a.json", "--op", ADD, "-e", "numpy", "--rounds", "3")
+    document("b.json", "--op", ADD, "-e", "numpy", "--rounds", "3", "-i", "60")
+    text = compare("a.json", "b.json").out
+    assert "iterations" in text
+    assert "by time" in text
+
+
+def test_several_engines_are_held_against_the_fastest_right_one(run, tmp_path):
+    slow = "def matmul(a, b):\n    for _ in range(20):\n        c = a @ b\n    return c\n"
+    (tmp_path / "slow.py").write_text(slow)
+    (tmp_path / "wrong.py").write_text("def matmul(a, b):\n    return a * 0\n")
+    kernels = ("-e", "kernel@slow.py", "-e", "kernel@wrong.py")
+    done = run("--op", "matmul: m=64 n=64 k=64", "-e", "numpy", *kernels)
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("matmul")]
+    found = {row[1]: row for row in rows if "µs" in row}
+    assert "best" in found["numpy"]
+    ratio = next(cell for cell in found["kernel@slow.py"] if cell.endswith("×"))
+    assert float(ratio.removesuffix("×")) > 3
+    assert "best" not in found["kernel@wrong.py"]
+
+
 # --- tunings, records, kernels ---
 
 PRODUCT = "matmul: m=16 n=16 k=16"

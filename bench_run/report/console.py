@@ -35,7 +35,7 @@ from bench_run.report.one_graph import compares_with_a
 from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_schema.document import Case, Document, Memory, Validation
     from bench_schema.estimate import Change
@@ -60,7 +60,8 @@ def table(document: Document) -> str:
     ]
     fastest = max((tflops for tflops, _ in ratings if tflops is not None), default=0.0)
     scale, unit = (1.0, "TFLOP/s") if fastest >= 1 else (1e3, "GFLOP/s")
-    headers = ["graph", "time", "±", unit, "GB/s", "validation"]
+    best = best_times(document) if several else {}
+    headers = ["graph", "time", "±", unit, "vs best" if several else "GB/s", "validation"]
     align = ["left", "right", "right", "right", "right", "left"]
     rows = []
     for case, time, (tflops, gbps) in zip(document.cases, times, ratings, strict=True):
@@ -70,7 +71,7 @@ def table(document: Document) -> str:
                 marked(time_text(time.ns), case),
                 percent_text(time.half_width_ratio),
                 rate_text(None if tflops is None else scale * tflops),
-                rate_text(gbps),
+                against_best(case, best) if several else rate_text(gbps),
                 validation_text(case.validation, case.implausible),
             ]
         rows.append([one_line(case.graph.name), *row])
@@ -90,6 +91,25 @@ def table(document: Document) -> str:
     if any(time is not None and (time.half_width_ratio or 0) > 1 for time in times):
         lines += [_wrapped(NOISY_MEANS), ""]
     return "\n".join([*lines, *_endings(document), totals(document)])
+
+
+def best_times(document: Document) -> dict[str, float]:
+    """Return the shortest time of each graph by its path, ns; without wrong and implausible
+    cases."""
+    best: dict[str, float] = {}
+    for case in document.cases:
+        time = case_time(case)
+        if time is not None and not is_wrong(case) and case.implausible is None:
+            best[case.graph.path] = min(time.ns, best.get(case.graph.path, math.inf))
+    return best
+
+
+def against_best(case: Case, best: Mapping[str, float]) -> str:
+    """Return the time of a case in units of the shortest one of its graph, as in ``1.31×``."""
+    time, least = case_time(case), best.get(case.graph.path)
+    if time is None or least is None or is_wrong(case) or case.implausible is not None:
+        return "–"
+    return "best" if time.ns == least else f"{time.ns / least:.2f}×"
 
 
 def _fitted(rows: list[list[str]], headers: Sequence[str]) -> list[list[str]]:
@@ -155,7 +175,7 @@ def _endings(document: Document) -> list[str]:
             case.validation.status == "not checked" and case.validation.reference != "none"
         ):
             lines.append(f"{case.id}: not checked: {case.validation.reason}")
-    lines += short_lines(document) + footnotes(cases)
+    lines += short_lines(document) + sampled_lines(document) + footnotes(cases)
     return [*lines, ""] if lines else []
 
 
@@ -179,6 +199,18 @@ def short_lines(document: Document) -> list[str]:
             f"and {count_text(more, 'case')} more with fewer iterations: -v lists each",
         ]
     return short
+
+
+def sampled_lines(document: Document) -> list[str]:
+    """Return a line on the samples that were taken, if their number followed from their time."""
+    if document.run.settings.iterations is not None:
+        return []
+    counts = [max(len(s) for s in one.series.values()) for c in document.cases for one in c.rounds]
+    if not counts:
+        return []
+    low, high = min(counts), max(counts)
+    some = f"{low}" if low == high else f"{low} to {high}"
+    return [f"{some} samples a round, by their time; --iters N takes exactly N of each case"]
 
 
 def totals(document: Document) -> str:
@@ -227,6 +259,9 @@ def details(document: Document) -> str:
                 ends = f"95% {time_text(time.low_ns)} to {time_text(time.high_ns)}"
                 text = f"time {time_text(time.ns)}, {ends}; {text}"
             lines.append(_wrapped(f"{name.removesuffix('_ns')}: {text}"))
+        tflops, gbps = rates(case.work, time.ns) if (time := case_time(case)) else (None, None)
+        if gbps is not None:
+            lines.append(f"rates: {rate_text(tflops)} TFLOP/s, {rate_text(gbps)} GB/s")
         if case.init:
             medians = {
                 name: int(values[0])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 RULE = "-" * WIDTH
-SERIES = {"device_ns": "device", "e2e_ns": "end to end"}
+SERIES = {"device_ns": "device", "e2e_ns": "end to end", "submit_ns": "submit"}
 ROWS = (
     ("Median", "median"),
     ("Mean", "mean"),
@@ -128,10 +128,10 @@ def _effort(document: Document) -> Iterator[str]:
     settings, count = document.run.settings, iterations_of(case)
     short = shortfall(case, settings)
     taken = count_text(count, "iteration") if short is None else f"{short},"
-    why = "; --iters N takes exactly N" if case.stopped_by == "blocks" else ""
+    why = " (--iters N takes exactly N)" if settings.iterations is None else ""
     counted = max((summary.count for summary in case.summary.values()), default=count)
     if counted < count:
-        why = f"; {count - counted} left out as warm-up"
+        why += f"; {count - counted} left out as warm-up"
     yield f"Warmup:      {count_text(settings.warmup, 'iteration')} in each round"
     yield f"Benchmark:   {taken} in {count_text(len(case.rounds), 'round')}{why}"
 
