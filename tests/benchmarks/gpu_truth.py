@@ -1,20 +1,26 @@
 """How true device times are, measured on the GPU at hand.
 
 Usage:
-  gpu_truth.py [SECTION]...
+  gpu_truth.py [--engine=SPEC] [--only=CASE]... [SECTION]...
 
-methods: every way to time the same cuDNN plan, beside the device's own records (CUPTI's span), and
+Options:
+  --engine=SPEC  of methods (cudnn or torch:cuda) and levels (any) [default: cudnn]
+  --only=CASE    of methods and levels, such as "relu 64K"
+
+methods: every way to time the same plan, beside the device's own records (CUPTI's span), and
 what one more execution adds to a queue of them (nothing recorded, no marks between: an upper bound,
 longer than the truth by the gap between two executions, 0.6 to 0.9 µs here);
-repeat: medians of one case in ten fresh processes; cost: wall time of `bench-run` over 50 graphs of
-100 iterations beside a bare loop of the same executions; engines: outcomes of all graphs of
-``graphs/`` (and of the folders named in GRAPHS) on cudnn, torch and torch+compile. Everything
-without a word. Needs cuDNN, cupti-python, PyTorch and Triton.
+levels: the time that `bench-run` states with 20, 100, 1,000 iterations and by time, with CUPTI's
+records and without; repeat: medians of one case in ten fresh processes; cost: wall time of
+`bench-run` over 50 graphs of 100 iterations beside a bare loop of the same executions; engines:
+outcomes of all graphs of ``graphs/`` (and of the folders named in GRAPHS) on cudnn, torch and
+torch+compile. Everything without a word. Needs cuDNN, cupti-python, PyTorch and Triton.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -25,8 +31,12 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from bench_run.engines import cudnn
+from bench_schema import files
+from bench_schema.estimate import case_time
+
+from bench_run.engines import cudnn, engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec
+from bench_run.engines.spec import parse_spec
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
@@ -41,13 +51,14 @@ from tests.benchmarks.harness import one_of, script
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = {
-    "relu 64K": "relu: n=1 c=64 h=32 w=32 dtype=half layout=nhwc",
-    "relu 8.4M": "relu: n=32 c=256 h=32 w=32 dtype=half layout=nhwc",
-    "conv 15 GF": "conv_fwd: n=32 c=128 h=28 w=28 k=256 r=3 s=3 pad=1 dtype=half layout=nhwc",
-    "conv 30 GF": "conv_fwd: n=32 c=256 h=28 w=28 k=256 r=3 s=3 pad=1 dtype=half layout=nhwc",
-    "layernorm": "layernorm: n=4 s=2048 h=4096 dtype=bfloat16",
-    "matmul 1 ms": "matmul: m=7168 n=7168 k=7168 dtype=bfloat16",
-    "sdpa": "sdpa: b=4 h=32 hk=8 s=2048 d=128 dtype=bfloat16 mask=causal",
+    "relu 64K": "relu: n=1 c=64 h=32 w=32 dtype=half",
+    "relu 1M": "relu: n=16 c=64 h=32 w=32 dtype=half",
+    "relu 16M": "relu: n=16 c=64 h=128 w=128 dtype=half",
+    "matmul 1024": "matmul: m=1024 n=1024 k=1024 dtype=half",
+    "matmul 4096": "matmul: m=4096 n=4096 k=4096 dtype=half",
+    "conv 1x1": "conv_fwd: n=16 c=512 h=28 w=28 k=128 r=1 s=1 dtype=half layout=nhwc",
+    "conv 3x3": "conv_fwd: n=32 c=64 h=56 w=56 k=64 r=3 s=3 pad=1 dtype=half layout=nhwc",
+    "sdpa": "sdpa: b=4 h=16 s=1024 d=64 dtype=half",
 }
 SAMPLES = 100
 REPEATED_SAMPLES = 200
@@ -56,21 +67,24 @@ TURNS = 3
 """Methods take turns, so that what drifts hits all of them."""
 
 
-def methods():
+def methods(spec, cases):
     """Median of each method for each case, microseconds, and our error against CUPTI's span."""
-    engine = cudnn.open(EngineSpec("cudnn", "cudnn"), EngineOptions(timer="events"))
+    parsed = parse_spec(spec)
+    engine = engine_module(parsed.name).open(parsed, EngineOptions(timer="events"))
     print(f"{engine.facts.device_kind}, {date.today()}, {dict(engine.facts.libraries)}")
-    print(f"correction {engine.stream.correction_ns():.0f} ns; medians of {SAMPLES * TURNS}, µs")
-    names = ("cupti", "ours", "ours in it", "queue", "events", "events+sync", "do_bench", "host")
-    print(f"{'case':12}" + "".join(f"{name:>13}" for name in names) + f"{'ours-cupti':>13}{'':>9}")
-    for name, spec in CASES.items():
-        graph = make_graphs(spec)[0]
+    print(f"{spec}: medians of {SAMPLES * TURNS}, µs")
+    print(
+        f"{'case':12}" + "".join(f"{name:>13}" for name in METHODS) + f"{'ours-cupti':>13}{'':>9}"
+    )
+    for name, text in cases.items():
+        graph = make_graphs(text)[0]
         plan = engine.plan(engine.build(graph, {}))
         plan.upload(make_inputs(graph, 0))
+        plan.run()
         wait_for_clock(engine.facts.device, engine.stream, REST_S)
-        taken = {method: [] for method in names}
+        taken = {method: [] for method in METHODS}
         for _ in range(TURNS):
-            for method in names:
+            for method in METHODS:
                 time.sleep(REST_S)
                 taken[method] += METHODS[method](engine, plan)
         plan.close()
@@ -153,9 +167,23 @@ def do_bench(engine, plan):
     import torch
     import triton.testing
 
-    stream = torch.cuda.ExternalStream(engine.stream.handle.value)
+    handle = getattr(engine.stream, "handle", None) or engine.stream._handle
+    stream = torch.cuda.ExternalStream(handle.value)
     with torch.cuda.stream(stream):
         found_ms = triton.testing.do_bench(plan.run, warmup=5, rep=25, return_mode="median")
+    torch.cuda.synchronize()
+    return [found_ms * 1e6]
+
+
+def do_bench_cudagraph(engine, plan):
+    """Triton's, for work on PyTorch's current stream: replays as many executions as fill 1/10 of
+    the time in one graph."""
+    import torch
+    import triton.testing
+
+    if engine.facts.libraries.get("torch") is None:
+        return [math.nan]
+    found_ms = triton.testing.do_bench_cudagraph(plan.run, rep=20, return_mode="median")
     torch.cuda.synchronize()
     return [found_ms * 1e6]
 
@@ -168,6 +196,7 @@ METHODS = {
     "events": events,
     "events+sync": lambda engine, plan: events(engine, plan, wait=True),
     "do_bench": do_bench,
+    "its graph": do_bench_cudagraph,
     "host": host,
 }
 
@@ -183,7 +212,38 @@ def bench_run(*words, output):
     if done.returncode not in (0, 2):
         print(done.stderr[-2000:])
     said = done.stderr.splitlines()[-1]
-    return json.loads(Path(output).read_text()), taken_s, said
+    document = json.loads(Path(output).read_text()) if Path(output).exists() else None
+    return document, taken_s, said
+
+
+ITERATIONS = (20, 100, 1000, None)
+
+
+def levels(folder, spec, cases):
+    """The stated time by number of iterations and clock."""
+    ops = [word for text in cases.values() for word in ("--op", text)]
+    rows = {}
+    for timer in ("auto", "events"):
+        for count in ITERATIONS:
+            words = ["--engine", spec, "--timer", timer, "--reference", "none"]
+            words += [] if count is None else ["--iters", count]
+            path = folder / f"levels-{timer}-{count}.json"
+            document, taken_s, _ = bench_run(*ops, *words, output=path)
+            if document is None:  # an engine without this clock
+                continue
+            print(f"{timer} {count or 'by time'}: {taken_s:.1f} s", flush=True)
+            timed = {case.graph.name: case_time(case) for case in files.read(path).cases}
+            for name, text in cases.items():
+                rows.setdefault(name, []).append(timed[make_graphs(text)[0].name])
+    for name, times in rows.items():
+        print(f"{name:12}" + "".join(map(level, times)))
+
+
+def level(time):
+    """Microseconds, and half of the interval."""
+    if time is None:
+        return f"{'–':>16}"
+    return f"{time.ns / 1e3:9.2f} ±{100 * (time.half_width_ratio or 0):4.1f}%"
 
 
 def repeat(folder):
@@ -285,14 +345,21 @@ def engines(folder):
         print(f"  {' '.join(key):50} {count}")
 
 
-SECTIONS = {"methods": lambda _: methods(), "repeat": repeat, "cost": cost, "engines": engines}
+SECTIONS = {
+    "methods": lambda _, *words: methods(*words),
+    "levels": levels,
+    "repeat": lambda folder, *_: repeat(folder),
+    "cost": lambda folder, *_: cost(folder),
+    "engines": lambda folder, *_: engines(folder),
+}
 
 
-def main(section: list[str]) -> None:
+def main(engine: str, only: list[str], section: list[str]) -> None:
     kept = os.environ.get("KEEP")
+    cases = {name: CASES[name] for name in one_of("--only", only, CASES) or CASES}
     with tempfile.TemporaryDirectory() as temporary:
         for name in one_of("SECTION", section, SECTIONS) or SECTIONS:
-            SECTIONS[name](Path(kept or temporary))
+            SECTIONS[name](Path(kept or temporary), engine, cases)
             print(flush=True)
 
 

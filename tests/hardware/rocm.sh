@@ -10,7 +10,8 @@
 # INDEX   URL of ROCm's wheels for your family of GPUs: RELEASES.md of github.com/ROCm/TheRock
 # FOLDER  where everything goes (default: rocm-first-verdict)
 #
-# With INDEX "-" nothing is installed: the bindings are those that this Python finds.
+# With INDEX "-" nothing is installed: the bindings are those that this Python finds. ONLY="relu 64K"
+# shortens the table of the clock to one kernel.
 set -eu
 if [ $# -lt 1 ]; then
     sed -n '2,/^set/{/^set/!p}' "$0" >&2
@@ -24,7 +25,7 @@ mkdir -p "$folder"
 cd "$folder"
 
 if [ "$index" != - ]; then
-    echo "1/4 PyTorch, ROCm's libraries and headers" >&2
+    echo "1/5 PyTorch, ROCm's libraries and headers" >&2
     python3.12 -m venv venv
     python=$PWD/venv/bin/python
     "$python" -m pip install --index-url "$index" torch 'rocm[libraries,devel]'
@@ -33,7 +34,7 @@ if [ "$index" != - ]; then
     site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
     libraries=$(echo "$site"/_rocm_sdk_libraries*)
 
-    echo "2/4 hipDNN's bindings" >&2
+    echo "2/5 hipDNN's bindings" >&2
     [ -d rocm-libraries ] || git clone --depth 1 --filter=blob:none --sparse \
         https://github.com/ROCm/rocm-libraries
     git -C rocm-libraries sparse-checkout set projects/hipdnn/python
@@ -49,10 +50,13 @@ if [ "$index" != - ]; then
         echo "no plugins there: set HIPDNN_PLUGIN_DIR" >&2
 fi
 
-echo "3/4 the report: $folder/hipdnn.tar.gz" >&2
+echo "3/5 is the clock right? A row must not change with the iterations: 20, 100, 1000, by time" >&2
+(cd "$root" && "$python" -m tests.benchmarks.gpu_truth --engine=hipdnn ${ONLY:+"--only=$ONLY"} levels)
+
+echo "4/5 the report: $folder/hipdnn.tar.gz" >&2
 "$python" -m bench_run doctor --engine hipdnn --report hipdnn.tar.gz --force
 
-echo "4/4 a first verdict: the same build twice, so nothing should have changed" >&2
+echo "5/5 a first verdict: the same build twice, so nothing should have changed" >&2
 for run in a b; do
     "$python" -m bench_run suite:smoke --engine hipdnn -o "$run.json" --force || [ $? -ne 1 ]
 done
