@@ -205,12 +205,15 @@ def sampled_lines(document: Document) -> list[str]:
     """Return a line on the samples that were taken, if their number followed from their time."""
     if document.run.settings.iterations is not None:
         return []
-    counts = [max(len(s) for s in one.series.values()) for c in document.cases for one in c.rounds]
+    rounds = [one for case in document.cases for one in case.rounds if one.series]
+    counts = [max(map(len, one.series.values())) for one in rounds]
     if not counts:
         return []
     low, high = min(counts), max(counts)
     some = f"{low}" if low == high else f"{low} to {high}"
-    return [f"{some} samples a round, by their time; --iters N takes exactly N of each case"]
+    ended = sum(case.stopped_by == "max time" for case in document.cases)
+    why = f", or less by --max-time ({count_text(ended, 'case')})" if ended else ""
+    return [f"{some} samples a round, by their time{why}; --iters N takes exactly N of each case"]
 
 
 def totals(document: Document) -> str:

@@ -21,6 +21,7 @@ from tests.bench_compare.build import (
     document,
     engine,
     fingerprint,
+    on_device,
     round_,
     side,
     steady,
@@ -423,3 +424,17 @@ def test_what_does_not_decide_is_not_warned_of():
     found = compare(both("a"), [both("b")], Policy())
     assert found.gate == "device_ns"
     assert found.warnings == ()
+
+
+def test_events_that_were_corrected_in_another_way_are_not_held_against_each_other():
+    """The level of a short kernel moved by the correction, not by the kernel."""
+
+    def made(level_ns, bound_ns, seed):
+        rounds = on_device(steady(np.random.default_rng(seed), level_ns))
+        timed = {"device_timing": "gated events", "device_bound_ns": bound_ns}
+        return case("g", [replace(one, **timed) for one in rounds])
+
+    before, after = made(2_500, 700.0, 0), made(2_000, 200.0, 1)
+    assert only(held([before], [after])).verdict is Verdict.UNCLEAR
+    alike = made(2_500, 200.0, 0)
+    assert only(held([alike], [after])).verdict is Verdict.FASTER
