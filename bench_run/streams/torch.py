@@ -124,11 +124,10 @@ class TorchStream(GatedStream):
         return None if self._driver is None else CudaMemory(self._driver, self._handle)
 
     def make_empty(self) -> Callable[[], None]:
-        known, queue = self._driver, self._handle
-        if known is None:
-            return lambda: cuda._sleep(0)  # nearly empty: PyTorch's spinning kernel, for no cycle
-        kernel = known.kernel("bench_empty")
-        return lambda: known.launch(kernel, queue)
+        driver, queue = self._driver, self._handle
+        assert driver is not None, "without it there is no gate"
+        kernel = driver.kernel("bench_empty")
+        return lambda: driver.launch(kernel, queue)
 
 
 def _driver() -> Driver | None:
