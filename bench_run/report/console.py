@@ -213,7 +213,8 @@ def sampled_lines(document: Document) -> list[str]:
     some = f"{low}" if low == high else f"{low} to {high}"
     ended = sum(case.stopped_by == "max time" for case in document.cases)
     why = f", or less by --max-time ({count_text(ended, 'case')})" if ended else ""
-    return [f"{some} samples a round, by their time{why}; --iters N takes exactly N of each case"]
+    line = f"{some} samples a round, by their time{why}; --iters N takes exactly N of each case"
+    return [_wrapped(line)]
 
 
 def totals(document: Document) -> str:
