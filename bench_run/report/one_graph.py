@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.document import INIT_PHASES
 from bench_schema.estimate import case_time, change, main_series
-from bench_schema.merge import shortfall
+from bench_schema.merge import LIMITS, shortfall
 from bench_schema.names import cut
 from bench_schema.summary import init_total_ns, iterations_of, rates
 from bench_schema.units import PERCENT_BELOW, count_text, factor_text, is_too_noisy
@@ -128,7 +128,8 @@ def _effort(document: Document) -> Iterator[str]:
     settings, count = document.run.settings, iterations_of(case)
     short = shortfall(case, settings)
     taken = count_text(count, "iteration") if short is None else f"{short},"
-    why = " (--iters N takes exactly N)" if settings.iterations is None else ""
+    limit = case.stopped_by if case.stopped_by in LIMITS else "--iters N takes exactly N"
+    why = f" ({limit})" if settings.iterations is None else ""
     counted = max((summary.count for summary in case.summary.values()), default=count)
     if counted < count:
         why += f"; {count - counted} left out as warm-up"
