@@ -99,7 +99,9 @@ class ReferenceCache:
         if size > shutil.disk_usage(self.folder).free // LARGEST_SHARE:
             return
         self._bounded.make_room(size)
-        with replacing(entry) as part, zipfile.ZipFile(part, "w") as packed:
+        # FileNotFoundError: another process made room with the part.
+        missing = suppress(FileNotFoundError)
+        with missing, replacing(entry) as part, zipfile.ZipFile(part, "w") as packed:
             for path in paths:
                 packed.write(path, path.name)
 
