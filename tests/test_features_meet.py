@@ -315,6 +315,17 @@ def test_runs_with_a_number_and_by_time_are_compared_and_the_difference_is_said(
     assert "by time" in text
 
 
+def test_what_was_taken_by_time_is_not_continued_or_merged_with_a_number(bench_run_command):
+    ops = ("--op", ADD, "--op", PRODUCT, "-e", "numpy", "--rounds", "3", "-q")
+    bench_run_command(*ops, "--shard", "1/2", "-o", "s1.json")
+    bench_run_command(*ops, "--shard", "2/2", "-i", "30", "-o", "s2.json")
+    merged = bench_run_command("merge", "s1.json", "s2.json", "-o", "m.json").stderr
+    assert 'setting iterations: "by time" in s1.json, 30 in s2.json' in merged
+    bench_run_command(*ops, "-o", "a.json")
+    resumed = bench_run_command(*ops, "-i", "30", "--resume", "-o", "a.json").stderr
+    assert 'iterations "by time", this one 30' in resumed
+
+
 def test_several_engines_are_held_against_the_fastest_right_one(run, tmp_path):
     slow = "def matmul(a, b):\n    for _ in range(20):\n        c = a @ b\n    return c\n"
     (tmp_path / "slow.py").write_text(slow)

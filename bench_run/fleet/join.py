@@ -81,12 +81,16 @@ def differences(headers: Sequence[tuple[str, Document]]) -> list[Difference]:
 def facts_of(header: Document) -> dict[str, Any]:
     """Return facts that should agree, by name in words."""
     run, machine, revision = header.run, header.machine, header.machine.graphs_revision
+    rows = rows_of(Settings)
     facts = {
         "label": run.label,
         "number of shards": None if run.shard is None else int(run.shard.partition("/")[2]),
         "graphs and engines of all shards": None if run.whole is None else run.whole.sha256[:12],
         "version of the tool": run.tool.version,
-        **{f"setting {name}": _plain(value) for name, value in asdict(run.settings).items()},
+        **{
+            f"setting {name}": _plain(rows[name].absent if value is None else value)
+            for name, value in asdict(run.settings).items()
+        },
     }
     surroundings = {
         "system": machine.os,

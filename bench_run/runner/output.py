@@ -132,7 +132,8 @@ def differences(
             continue
         if row.resume == "same on one host" and header.run.shard is not None:
             continue
-        yield from _changed(name, before[name], now[name])
+        values = (row.absent if one[name] is None else one[name] for one in (before, now))
+        yield from _changed(name, *values)
     yield from _changed("label", earlier.run.label, header.run.label)
     yield from _changed("tags", dict(earlier.run.tags), dict(header.run.tags))
     yield from _engines(earlier, header)
