@@ -182,7 +182,7 @@ def names_of(stream: Stream) -> tuple[str, ...]:
 
 ROUND_NS = 12_000_000
 """Duration of the samples of a round by time, of device time where the device has a clock: 2 ms at
-each of six places of the buffers. On an H200 12 places of 30 samples told no more: by events 36 %
+each of six places of the buffers. 12 places of 30 samples did not help on an H200: by events 36 %
 of the verdicts on identical runs were unclear at 1 %, with 6 places of 60 samples 25 %."""
 LEAST_EACH_ROUND, MOST_EACH_ROUND = 30, 360
 """Numbers of these samples: 5 and 60 at each place."""

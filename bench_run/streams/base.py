@@ -47,7 +47,7 @@ class DeviceMemory(Protocol):
 
 @dataclass
 class EmptyKernel:
-    """A kernel that does nothing, by which the cost of two marks is told
+    """A kernel that does nothing, around which the cost of two marks is measured
     (`bench_run.measure.marks`)."""
 
     launch: Callable[[], None]

@@ -237,9 +237,10 @@ class HipStream:
         make, self._make_empty = self._make_empty, None
         launch = None if make is None or self._events is None else make()
         if launch is not None:
-            launch()  # loads what loading behind a closed gate could hang on
-            self.synchronize()
-            self._empty = EmptyKernel(launch)
+            with suppress(EngineError):  # a launch that fails leaves times uncorrected
+                launch()  # loads what loading behind a closed gate could hang on
+                self.synchronize()
+                self._empty = EmptyKernel(launch)
         return self._empty
 
     def _failure(self, step: str, error: Exception) -> EngineError:

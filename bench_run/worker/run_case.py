@@ -47,7 +47,7 @@ from bench_run.measure.kernel_pass import (
     record_kernels,
 )
 from bench_run.measure.loop import Measured, SamplingBudget, end_to_end, measure
-from bench_run.measure.marks import why_ungated
+from bench_run.measure.marks import is_ours, why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.placements import Placements
 from bench_run.measure.rotation import rotate_inputs
@@ -377,8 +377,7 @@ def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> st
         return end_to_end(keeper.plan, stream, few, None, read_clock)
 
     found = find_hidden(run, stream.synchronize, keeper.arrive, samples, each_ns, again)
-    is_ours = type(stream).__module__.startswith("bench_run.")
-    if found is None and device_ns and not is_ours and subject.round_index == 0:
+    if found is None and device_ns and not is_ours(stream) and subject.round_index == 0:
         return find_false_clock(run, stream, device_ns, samples)
     return found
 

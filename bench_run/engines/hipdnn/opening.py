@@ -79,7 +79,7 @@ def open_stream(library: Library, handle: Any, options: EngineOptions) -> HipStr
         number=stream,
         flush_may_wait=may_wait,
         wait_for_device=lambda: _guarded(module.hip_device_synchronize, version),
-        make_empty=lambda: _empty_kernel(stream),
+        make_empty=lambda: _empty_kernel(stream, version),
         library=f"hipdnn {version}",
     )
 
@@ -106,9 +106,10 @@ def find_gate(library: Library) -> StallGate | str:
     return gate
 
 
-def _empty_kernel(stream: int) -> Callable[[], None] | None:
+def _empty_kernel(stream: int, version: str) -> Callable[[], None] | None:
     runtime = loaded_runtime()
-    return None if runtime is None else runtime.empty_kernel(stream)
+    launch = None if runtime is None else runtime.empty_kernel(stream)
+    return None if launch is None else lambda: _guarded(launch, version, "empty kernel")
 
 
 def _flush(library: Library, stream: int, size: int) -> tuple[Callable[[], None], bool]:
@@ -124,11 +125,11 @@ def _flush(library: Library, stream: int, size: int) -> tuple[Callable[[], None]
     return lambda: _guarded(buffer.zeros, version), True
 
 
-def _guarded(action: Callable[[], Any], version: str) -> None:
+def _guarded(action: Callable[[], Any], version: str, step: str = "cache flush") -> None:
     try:
         action()
     except Exception as error:  # foreign: a driver's words
-        raise failure("cache flush", error, version) from error
+        raise failure(step, error, version) from error
 
 
 MODES = ("absolute", "additive")

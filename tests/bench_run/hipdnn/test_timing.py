@@ -190,15 +190,20 @@ def test_a_block_of_any_length_tells_the_same_time(replaying, plugin, count):
     assert 4000 < found.cost_of_marks_ns < 5000
 
 
-def test_a_compiler_that_fails_leaves_times_as_the_events_tell_them(replaying, plugin):
-    library, opened = replaying
-    library._hiprtcCompileProgram = lambda *_: 6
-    CapturingRuntime._hiprtcCompileProgram = library._hiprtcCompileProgram
-    try:
-        engine = opened(f"hipdnn:MIOPEN_ENGINE@{plugin('short', milliseconds=0.004)}", replay=False)
-        assert engine.stream.abilities.empty() is None
-    finally:
-        del CapturingRuntime._hiprtcCompileProgram
+@pytest.mark.parametrize("call", ["hiprtcCompileProgram", "hipModuleLaunchKernel"])
+def test_a_kernel_that_cannot_be_compiled_or_launched_leaves_times_as_events_tell_them(
+    replaying, plugin, monkeypatch, call
+):
+    monkeypatch.setattr(CapturingRuntime, f"_{call}", lambda *_: 6, raising=False)
+    folder = plugin("short", milliseconds=0.004)
+    engine = replaying[1](f"hipdnn:MIOPEN_ENGINE@{folder}", replay=False)
+    assert engine.stream.abilities.empty() is None
+    plan = engine.plan(engine.build(ADD, {}))
+    plan.upload(make_inputs(ADD, 0))
+    found = measure(plan, engine.stream, SamplingBudget(warmup=1, iterations=4))
+    plan.close()
+    assert min(found.series["device_ns"]) > 4000 + 1000 * 2.7
+    assert 0 == found.cost_of_marks_ns
 
 
 @pytest.mark.parametrize("cache", ["hot", "rotate"])
