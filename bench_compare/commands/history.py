@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench_compare.commands.outcome import CommandResult
-    from bench_compare.history.archive import Archive
     from bench_compare.history.model import History
 
 USAGE = """bench-compare history: what changed when in an archive of result documents.
@@ -26,11 +25,11 @@ Usage:
 
 ARCHIVE is a folder of result documents of bench-run, one or more a build, or
 the documents themselves. A folder gets an index, history.sqlite, that can be
-deleted at any time. A step is told from two documents of its new level on; it
-is placed and sized with 95 % intervals, explained by what the documents record
-of driver, libraries, plugin, limits, plans and environment, and fails the
-command until it is accepted in an events file. Steps between units of hardware
-(a host's GPU) are never a build's steps.
+deleted at any time. A step is told from two documents of its new level on, of
+one if it is far beyond all noise. It is placed and sized with 95 % intervals,
+explained by what the documents record of driver, libraries, plugin, limits,
+plans and environment, and fails the command until it is accepted in an events
+file. Steps between units of hardware (a host's GPU) are never a build's steps.
 
 Examples:
   bench-compare history results/                  what changed when
@@ -39,9 +38,10 @@ Examples:
   bench-compare history results/ --events accepted.toml --html trend.html
 
 Which documents, in which order:
-  --by HOW              started: each document is a build (default); commit: of
-                        the tag 'commit', else of the graphs' repository; label;
-                        or tag:KEY. Documents measured later join their build
+  --by HOW              what is a build: commit (of the tag 'commit', else of the
+                        graphs' repository), label, tag:KEY, or started (each
+                        document). Documents measured later join their build.
+                        Default: commit where each document has that tag
   --repo PATH           git repository that orders the builds, in place of their
                         starts
   --metric NAME         device_ns, e2e_ns, init_ns … (default: of each case its
@@ -80,7 +80,7 @@ MOST_REMARKS = 10
 @dataclass(frozen=True)
 class HistoryOptions:
     archive: tuple[str, ...]
-    by: str
+    by: str | None
     repo: Path | None
     metric: str | None
     filter: str | None
@@ -147,7 +147,7 @@ def parse(arguments: Mapping[str, Any]) -> HistoryOptions:
         raise UsageError(f"--next: a number is expected, not {suggestions!r}")
     return HistoryOptions(
         archive=tuple(arguments["ARCHIVE"]),
-        by=arguments["--by"] or "started",
+        by=arguments["--by"],
         repo=None if arguments["--repo"] is None else Path(arguments["--repo"]),
         metric=name,
         filter=arguments["--filter"],
@@ -166,9 +166,11 @@ def read_history(options: HistoryOptions) -> tuple[History, list[str]]:
     """Return the history, and remarks on files and documents that were left out."""
     from bench_compare.history.accepted import builds_named, place, read_entries
     from bench_compare.history.analysis import HistorySettings, analyse
+    from bench_compare.history.archive import ArchiveFilter, read_archive
 
     entries = [] if options.events is None else read_entries(options.events)
-    archive, remarks = read_archive(options)
+    choice = ArchiveFilter(options.by, options.repo, options.metric, options.filter)
+    archive, remarks = read_archive(options.archive, choice)
     accepted, unplaced = place(entries, archive.builds)
     since = (0,) if options.since is None else builds_named(options.since, archive.builds)
     if since is None:
@@ -178,20 +180,5 @@ def read_history(options: HistoryOptions) -> tuple[History, list[str]]:
         since=since[0],
         suggestions=options.suggestions,
     )
-    history = analyse(archive, accepted, settings, (*unplaced,))
+    history = analyse(archive, accepted, settings, unplaced)
     return history, [*remarks, *history.remarks]
-
-
-def read_archive(options: HistoryOptions) -> tuple[Archive, list[str]]:
-    from bench_compare.history.archive import ArchiveFilter, load_archive
-    from bench_compare.history.index import files_of, indexed
-
-    folder = Path(options.archive[0]) if len(options.archive) == 1 else None
-    if folder is not None and not folder.is_dir():
-        folder = None
-    paths = files_of(options.archive)
-    shown = {p: str(p if folder is None else p.relative_to(folder)) for p in paths}
-    wanted = {name.encode("utf-8", "backslashreplace").decode(): p for p, name in shown.items()}
-    choice = ArchiveFilter(folder, options.by, options.repo, options.metric, options.filter)
-    (archive, more), remarks = indexed(folder, wanted, lambda made: load_archive(made, choice))
-    return archive, [*remarks, *more]

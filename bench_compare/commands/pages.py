@@ -98,8 +98,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     site = Path(arguments["--output"])
     words: dict[str, Any] = {"--metric": None, "--filter": None, "--since": None, "--fail-on": None}
     words |= {"--next": None, "--quiet": False, "--allow-no-answer": True}
-    by = arguments["--by"] or (_way(arguments["ARCHIVE"]) if arguments["ARCHIVE"] else None)
-    options = parse({**words, **arguments, "--by": by})
+    options = parse({**words, **arguments})
     _check_folder(site, options.archive)
     history, remarks = read_history(options)
     view = View()
@@ -118,21 +117,6 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     count = len(history.builds)
     text = f"{site / INDEX}: {count} build{'' if count == 1 else 's'}, {written} pages written"
     return CommandResult(f"{text}\n{conclusion.line}", remarks=tuple(remarks[:10]))
-
-
-def _way(archive: Sequence[str]) -> str:
-    """Return ``commit`` if each document has that tag, otherwise ``started``."""
-    from bench_compare.history.archive import DOCUMENTS
-    from bench_compare.history.builds import doc_of
-    from bench_compare.history.index import files_of, indexed
-
-    folder = Path(archive[0]) if len(archive) == 1 and Path(archive[0]).is_dir() else None
-    paths = files_of(archive)
-    wanted = {str(path if folder is None else path.relative_to(folder)): path for path in paths}
-    docs, _ = indexed(
-        folder, wanted, lambda made: [doc_of(row, None) for row in made.execute(DOCUMENTS)]
-    )
-    return "commit" if docs and all("commit" in doc.tags for doc in docs) else "started"
 
 
 def _calibration(archive: Sequence[str]) -> Calibration | None:

@@ -45,9 +45,6 @@ class AcceptedChange:
     link: str | None
     where: str
 
-    def covers(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self.cases)
-
 
 @dataclass(frozen=True)
 class Placed:
@@ -55,6 +52,12 @@ class Placed:
     first: int
     last: int
     """Builds."""
+
+    def overlaps(self, earliest: int, latest: int) -> bool:
+        return self.first <= latest and self.last >= earliest
+
+    def covers(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.entry.cases)
 
 
 def read_entries(path: Path) -> list[AcceptedChange]:

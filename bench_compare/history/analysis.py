@@ -7,24 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.units import change_text
+from bench_schema.units import change_words
 
+from bench_compare.comparison.judge import FLOORS, on
+from bench_compare.comparison.reasons import HIDDEN_RATIO, HIDDEN_SHARE
 from bench_compare.history import series
 from bench_compare.history.attribution import build_infos
-from bench_compare.history.events import Context, decide, from_states, from_step
-from bench_compare.history.model import (
-    EventInfo,
-    History,
-    LevelBand,
-    Noise,
-    Suggestion,
-    Unclear,
-)
+from bench_compare.history.events import again, from_states, from_step
+from bench_compare.history.model import History, LevelBand, Noise, Suggestion, Unclear
 from bench_compare.history.states import state_changes
-from bench_compare.history.steps.detect import Odd, detect, odd_heads
-from bench_compare.history.steps.hidden import Hidden, hidden
-from bench_compare.history.steps.segments import inflation
-from bench_compare.history.steps.track import p_value
+from bench_compare.history.steps.detect import ALONE, detect
 from bench_compare.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -32,13 +24,13 @@ if TYPE_CHECKING:
 
     from bench_compare.history.accepted import Placed
     from bench_compare.history.archive import Archive
+    from bench_compare.history.model import EventInfo
     from bench_compare.history.steps.detect import Findings
 
-SENSITIVE_DOCUMENTS = 4
-POWER_Z = 1.2816
-"""Normal quantile of 90 %."""
-LEAST_BUILDS = 4
+LEAST_DOCUMENTS = 4
 """Two levels of two documents."""
+USUAL_SHARE = 0.1
+"""Share of single values that are odd from which on one more in the newest build is usual."""
 
 
 @dataclass(frozen=True)
@@ -63,40 +55,23 @@ def analyse(
         if placed.first == placed.last:  # a level that begins with a single build does not move
             column = int(np.searchsorted(archive.grid.build, placed.first))
             for row, one in enumerate(archive.series):
-                if placed.entry.covers(one.name):
+                if placed.covers(one.name):
                     pins.setdefault(row, []).append(column)
-    findings = detect(archive.grid, least, pins)
-    context = Context(archive, findings, tuple(accepted), least, settings.since)
+    findings = detect(archive.grid, least, pins, FLOORS[on(archive.metric)])
+    context = series.Context(archive, findings, tuple(accepted), least, settings.since)
     events = [from_step(context, event) for event in findings.events]
     events += from_states(context, state_changes(archive))
     events.sort(key=lambda event: (-event.build, -abs(math.log(event.cost_ratio)), event.sentence))
     newest = (event for event in events if event.latest >= settings.since)
     reported = [replace(event, id=f"e{n}") for n, event in enumerate(newest, start=1)]
-    rows = len(archive.series)
-    odd = odd_heads(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
-    blind = hidden(findings.tracks[:rows], findings.steps, len(archive.builds) - 1, least)
-    table = series.infos(context, [*(one.row for one in odd), *(one.row for one in blind)])
-    names = {series.identifier(row): one.name for row, one in enumerate(archive.series)}
-    unused = [
-        f"{placed.entry.where}: no event of the archive is there"
-        for placed in accepted
-        if not any(
-            placed.first <= event.latest
-            and placed.last >= event.earliest
-            and (
-                not event.changes
-                or any(placed.entry.covers(names[change.series]) for change in event.changes)
-            )
-            for event in events
-        )
-    ]
-    unfinished = [
-        f"{doc.path}: the run was not finished; cases may be missing"
-        for doc in archive.builds[-1].documents
-        if not doc.complete
-    ]
+    unclear = tuple(_unclear(findings))
+    open_ = {one.series for one in unclear}
+    rows = [row for row in range(len(archive.series)) if series.identifier(row) in open_]
+    table = series.infos(context, rows)
+    clear = [one.hidden_ratio for one in table if one.hidden_ratio and one.id not in open_]
     first, last = archive.builds[0], archive.builds[-1]
     count = len(archive.builds)
+    repeat = again(archive, len(unclear), max((one.needed for one in unclear), default=1))
     return History(
         title=f"{count} build{'' if count == 1 else 's'}, {first.name} to {last.name}",
         metric=archive.metric,
@@ -104,45 +79,70 @@ def analyse(
         builds=build_infos(archive),
         series=tuple(table),
         events=tuple(reported),
-        unclear=tuple(
-            Unclear(series.identifier(one.row), math.exp(one.shift), one.needed) for one in odd
-        ),
-        suggestions=_suggestions(context, reported, odd)[: settings.suggestions],
+        unclear=unclear,
+        suggestions=_suggestions(reported, repeat if unclear else None)[: settings.suggestions],
         bands=tuple(LevelBand(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
-        noise=_noise(findings, rows),
+        noise=Noise(
+            correlation=float(np.median([one.correlation for one in findings.noise.tracks])),
+            odd_ratio=findings.noise.share(0.0),
+            hidden_ratio=max(clear, default=None),
+        ),
         counts=series.counts(table),
-        remarks=(*remarks, *unused, *_other_unit(archive), *unfinished),
-        problems=(*_problems(archive), *_blind(blind, rows, archive)),
+        remarks=(
+            *remarks,
+            *_unused(archive, accepted, events),
+            *_other_unit(archive),
+            *(
+                f"{doc.path}: the run was not finished; cases may be missing"
+                for doc in last.documents
+                if not doc.complete
+            ),
+        ),
+        problems=(*_problems(archive), *_doubts(archive, findings, unclear)),
     )
 
 
-def _suggestions(
-    context: Context, events: Sequence[EventInfo], odd: Sequence[Odd]
-) -> tuple[Suggestion, ...]:
+def _unclear(findings: Findings) -> Iterator[Unclear]:
+    """Yield series whose single newest document stands out, or whose documents may hide much, the
+    worst first."""
+    for one in sorted(findings.newest, key=lambda one: (-one.shift, -one.hidden)):
+        wide = one.hidden > math.log(HIDDEN_RATIO) or one.point > ALONE
+        if one.shift or wide:
+            ratio = math.exp(one.shift or min(one.hidden, 50.0))
+            yield Unclear(series.identifier(one.row), ratio, bool(one.shift), one.needed)
+
+
+def _suggestions(events: Sequence[EventInfo], repeat: Suggestion | None) -> tuple[Suggestion, ...]:
     """Return the measurements that decide most: unclear newest cases, then gating events by
     cost."""
-    found: list[Suggestion] = []
-    if odd:
-        doc = context.archive.columns[odd[0].columns[-1]].doc
-        repeat = decide(doc, len(odd), max(one.needed for one in odd))
-        found += [repeat] if repeat is not None else []
+    found = [] if repeat is None else [repeat]
     for event in sorted(events, key=lambda one: (not one.gates, -one.cost_ratio)):
         if event.acknowledged is None and event.undone is None:
             found += event.suggestions
     return tuple({one.command: one for one in reversed(found)}.values())[::-1]
 
 
+def _unused(
+    archive: Archive, accepted: Sequence[Placed], events: Sequence[EventInfo]
+) -> Iterator[str]:
+    names = {series.identifier(row): one.name for row, one in enumerate(archive.series)}
+    for placed in accepted:
+        if not any(
+            placed.overlaps(event.earliest, event.latest)
+            and any(placed.covers(names[change.series]) for change in event.changes)
+            for event in events
+        ):
+            yield f"{placed.entry.where}: no event of the archive is there"
+
+
 def _other_unit(archive: Archive) -> Iterator[str]:
     """Yield a sentence for each build from which on no document is from the hardware of those
     before."""
-    seen: dict[str, int] = {}
-    for column in archive.columns:
-        seen[column.unit] = column.build
+    seen = {column.unit: column.build for column in archive.columns}
     first = 0
     for build in sorted({column.build for column in archive.columns})[1:]:
-        ended = {unit for unit, last in seen.items() if last < build}
         before = {c.unit for c in archive.columns if first <= c.build < build}
-        if before and before <= ended:
+        if before and all(seen[unit] < build for unit in before):
             new = sorted({c.unit for c in archive.columns if c.build >= build})
             yield (
                 f"from {archive.builds[build].name} on no document is of the hardware before "
@@ -152,50 +152,38 @@ def _other_unit(archive: Archive) -> Iterator[str]:
             first = build
 
 
-def _noise(findings: Findings, rows: int) -> Noise:
-    noise, correlation = findings.noise, findings.noise.guess.correlation
-    known = np.isfinite(noise.variance)
-    count = max((len(track) for track in findings.tracks[:rows]), default=0)
-    sensitivity = None
-    if known.any() and count >= LEAST_BUILDS and findings.limit > 0:
-        # The step that four documents show in nine of ten archives.
-        low, high = 0.0, 38.0
-        for _ in range(50):
-            middle = (low + high) / 2
-            is_noise = p_value(middle, "head", count) > findings.limit
-            low, high = (middle, high) if is_noise else (low, middle)
-        sides = np.array([max(count - SENSITIVE_DOCUMENTS, 1)]), np.array([SENSITIVE_DOCUMENTS])
-        variance = float(inflation(*sides, correlation)[0])
-        variance *= sum(1 / float(side[0]) for side in sides)
-        spread = math.sqrt(float(np.median(noise.variance[known])))
-        sensitivity = math.exp(min((high + POWER_Z) * spread * math.sqrt(variance), 10.0))
-    return Noise(correlation, noise.shared, noise.odd_share, sensitivity)
-
-
-def _blind(blind: Sequence[Hidden], rows: int, archive: Archive) -> Iterator[str]:
-    """Yield the reason for UNDECIDED where noise may hide a step."""
-    if not blind:
-        return
-    worst = max(blind, key=lambda one: one.most)
+def _problems(archive: Archive) -> Iterator[str]:
+    """Yield why nothing can be said."""
     documents = len({column.doc.id for column in archive.columns})
-    spread = 100 * math.expm1(min(worst.spread, 10.0))
-    yield (
-        f"{len(blind)} of {rows} case{'' if rows == 1 else 's'} may hide a step of up to "
-        f"{change_text(math.exp(min(worst.most, 10.0)))} ({archive.series[worst.row].name}): "
-        f"{documents} documents that differ by {spread:.2g} % exclude no less; "
-        "more documents of the newest build decide it"
-    )
+    newest = archive.builds[-1].name
+    if documents < LEAST_DOCUMENTS:
+        count = f"{documents} document{'' if documents == 1 else 's'}"
+        yield f"{count}: a history needs {LEAST_DOCUMENTS}, two on either side of a step"
+    elif not np.isfinite(archive.grid.values).any():
+        yield f"no completed case has {METRICS[archive.metric].title}"
+    elif archive.columns[-1].build < len(archive.builds) - 1:
+        yield f"the newest build, {newest}, holds no case"
 
 
-def _problems(archive: Archive) -> tuple[str, ...]:
-    documents = len({column.doc.id for column in archive.columns})
-    if documents < LEAST_BUILDS:
-        return (
-            f"{documents} document{'' if documents == 1 else 's'}: a history needs "
-            f"{LEAST_BUILDS}, two on either side of a step",
+def _doubts(archive: Archive, findings: Findings, unclear: Sequence[Unclear]) -> Iterator[str]:
+    """Yield what the newest documents leave open."""
+    names = {series.identifier(row): one.name for row, one in enumerate(archive.series)}
+    newest = archive.builds[-1].name
+    alone = [
+        one
+        for one in unclear
+        if one.alone
+        and one.ratio >= math.exp(ALONE)
+        and findings.noise.share(math.log(one.ratio) / 2) * len(archive.series) < USUAL_SHARE
+    ]
+    if alone:
+        more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""
+        what = f"{names[alone[0].series]}{more}"
+        yield f"one document of {newest} is {change_words(alone[0].ratio)} ({what}): repeat it"
+    hidden = [one for one in unclear if not one.alone]
+    if len(hidden) > HIDDEN_SHARE * len(findings.newest):
+        worst = hidden[0]
+        yield (
+            f"{len(hidden)} of {len(findings.newest)} cases may hide a slow-down of up to "
+            f"{worst.ratio:.2g}× ({names[worst.series]}): measure {newest} again"
         )
-    if not np.isfinite(archive.grid.values).any():
-        return (f"no completed case has {METRICS[archive.metric].title}",)
-    if archive.columns[-1].build < len(archive.builds) - 1:
-        return (f"the newest build, {archive.builds[-1].name}, holds no case",)
-    return ()

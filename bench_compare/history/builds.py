@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from bench_compare.history.digest import Digest
+
 ORDERS = "started, commit, label or tag:KEY"
 GIT_TIMEOUT_S = 60
 LEAST_HASH = 7
@@ -23,7 +24,7 @@ LEAST_HASH = 7
 
 @dataclass(frozen=True)
 class Doc:
-    """One document of the index."""
+    """One document of the archive."""
 
     id: int
     path: str
@@ -65,27 +66,26 @@ def moment_of(text: str) -> datetime:
         raise ValueError(text) from None
 
 
-def doc_of(row: Sequence[object], folder: Path | None) -> Doc:
-    """Return a document from a row of the index: document's columns and the number of its cases."""
-    number, path, run_id, parts, label, started, complete, tags, command, commit, cases = row
+def doc_of(number: int, path: str, held: Digest) -> Doc:
+    """Return a document from its digest."""
     return Doc(
-        id=int(str(number)),
-        path=str(path) if folder is None else str(folder / str(path)),
-        run_id=str(run_id),
-        label=None if label is None else str(label),
-        started=str(started),
-        complete=bool(complete),
-        tags=json.loads(str(tags)),
-        commit=None if commit is None else str(commit),
-        command=tuple(json.loads(str(command))),
-        cases=int(str(cases)),
-        parts=frozenset(json.loads(str(parts))),
+        id=number,
+        path=path,
+        run_id=held.run_id,
+        label=held.label,
+        started=held.started,
+        complete=held.complete,
+        tags=held.tags,
+        commit=held.graphs_commit,
+        command=held.command,
+        cases=len(held.cases),
+        parts=frozenset(held.parts),
     )
 
 
 def without_copies(docs: Iterable[Doc]) -> tuple[list[Doc], list[str]]:
-    """Return each run once, from its fullest file, without runs that were merged into another one;
-    and sentences on the files left out."""
+    """Return each run once, from its fullest file, without runs that were merged into another one
+    or have no date; and sentences on the files left out."""
     runs: dict[str, list[Doc]] = defaultdict(list)
     for doc in docs:
         runs[doc.run_id].append(doc)
@@ -95,8 +95,22 @@ def without_copies(docs: Iterable[Doc]) -> tuple[list[Doc], list[str]]:
         kept.append(copies[0])
         remarks += [f"{doc.path}: the same run as {copies[0].path}" for doc in copies[1:]]
     whole = {part: doc for doc in kept for part in doc.parts}
-    remarks += [f"{d.path}: merged into {whole[d.run_id].path}" for d in kept if d.run_id in whole]
-    return [doc for doc in kept if doc.run_id not in whole], sorted(remarks)
+    found = []
+    for doc in kept:
+        if doc.run_id in whole:
+            remarks.append(f"{doc.path}: merged into {whole[doc.run_id].path}")
+        elif not _is_dated(doc):
+            remarks.append(f"{doc.path}: left out, its start is not a date: {doc.started!r}")
+        else:
+            found.append(doc)
+    return found, sorted(remarks)
+
+
+def _is_dated(doc: Doc) -> bool:
+    try:
+        return bool(doc.moment)
+    except ValueError:
+        return False
 
 
 def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Build], list[str]]:
@@ -120,17 +134,35 @@ def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Bui
     if repo is not None and by != "started":
         order, more = _in_history(order, repo)
         remarks += more
+    names = _shown([groups[name][0] for name in order])
     builds = []
-    for name in order:
+    for name, called in zip(order, names, strict=True):
         members, shown = groups[name], name
         if by == "started":
-            shown = f"{members[0].moment:%Y-%m-%d %H:%M:%S}"
+            shown = called
         elif by == "commit" and len(name) >= 12 and set(name) <= set("0123456789abcdef"):
             shown = name[:10]
         aliases = {name, shown, *(doc.run_id for doc in members), *(doc.path for doc in members)}
         aliases |= {doc.label for doc in members if doc.label is not None}
         builds.append(Build(shown, frozenset(aliases), members[0].started, tuple(members)))
-    return builds, remarks
+    return _distinct(builds), remarks
+
+
+def _shown(docs: Sequence[Doc]) -> list[str]:
+    """Return names of builds that are documents: labels that tell them apart, otherwise days, or
+    instants where days do not."""
+    instants = [f"{doc.moment:%Y-%m-%d %H:%M:%S}" for doc in docs]
+    days = [instant[:10] for instant in instants]
+    times = days if len(set(days)) == len(days) else instants
+    labels = Counter(doc.label for doc in docs)
+    return [
+        time
+        if doc.label is None or len(docs) > 1 == len(labels)
+        else doc.label
+        if labels[doc.label] == 1
+        else f"{doc.label} {time}"
+        for doc, time in zip(docs, times, strict=True)
+    ]
 
 
 def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[str]]:
@@ -155,17 +187,14 @@ def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[st
     return named, remarks
 
 
-def with_distinct_names(builds: Sequence[Build]) -> list[Build]:
+def _distinct(builds: Sequence[Build]) -> list[Build]:
     """Return the builds, with numbers added to equal names."""
-    times = Counter(build.name for build in builds)
-    seen: Counter[str] = Counter()
+    times, seen = Counter(build.name for build in builds), Counter[str]()
     found = []
     for build in builds:
-        name = build.name
-        if times[name] > 1:
-            seen[name] += 1
-            name = f"{name} #{seen[name]}"
-        found.append(Build(name, build.aliases | {name}, build.started, build.documents))
+        seen[build.name] += 1
+        name = f"{build.name} #{seen[build.name]}" if times[build.name] > 1 else build.name
+        found.append(replace(build, name=name, aliases=build.aliases | {name}))
     return found
 
 

@@ -13,16 +13,16 @@ from bench_schema.identity import engine_name
 
 from bench_compare.comparison.calibration import Calibration, Entry
 from bench_compare.errors import InputError
-from bench_compare.history.archive import ArchiveFilter, load_archive
-from bench_compare.history.index import files_of, indexed
+from bench_compare.history.archive import ArchiveFilter, read_archive
 from bench_compare.history.steps.noise import DIFFERENCE_DOF, Grid, noise_of
 from bench_compare.metrics import GATES
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterator
     from pathlib import Path
 
+    from bench_compare.history.archive import Archive
+    from bench_compare.history.steps.noise import Array
 
 LEAST_DOCUMENTS = 4
 """Least number of documents of an engine on a unit of hardware."""
@@ -31,8 +31,14 @@ LEAST_DOCUMENTS = 4
 def learned(folder: Path) -> tuple[Calibration, list[str]]:
     """Calibrate from the index of an archive; return remarks on files that were passed over. Raises
     `InputError` if no machine has enough documents."""
-    wanted = {str(path.relative_to(folder)): path for path in files_of([str(folder)])}
-    entries, remarks = indexed(folder, wanted, lambda made: list(_entries(made, folder)))
+    entries: list[Entry] = []
+    remarks: list[str] = []
+    for metric in GATES:
+        try:
+            archive, remarks = read_archive([str(folder)], ArchiveFilter("started", metric=metric))
+        except InputError:  # no document has that time
+            continue
+        entries += _entries(archive, metric)
     if not entries:
         raise InputError(
             f"--archive: {folder}: {LEAST_DOCUMENTS} documents of one engine on one unit of "
@@ -41,41 +47,48 @@ def learned(folder: Path) -> tuple[Calibration, list[str]]:
     return Calibration({entry.key: entry for entry in entries}), remarks
 
 
-def _entries(connection: sqlite3.Connection, folder: Path) -> Iterator[Entry]:
-    for metric in GATES:
-        query = "SELECT 1 FROM level WHERE metric = ? LIMIT 1"
-        if connection.execute(query, (metric,)).fetchone() is None:
+def _entries(archive: Archive, metric: str) -> Iterator[Entry]:
+    grid = archive.grid
+    places: dict[tuple[str, str], set[int]] = {}  # by engine and unit of hardware
+    for row, column in archive.outcomes:
+        place = (archive.series[row].key.engine, archive.columns[column].unit)
+        places.setdefault(place, set()).add(row)
+    for (engine, unit), known in places.items():
+        columns = np.flatnonzero([column.unit == unit for column in archive.columns])
+        part = np.ix_(np.array(sorted(known)), columns)
+        values, within = grid.values[part], grid.variance[part]
+        documents = int(np.isfinite(values).any(axis=0).sum())
+        if documents < LEAST_DOCUMENTS:
             continue
-        archive, _ = load_archive(connection, ArchiveFilter(folder, metric=metric))
-        series_of: dict[tuple[str, str], set[int]] = {}  # by engine and unit of hardware
-        for row, column in archive.outcomes:
-            place = (archive.series[row].engine, archive.columns[column].unit)
-            series_of.setdefault(place, set()).add(row)
-        for (engine, unit), known in series_of.items():
-            rows = np.array(sorted(known), np.int64)
-            columns = np.flatnonzero([column.unit == unit for column in archive.columns])
-            grid, part = archive.grid, np.ix_(rows, columns)
-            values, within = grid.values[part], grid.variance[part]
-            documents = int(np.isfinite(values).any(axis=0).sum())
-            if documents < LEAST_DOCUMENTS:
-                continue
-            noise = noise_of(Grid(values, within, grid.build[columns], grid.unit[columns]))
-            has_noise = np.isfinite(noise.variance)
-            if not has_noise.any():
-                continue
-            total = float(noise.variance[has_noise].mean())
-            rounds = float(np.mean(within[np.isfinite(values)]))
-            common = noise.shared * total
-            host, device = unit.rsplit(" ", 1)
-            yield Entry(
-                host=host,
-                device=device,
-                engine=engine_name(engine).spec,
-                series=metric,
-                documents=documents,
-                cases=int(has_noise.sum()),
-                common_variance=common,
-                common_dof=DIFFERENCE_DOF * (documents - 1),
-                own_variance=max(total - common - rounds, 0.0),
-                own_dof=float(noise.dof[has_noise].min()),
-            )
+        noise = noise_of(Grid(values, within, grid.build[columns], grid.unit[columns]), 0.0)
+        tracks = [one for one in noise.tracks if np.isfinite(one.variance)]
+        if not tracks:
+            continue
+        total = float(np.mean([one.variance for one in tracks]))
+        common = min(_common(values), total)
+        rounds = float(np.mean(within[np.isfinite(values)]))
+        host, device = unit.rsplit(" ", 1)
+        yield Entry(
+            host=host,
+            device=device,
+            engine=engine_name(engine).spec,
+            series=metric,
+            documents=documents,
+            cases=len(tracks),
+            common_variance=common,
+            common_dof=DIFFERENCE_DOF * (documents - 1),
+            own_variance=max(total - common - rounds, 0.0),
+            own_dof=min(one.dof for one in tracks),
+        )
+
+
+def _common(values: Array) -> float:
+    """Return the variance that all series of a document share: that of their mean, without what
+    their own differences add to it."""
+    steps = np.diff(values, axis=1)
+    steps = steps[:, np.isfinite(steps).sum(axis=0) > 1]
+    if not steps.size:
+        return 0.0
+    means, counts = np.nanmedian(steps, axis=0), np.isfinite(steps).sum(axis=0)
+    own = float(np.median(np.nanvar(steps, axis=0, ddof=1) / counts))
+    return max((1.4826 * float(np.median(np.abs(means)))) ** 2 - own, 0.0) / 2

@@ -23,12 +23,12 @@ from bench_compare.comparison.circumstances.settings import (
     SHOULD_AGREE,
     device_times,
 )
-from bench_compare.comparison.measure import inside
+from bench_compare.comparison.measure import inside, stated
 from bench_compare.comparison.outcomes import checked, complaint, wrong
 from bench_compare.metrics import METRICS, PerRound, Sampled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from bench_schema.document import Case, Device, Document, EngineRecord
 
@@ -58,6 +58,15 @@ class SeriesKey(NamedTuple):
     """Name of the graph, where a document holds its meaning more than once; otherwise empty."""
 
 
+class LevelRow(NamedTuple):
+    """The time of a case, or another metric."""
+
+    metric: str
+    log_mean: float
+    variance: float
+    """Variance of the mean, as its rounds or its file state it; 0 if they do not."""
+
+
 @dataclass(frozen=True)
 class CaseRow:
     key: SeriesKey
@@ -69,24 +78,14 @@ class CaseRow:
     status: str
     """The outcome's; ``wrong`` where it completed with outputs, or a time, that cannot be right."""
     reason: str | None
-    plan: str
-    """JSON, keys sorted."""
+    plan: dict[str, str]
     kernels: str | None
     """Hash of the names and counts of its kernels."""
     unit: str
     """Host and device that it ran on."""
     checked: bool
     """True if its outputs were compared with a reference."""
-
-
-class LevelRow(NamedTuple):
-    case: int
-    """Place in `Digest.cases`."""
-    metric: str
-    log_mean: float
-    variance: float | None
-    """Variance of the mean, from its rounds."""
-    rounds: int
+    levels: tuple[LevelRow, ...]
 
 
 @dataclass(frozen=True)
@@ -94,17 +93,15 @@ class Digest:
     run_id: str
     label: str | None
     started: str
+    """ISO 8601."""
     complete: bool
-    parts: str
-    """JSON: identifiers of the runs that were merged into it."""
-    tags: str
-    """JSON."""
+    parts: tuple[str, ...]
+    """Identifiers of the runs that were merged into it."""
+    tags: dict[str, str]
     graphs_commit: str | None
-    command: str
-    """JSON: the words of the command line."""
-    facts: Mapping[str, str]
-    cases: Sequence[CaseRow]
-    levels: Sequence[LevelRow]
+    command: tuple[str, ...]
+    facts: dict[str, str]
+    cases: tuple[CaseRow, ...]
 
 
 def digest(document: Document) -> Digest:
@@ -118,25 +115,24 @@ def digest(document: Document) -> Digest:
     rows = [
         _case(document, case, engines[case.engine], names[case.engine]) for case in document.cases
     ]
-    twins = {place for place, times in Counter((r.key, r.unit) for r in rows).items() if times > 1}
-    cases = [
-        replace(row, key=row.key._replace(twin=f"{row.name} {case.graph.path}"))
-        if (row.key, row.unit) in twins
+    times = Counter((row.key, row.unit) for row in rows)
+    cases = tuple(
+        replace(row, key=row.key._replace(twin=f"{row.name} {row.path}"))
+        if times[row.key, row.unit] > 1
         else row
-        for case, row in zip(document.cases, rows, strict=True)
-    ]
+        for row in rows
+    )
     return Digest(
         run_id=run.id,
-        parts=json.dumps(sorted({part.run.id for part in document.parts} - {run.id})),
         label=run.label,
         started=run.started,
         complete=run.complete,
-        tags=json.dumps(dict(run.tags), sort_keys=True),
+        parts=tuple(sorted({part.run.id for part in document.parts} - {run.id})),
+        tags=dict(run.tags),
         graphs_commit=None if revision is None else revision.commit,
-        command=json.dumps(list(run.command)),
+        command=tuple(run.command),
         facts=dict(_facts(document)),
         cases=cases,
-        levels=list(_levels(document.cases)),
     )
 
 
@@ -162,37 +158,36 @@ def _case(document: Document, case: Case, engine: EngineRecord, name: str) -> Ca
         path=case.graph.path,
         status="wrong" if bad else status,
         reason=reason,
-        plan=json.dumps(dict(case.plan), sort_keys=True),
+        plan=dict(case.plan),
         kernels=hashlib.sha256(kernels.encode()).hexdigest()[:16] if case.kernels else None,
         unit=f"{where} {devices.pop() if len(devices) == 1 else engine.device}",
         checked=checked(case),
+        levels=tuple(_levels(case)) if status == "completed" and not bad else (),
     )
 
 
-def _levels(cases: Sequence[Case]) -> Iterator[LevelRow]:
-    """Yield a row for each case and metric of samples or rounds that it has."""
+def _levels(case: Case) -> Iterator[LevelRow]:
+    """Yield a row for each metric of samples, of rounds or of a summary that the case has."""
     for name, metric in METRICS.items():
-        for row, case in enumerate(cases):
-            if isinstance(metric.reading, Sampled):
-                logs = list(round_logs(case, metric.reading.series).values())
-                variance = _within(case, metric.reading.series) if len(logs) == 1 else None
-            elif isinstance(metric.reading, PerRound):
-                least = metric.reading.least
-                values = (max(float(value), least) for value in metric.reading.read(case))
-                logs, variance = [math.log(value) for value in values if value > 0], None
-            else:
-                continue
-            if logs:
-                if len(logs) > 1:
-                    variance = float(np.var(logs, ddof=1)) / len(logs)
-                yield LevelRow(row, name, float(np.mean(logs)), variance, len(logs))
-
-
-def _within(case: Case, series: str) -> float | None:
-    """Return what a single round knows of its own spread."""
-    samples = next(one.series[series] for one in case.rounds if series in one.series)
-    found, _ = inside(samples)
-    return found if math.isfinite(found) else None
+        if isinstance(metric.reading, Sampled):
+            logs = list(round_logs(case, metric.reading.series).values())
+        elif isinstance(metric.reading, PerRound):
+            least = metric.reading.least
+            values = (max(float(value), least) for value in metric.reading.read(case))
+            logs = [math.log(value) for value in values if value > 0]
+        else:
+            continue
+        variance, summary = math.nan, case.summary.get(name)
+        if len(logs) > 1:
+            variance = float(np.var(logs, ddof=1)) / len(logs)
+        elif logs and isinstance(metric.reading, Sampled):
+            samples = (one.series.get(metric.reading.series) for one in case.rounds)
+            variance, _ = inside(next(one for one in samples if one is not None))
+        elif not logs and summary is not None and summary.median > 0:
+            logs, (variance, _, _) = [math.log(summary.median)], stated(summary)
+        if logs:
+            known = variance if math.isfinite(variance) else 0.0
+            yield LevelRow(name, float(np.mean(logs)), known)
 
 
 def _facts(document: Document) -> Iterator[tuple[str, str]]:

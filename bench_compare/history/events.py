@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,21 +17,19 @@ from bench_compare.history.model import (
     LevelChange,
     Suggestion,
 )
-from bench_compare.history.series import identifier, outgrown
+from bench_compare.history.series import identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from bench_compare.history.accepted import Placed
     from bench_compare.history.archive import Archive
-    from bench_compare.history.builds import Doc
+    from bench_compare.history.series import Context
+    from bench_compare.history.states import Kind as StateKind
     from bench_compare.history.states import StateChange
-    from bench_compare.history.steps.detect import Event, EventMember, Findings
+    from bench_compare.history.steps.detect import Event, Step
 
-
-MOST_DOCUMENTS = 9
-PLACE_Z = 3.0
-"""Standard deviations by which repeats should tell the levels on either side of a build apart."""
+MOST_NAMES = 3
 
 
 def look(archive: Archive, before: int, after: int, names: Sequence[str]) -> Suggestion:
@@ -45,223 +42,113 @@ def look(archive: Archive, before: int, after: int, names: Sequence[str]) -> Sug
     return Suggestion(f"all metrics of the documents before and at {place}", shlex.join(words))
 
 
-def narrow(
-    archive: Archive, earliest: int, latest: int, shift: float, spread: float
-) -> Suggestion | None:
-    """Return the suggestion of the builds of a gap to measure again, and how often, to place the
-    event; None if that is not possible."""
-    builds = archive.builds[max(earliest - 1, 0) : latest + 1]
-    number = documents_for(shift, spread)
-    newest = builds[-1].documents[-1]
-    command = run_again(newest.command, newest.path)
-    if len(builds) < 2 or command is None:
-        return None
-    names = f"{builds[0].name} to {builds[-1].name}"
-    reason = (
-        f"its place: each of the {len(builds)} builds from {names} "
-        f"{number} time{'' if number == 1 else 's'} more, with that build installed"
-    )
-    return Suggestion(reason, command)
-
-
-def documents_for(shift: float, spread: float) -> int:
-    """Return the number of documents of one build that separate two levels."""
-    if not shift:
-        return MOST_DOCUMENTS
-    return max(1, min(MOST_DOCUMENTS, math.ceil(2 * (PLACE_Z * spread / abs(shift)) ** 2)))
-
-
-def decide(doc: Doc, cases: int, needed: int) -> Suggestion | None:
-    """Return the suggestion to repeat the newest build `needed` times; None if its command cannot
-    be run again."""
+def again(archive: Archive, cases: int, needed: int) -> Suggestion | None:
+    """Return the suggestion to measure the newest build `needed` times more, so that the documents
+    are of that build; None if its command cannot be run again."""
+    doc = archive.columns[-1].doc
     command = run_again(doc.command, doc.path)
     if command is None:
         return None
-    reason = (
-        f"{cases} case{' is' if cases == 1 else 's are'} unclear in the newest build: "
-        f"measure it {needed} time{'' if needed == 1 else 's'} more"
-    )
-    return Suggestion(reason, command)
-
-
-MOST_NAMES = 3
-
-
-@dataclass(frozen=True, eq=False)
-class Context:
-    archive: Archive
-    findings: Findings
-    accepted: tuple[Placed, ...]
-    least: float
-    """Smallest step of interest, a logarithm."""
-    since: int
+    if doc.label is not None:
+        command += shlex.join(["", "--label", doc.label])
+    if needed > 1:
+        run, _, path = command.partition(".json -o ")
+        path, _, rest = path.partition(".json")
+        numbers = " ".join(map(str, range(1, needed + 1)))
+        command = f"for n in {numbers}; do {run}.json -o {path}-$n.json{rest}; done"
+    times = "once more" if needed == 1 else f"{needed} times more"
+    one = "1 case is" if cases == 1 else f"{cases} cases are"
+    return Suggestion(f"{one} unclear in the newest build: measure it {times}", command)
 
 
 def from_step(context: Context, event: Event) -> EventInfo:
-    rows = len(context.archive.series)
-    members = [member for member in event.members if member.row < rows]
-    known = {m.row: _entry(context, m.row, event.earliest, event.latest) for m in members}
-    grown: dict[int, float] = {}
-    for row, placed in known.items():
-        if placed is not None:
-            track, steps = context.findings.tracks[row], context.findings.steps[row]
-            more = outgrown(track, steps, placed, context.least)
-            grown |= {row: more} if more is not None else {}
-    known |= dict.fromkeys(grown)
-    changes = tuple(_change(context, m, known[m.row] is not None) for m in members)
-    slower = [m for m in members if m.shift > 0] if members else []
+    archive, lead = context.archive, event.members[0]
+    known = {one.row: context.entry(one.row, one.earliest, one.latest) for one in event.members}
+    slower = [one for one in event.members if one.shift > 0]
+    bad = any(known[one.row] is None for one in slower)
     undone = _undone(context, slower)
-    open_ = [m for m in slower if known[m.row] is None]
-    alone = not members and event.shift > 0  # only the suite as a whole stepped
-    entry = next((one for one in known.values() if one is not None), None)
-    if alone:
-        entry = next(
-            (
-                placed
-                for placed in context.accepted
-                if placed.first <= event.latest
-                and placed.last >= event.earliest
-                and "*" in placed.entry.cases
-            ),
-            None,
-        )
-    bad = bool(open_) or (alone and entry is None)
-    signs = {member.shift > 0 for member in members} or {event.shift > 0}
-    # Logarithm of what it does to the geometric mean over all series.
-    cost = sum(m.shift for m in members) / max(rows, 1) if members else event.shift
+    builds = archive.grid.build
+    first, last = (event.earliest, event.latest) if lead.slope else (event.build, event.build)
+    before = {m.row: [c for c in m.before if builds[c] <= first] for m in event.members}
+    after = {m.row: [c for c in m.after if builds[c] >= last] for m in event.members}
+    names = sorted({archive.series[one.row].name for one in event.members})
+    signs = {one.shift > 0 for one in event.members}
     return EventInfo(
         id="",
-        kind="slope" if event.slope else "step",
-        direction="both" if len(signs) == 2 else "slower" if True in signs else "faster",
+        kind="slope" if lead.slope else "step",
+        direction="both" if len(signs) == 2 else "slower" if slower else "faster",
         build=event.build,
         earliest=event.earliest,
         latest=event.latest,
-        ratio=math.exp(event.shift),
-        low=math.exp(event.low),
-        high=math.exp(event.high),
-        p=event.p,
-        all_cases=len(members) < len(event.members),
-        changes=changes,
-        cost_ratio=math.exp(cost),
-        acknowledged=None if entry is None or bad else _acknowledged(entry),
+        ratio=math.exp(lead.shift),
+        low=math.exp(lead.low),
+        high=math.exp(lead.high),
+        p=lead.p,
+        documents=len(lead.after),
+        changes=tuple(_change(context, m, known[m.row] is not None) for m in event.members),
+        cost_ratio=math.exp(sum(one.shift for one in event.members) / len(archive.series)),
+        acknowledged=None if bad else _acknowledged(known.values()),
         undone=undone,
         gates=bad and undone is None and event.latest >= context.since,
-        causes=tuple(_causes(context, event, grown)),
-        suggestions=tuple(_suggestions(context, event, members)),
-        sentence=_sentence(context, event, members),
+        causes=tuple(causes(archive, list(before), before, after)),
+        suggestions=(look(archive, lead.before[-1], lead.after[0], names),),
+        sentence=_sentence(context, event, names, len(slower)),
     )
 
 
-def _entry(context: Context, row: int, earliest: int, latest: int) -> Placed | None:
-    """Return the entry of the events file for a series at that place."""
-    name = context.archive.series[row].name
-    return next(
-        (
-            placed
-            for placed in context.accepted
-            if placed.first <= latest and placed.last >= earliest and placed.entry.covers(name)
-        ),
-        None,
-    )
+def _acknowledged(entries: Iterable[Placed | None]) -> Acknowledgement | None:
+    found = next((one.entry for one in entries if one is not None), None)
+    if found is None:
+        return None
+    return Acknowledgement(found.kind, found.note, found.link, found.where)
 
 
-def _acknowledged(placed: Placed) -> Acknowledgement:
-    entry = placed.entry
-    return Acknowledgement(entry.kind, entry.note, entry.link, entry.where)
-
-
-def _change(context: Context, member: EventMember, acknowledged: bool) -> LevelChange:
-    values = context.archive.grid.values[member.row]
-    old = float(np.median(values[list(member.before)])) if member.before else math.nan
+def _change(context: Context, member: Step, acknowledged: bool) -> LevelChange:
+    values = context.archive.grid.values[member.row, list(member.before)]
+    old = math.exp(float(np.median(values)))
+    ratio, low, high = (math.exp(one) for one in (member.shift, member.low, member.high))
     return LevelChange(
-        series=identifier(member.row),
-        ratio=math.exp(member.shift),
-        low=math.exp(member.low),
-        high=math.exp(member.high),
-        old=math.exp(old) if math.isfinite(old) else None,
-        new=math.exp(old + member.shift) if math.isfinite(old) else None,
-        text=None,
-        acknowledged=acknowledged,
+        identifier(member.row), acknowledged, None, ratio, low, high, old, old * ratio
     )
 
 
-def _undone(context: Context, slower: Sequence[EventMember]) -> int | None:
+def _undone(context: Context, slower: Sequence[Step]) -> int | None:
     """Return the build from which all slower series are back at the level before; None if one is
     not."""
     ends = []
     for member in slower:
-        track = context.findings.tracks[member.row]
-        moved = member.shift
+        steps, moved = context.findings.steps[member.row], member.shift
         back = None
-        for step in context.findings.steps[member.row]:
-            if track.column[step.split] > member.split:
-                moved += step.shift
-                if moved > context.least:
-                    back = None
-                elif back is None:
-                    back = int(track.build[step.split])
+        for step in steps[steps.index(member) + 1 :]:
+            moved += step.shift
+            if moved > context.least:
+                back = None
+            elif back is None:
+                back = int(context.archive.grid.build[step.column])
         if back is None:
             return None
         ends.append(back)
     return max(ends, default=None)
 
 
-def _causes(context: Context, event: Event, grown: Mapping[int, float]) -> Iterator[str]:
-    """Yield causes from the documents on either side of the event, at each series' own step; for a
-    slope, from those before and after it. `grown`: row → more than was accepted."""
-    archive = context.archive
-    if grown:
-        row = max(grown, key=lambda one: grown[one])
-        yield (
-            f"accepted, but {archive.series[row].name} grew by "
-            f"{100 * math.expm1(grown[row]):.2g} % right after that build: the next one needs an "
-            "entry of its own"
+def _sentence(context: Context, event: Event, names: Sequence[str], slower: int) -> str:
+    builds, lead, count = context.archive.builds, event.members[0], len(event.members)
+    who, first, last = _who(names, count), builds[event.earliest].name, builds[event.latest].name
+    word = "slower" if slower else "faster"
+    if 0 < slower < count:
+        who, word = f"{who}: {slower} slower, {count - slower} faster", ""
+    if lead.slope:
+        drift = "drift" if count > 1 else "drifts"
+        still = event.latest >= len(builds) - 2
+        return f"{who} {drift if still else 'drifted'} {word}{' ' * bool(word)}" + (
+            f"since {first}" if still else f"from {first} to {last}"
         )
-    columns = archive.columns
-    last = event.earliest if event.slope else event.build
-    first = event.latest if event.slope else event.build
-    before = {m.row: [c for c in m.before if columns[c].build < last] for m in event.members}
-    after = {m.row: [c for c in m.after if columns[c].build >= first] for m in event.members}
-    rows = [row for row in before if row < len(archive.series)]
-    yield from causes(archive, rows, before, after)
-
-
-def _suggestions(
-    context: Context, event: Event, members: Sequence[EventMember]
-) -> list[Suggestion]:
-    lead = min(members or event.members, key=lambda member: member.p)
-    names = sorted({context.archive.series[m.row].name for m in members})
-    found = [look(context.archive, lead.before[-1], lead.after[0], names)]
-    if event.latest > event.earliest and not event.slope:
-        spread = math.sqrt(float(np.median(context.findings.tracks[lead.row].variance)))
-        more = narrow(context.archive, event.earliest, event.latest, lead.shift, spread)
-        found = [more, *found] if more is not None else found
-    return found
-
-
-def _sentence(context: Context, event: Event, members: Sequence[EventMember]) -> str:
-    names = sorted({context.archive.series[m.row].name for m in members})
-    who = _who(names, len(members))
-    builds = context.archive.builds
-    if event.slope:
-        place = f"gradually from {builds[event.earliest].name} to {builds[event.latest].name}"
-    elif event.earliest == event.latest:
-        place = f"with {builds[event.build].name}"
-    else:
-        place = (
-            f"with {builds[event.build].name} "
-            f"(or between {builds[event.earliest].name} and {builds[event.latest].name})"
-        )
-    if not members:
-        return f"all cases together {_word(event.shift)} {place}"
-    up = sum(member.shift > 0 for member in members)
-    if 0 < up < len(members):
-        return f"{who}: {up} slower, {len(members) - up} faster {place}"
-    return f"{who} {_word(event.shift)} {place}"
-
-
-def _word(shift: float) -> str:
-    return "slower" if shift > 0 else "faster"
+    place = f"with {builds[event.build].name}"
+    if event.earliest < event.latest:
+        place += f" (or between {first} and {last})"
+    if lead.alone:
+        place += ", one document"
+    return " ".join(filter(None, (who, word, place)))
 
 
 def _who(names: Sequence[str], count: int) -> str:
@@ -273,27 +160,26 @@ def _who(names: Sequence[str], count: int) -> str:
 def from_states(context: Context, changes: Sequence[StateChange]) -> list[EventInfo]:
     """Return state changes as events: cases that change with the same build and reason are one
     event."""
-    groups: dict[tuple[str, str, int, int], list[StateChange]] = {}
+    archive = context.archive
+    groups: dict[tuple[StateKind, str, int, int], list[StateChange]] = {}
     for change in changes:
         # First and last build that may have brought it.
-        latest = context.archive.columns[change.after].build
-        earliest = min(context.archive.columns[change.before].build + 1, latest)
+        latest = archive.columns[change.after].build
+        earliest = min(archive.columns[change.before].build + 1, latest)
         groups.setdefault((change.kind, change.text, earliest, latest), []).append(change)
-    archive, events = context.archive, []
+    events = []
     for (kind, text, earliest, latest), group in groups.items():
-        rows = [change.row for change in group]
-        known = [_entry(context, row, earliest, latest) for row in rows]
-        entry = next((one for one in known if one is not None), None)
-        bad = kind in BAD_STATES and None in known
-        names = sorted({archive.series[row].name for row in rows})
+        known = {change.row: context.entry(change.row, earliest, latest) for change in group}
+        bad = kind in BAD_STATES and None in known.values()
+        names = sorted({archive.series[row].name for row in known})
         before = {change.row: [change.before] for change in group}
         after = {change.row: [change.after] for change in group}
-        lead, series = group[0], archive.series[rows[0]]
+        series = archive.series[group[0].row]
         who = f"{series.name} on {series.about}" if len(group) == 1 else _who(names, len(group))
         events.append(
             EventInfo(
                 id="",
-                kind=lead.kind,
+                kind=kind,
                 direction="none",
                 build=latest,
                 earliest=earliest,
@@ -302,19 +188,17 @@ def from_states(context: Context, changes: Sequence[StateChange]) -> list[EventI
                 low=None,
                 high=None,
                 p=None,
-                all_cases=False,
+                documents=None,
                 changes=tuple(
-                    LevelChange(
-                        identifier(row), None, None, None, None, None, text, one is not None
-                    )
-                    for row, one in zip(rows, known, strict=True)
+                    LevelChange(identifier(row), one is not None, text)
+                    for row, one in known.items()
                 ),
                 cost_ratio=1.0,
-                acknowledged=None if entry is None or bad else _acknowledged(entry),
+                acknowledged=None if bad else _acknowledged(known.values()),
                 undone=None,
                 gates=bad and latest >= context.since,
-                causes=tuple(causes(archive, rows, before, after)),
-                suggestions=(look(archive, lead.before, lead.after, names),),
+                causes=tuple(causes(archive, list(known), before, after)),
+                suggestions=(look(archive, group[0].before, group[0].after, names),),
                 sentence=f"{who}: {text}, since {archive.builds[latest].name}",
             )
         )

@@ -30,15 +30,12 @@ class BuildInfo:
 
 @dataclass(frozen=True)
 class Level:
-    """A segment of a series: documents that are of one level."""
+    """Documents between two changes, on one unit of hardware."""
 
     first: int
     last: int
     """Builds."""
     value: float
-    low: float
-    high: float
-    """95 % interval of the level."""
     end_value: float | None = None
     """Last value of a level that is a slope."""
 
@@ -73,10 +70,12 @@ class SeriesInfo:
     points: tuple[HistoryPoint, ...]
     levels: tuple[Level, ...]
     spread_ratio: float | None
-    """Standard deviation between documents of one build."""
+    """Standard deviation of a document about its level."""
     accepted_ratio: float | None
     """Last level over the last accepted one: that after the last acknowledged event, otherwise the
     oldest."""
+    hidden_ratio: float | None
+    """Largest lasting slow-down that its newest documents may hide (99 %)."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,14 @@ class LevelChange:
     """Effect of an event on one series."""
 
     series: str
-    ratio: float | None
-    low: float | None
-    high: float | None
-    old: float | None
-    new: float | None
-    text: str | None
-    """Text in place of a time."""
     acknowledged: bool
+    text: str | None = None
+    """Text in place of a time."""
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    old: float | None = None
+    new: float | None = None
 
 
 @dataclass(frozen=True)
@@ -117,14 +116,15 @@ class EventInfo:
     kind: Kind
     direction: Direction
     build: int
+    """Build that brought it; of a slope, the one where it ends."""
     earliest: int
     latest: int
     ratio: float | None
     low: float | None
     high: float | None
     p: float | None
-    all_cases: bool
-    """The suite as a whole stepped."""
+    documents: int | None
+    """Documents that show the new level."""
     changes: tuple[LevelChange, ...]
     cost_ratio: float
     """Effect on the geometric mean of the suite: 1.01 is 1 % slower."""
@@ -141,12 +141,15 @@ class EventInfo:
 
 @dataclass(frozen=True)
 class Unclear:
-    """A series whose newest document leaves its level, alone."""
+    """A series whose newest documents decide nothing."""
 
     series: str
     ratio: float
+    """Of its single newest document, if that stands out; otherwise the largest hidden step."""
+    alone: bool
+    """True if its single newest document stands out."""
     needed: int
-    """Documents that would decide it."""
+    """Documents more of the newest build that would decide."""
 
 
 @dataclass(frozen=True)
@@ -162,10 +165,11 @@ class LevelBand:
 @dataclass(frozen=True)
 class Noise:
     correlation: float
-    shared_ratio: float
+    """Correlation of neighbouring documents, in the middle."""
     odd_ratio: float
-    sensitivity_ratio: float | None
-    """Smallest lasting slow-down that four documents of the middle series would have shown."""
+    """Share of single odd values."""
+    hidden_ratio: float | None
+    """Largest slow-down that may be hidden in a case that is not unclear (99 %)."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ class History:
     """Series of the newest build by state: slower, faster, unclear, same, broken …"""
     remarks: tuple[str, ...]
     problems: tuple[str, ...]
-    """Why nothing can be said."""
+    """Why there is no answer."""
 
     @property
     def gating(self) -> tuple[EventInfo, ...]:

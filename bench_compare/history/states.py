@@ -123,11 +123,12 @@ def _removal(
 
 def _differs(old: Series, new: Series) -> str:
     found = []
-    if old.fingerprint != new.fingerprint:
+    if old.key.fingerprint != new.key.fingerprint:
         found.append("the graph's meaning changed (shapes, types or parameters)")
     for name, value in old.settings.items():
         if new.settings[name] != value:
             found.append(f"{name} {value} → {new.settings[name]}")
-    if old.device_kind != new.device_kind:
-        found.append(f"device {old.device_kind} → {new.device_kind}")
+    kinds = old.key.device_kind, new.key.device_kind
+    if kinds[0] != kinds[1]:
+        found.append(f"device {kinds[0]} → {kinds[1]}")
     return ", ".join(found) or "it is told apart by its path"

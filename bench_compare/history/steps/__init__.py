@@ -1,1 +1,1 @@
-"""Levels in, events out: pure functions of arrays. `detect.detect` is the way in."""
+"""Levels of an archive: noise, steps, slopes and what may be hidden; pure functions of arrays."""

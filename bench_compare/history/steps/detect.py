@@ -1,506 +1,411 @@
-"""Detection of events in a grid of levels: the pure core of the history."""
+"""Steps and slopes of an archive: the best levels of each series, each change tested by itself.
+
+1. *Levels.* The division of a series that minimises the sum of squares about the levels plus a
+   penalty for each step (optimal partitioning, Jackson et al. 2005), two documents a level at
+   least.
+2. *Slopes.* Steps in one direction that follow each other are a slope where a line from one level
+   to another explains the documents with fewer numbers, by least squares and by Theil and Sen.
+3. *Tests.* Each change is tested between the levels on its two sides by Student's t, times the
+   series and the places where it could be (Bonferroni). It has to exceed the threshold, its levels
+   must not overlap, and as many odd documents in a row must be unlikely. The least certain change
+   goes first.
+4. *Events.* Steps of several series at one build are one event.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from bench_schema.student import t_quantile
+from bench_schema.estimate import two_sided
+from bench_schema.student import t_quantile, t_two_sided
 
-from bench_compare.comparison.judge import false_discovery
-from bench_compare.history.steps.noise import (
-    FALSE_EVENTS,
-    REACH,
-    Grid,
-    Guess,
-    column_median,
-    correlated,
-    met,
-    noise_of,
-    widened,
-)
-from bench_compare.history.steps.segments import (
-    LevelStep,
-    Slope,
-    place_support,
-    slopes_of,
-    step_between,
-    steps_of,
-    strongest,
-)
-from bench_compare.history.steps.track import normal_score, settled, track_of
+from bench_compare.history.steps.noise import CLIP, noise_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_compare.comparison.measure import Array
-    from bench_compare.history.steps.noise import NoiseModel
-    from bench_compare.history.steps.segments import LevelStep, Slope
-    from bench_compare.history.steps.track import Track
+    from bench_compare.history.steps.noise import Array, Grid, Ints, Noise, Track
 
-PLACE_LEVEL = 0.95
-REGROUPINGS = 2
-NEAR = 1
-"""Builds between the most likely places of two steps that may be one event."""
+FALSE_ARCHIVES = 0.01
+"""Share of archives without a change that may have an event."""
+PENALTY = 8.0
+"""Fall of the sum of squares from which on a step is looked at, in variances: tests decide."""
+LEAST_DOCUMENTS = 2
+"""Documents of a level."""
+AGREEING = 0.66
+"""Share of the documents of a level on its own side of the middle between two levels."""
+LEAST_SLOPE = 4
+"""Builds between the ends of a slope."""
+TRUE_SLOPE = 0.5
+"""Least slope by Theil and Sen, as a share of that by least squares."""
+MOST_REST = 2.0
+"""Largest variance about a slope, as a multiple of the noise."""
+MOST_PLACES = 40
+"""Places of the ends of a slope that are tried."""
+HEAD, HEAD_PLACES = 4, 4
+"""Documents of a level that is new, and how many places it counts as: random walks of 8 to 200
+documents are beyond 4 σ there 2.5 to 3 times as often as at one place."""
+ALONE, ALONE_SIGMAS, ALONE_AFTER = math.log(1.2), 20.0, 8
+"""Least size of a step that a single newest document shows, in standard deviations, and after how
+many documents."""
+DOUBTFUL = 0.05
+"""Chance of noise below which a single newest document stands out."""
+PLACE = 3.84
+"""Rise of the sum of squares up to which a place is likely (95 %), in variances."""
+HIDDEN = 0.99
+"""Confidence of the largest step that may be hidden."""
+MOST_NEEDED = 9
 
 
 @dataclass(frozen=True)
-class EventMember:
-    """One series that stepped in an event. Shifts are logarithms of new over old level."""
+class Step:
+    """A change of one series."""
 
     row: int
+    column: int
+    """First document of the new level; of a slope, its last document."""
+    before: tuple[int, ...]
+    """Documents of the level before."""
+    after: tuple[int, ...]
     shift: float
+    """Logarithm of new over old."""
     low: float
     high: float
+    """95 % interval."""
     p: float
-    split: int
-    """Document of the grid with which its new level begins."""
-    before: tuple[int, ...]
-    """Documents of the grid that were held against each other."""
-    after: tuple[int, ...]
+    """Chance of such a change in an archive without one."""
+    earliest: int
+    latest: int
+    """Builds that may have brought it; of a slope, those where it begins and ends."""
+    slope: bool = False
+    alone: bool = False
+    """A single document shows it."""
 
 
 @dataclass(frozen=True)
 class Event:
+    """Changes at one build."""
+
     build: int
-    """First build of the new level: the most likely one."""
     earliest: int
     latest: int
-    """All builds that it may be, in 95 of 100."""
-    shift: float
-    """Mean over members."""
-    low: float
-    high: float
-    p: float
-    members: tuple[EventMember, ...]
-    pinned: bool
-    slope: bool = False
-    """It came gradually, from `earliest` to `latest`."""
+    members: tuple[Step, ...]
+    """The most certain first."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Placed:
-    """A step with where it may be."""
+@dataclass(frozen=True)
+class Newest:
+    """A series in the newest build."""
 
     row: int
-    step: LevelStep
-    support: dict[int, float]
-
-    @property
-    def build(self) -> int:
-        return max(self.support, key=lambda build: self.support[build])
-
-
-def joined(
-    tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], shared: float
-) -> list[Event]:
-    """Return events, the surest first: each has its surest step and every other step that may have
-    come in the same build. `shared`: correlation of the series of one document."""
-    waiting = [
-        _Placed(row, step, place_support(tracks[row], step))
-        for row, found in enumerate(steps)
-        for step in found
-    ]
-    waiting.sort(key=lambda one: (one.step.p, one.row))
-    events = []
-    while waiting:
-        # Around the surest step, then around the place where those steps together say
-        # they came.
-        group = _around(waiting, waiting[0].build)
-        for _ in range(REGROUPINGS):
-            support = _together([one.support for one in group], shared)
-            again = _around(waiting, max(support, key=lambda build: support[build]))
-            group = again if waiting[0] in again else group
-        waiting = [one for one in waiting if one not in group]
-        support = _together([one.support for one in group], shared)
-        pins = {one.step.split: one for one in group if one.step.pinned}
-        if pins:
-            lead = next(iter(pins.values()))
-            build = int(tracks[lead.row].build[lead.step.split])
-            earliest = latest = build
-        else:
-            build = max(support, key=lambda one: support[one])
-            earliest, latest = interval(support)
-        members = tuple(
-            member_of(one.row, one.step, tracks[one.row])
-            for one in sorted(group, key=lambda one: one.row)
-        )
-        shift = float(np.mean([member.shift for member in members]))
-        # Of the 95 % interval of the mean shift; what series share does not average out.
-        variance = float(np.mean([one.step.variance for one in group]))
-        variance *= shared + (1 - shared) / len(group)
-        dof = max(tracks[one.row].dof for one in group)
-        half = float(t_quantile(0.975, np.array([dof]))[0]) * math.sqrt(variance)
-        events.append(
-            Event(
-                build=build,
-                earliest=min(earliest, build),
-                latest=max(latest, build),
-                shift=shift,
-                low=shift - half,
-                high=shift + half,
-                p=min(one.step.p for one in group),
-                members=members,
-                pinned=bool(pins),
-            )
-        )
-    return sorted(events, key=lambda event: event.build)
-
-
-def _around(waiting: Sequence[_Placed], build: int) -> list[_Placed]:
-    rows: set[int] = set()
-    group = []
-    for one in waiting:
-        if one.row in rows:
-            continue
-        fits = abs(one.build - build) <= NEAR
-        if not fits and not one.step.pinned:
-            first, last = interval(one.support)
-            fits = first <= build <= last
-        if fits:
-            rows.add(one.row)
-            group.append(one)
-    return group
-
-
-def interval(support: Mapping[int, float]) -> tuple[int, int]:
-    """Return ends of the smallest set of builds that has `PLACE_LEVEL` of the probability."""
-    most = max(support.values())
-    mass = {build: math.exp(value - most) for build, value in support.items()}
-    wanted, held, kept = PLACE_LEVEL * sum(mass.values()), 0.0, []
-    for build in sorted(mass, key=lambda one: -mass[one]):
-        kept.append(build)
-        held += mass[build]
-        if held >= wanted:
-            break
-    return min(kept), max(kept)
-
-
-def _together(supports: Sequence[Mapping[int, float]], shared: float) -> dict[int, float]:
-    """Return the joint support; series that move together do not count as independent ones."""
-    temper = 1 / (1 + (len(supports) - 1) * shared)
-    builds = set().union(*supports)
-    return {
-        build: temper * sum(one.get(build, 0.0) for one in supports) for build in sorted(builds)
-    }
-
-
-def member_of(row: int, step: LevelStep, track: Track) -> EventMember:
-    half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(step.variance)
-    z = float(normal_score(np.array(step.shift / math.sqrt(step.variance)), track.dof))
-    return EventMember(
-        row=row,
-        shift=step.shift,
-        low=step.shift - half,
-        high=step.shift + half,
-        p=max(step.p, math.erfc(z / math.sqrt(2))),
-        split=int(track.column[step.split]),
-        before=tuple(track.column[step.first : step.split].tolist()),
-        after=tuple(track.column[step.split : step.end].tolist()),
-    )
-
-
-def added(event: Event, members: Sequence[EventMember]) -> Event:
-    """Return the event with more members; its size is the mean over all of them."""
-    every = tuple(sorted((*event.members, *members), key=lambda member: member.row))
-    shift = float(np.mean([member.shift for member in every]))
-    half = (event.high - event.low) / 2
-    return replace(event, members=every, shift=shift, low=shift - half, high=shift + half)
-
-
-def drift(slopes: Sequence[tuple[int, Slope]], tracks: Sequence[Track], shared: float) -> Event:
-    """Return one event of the slopes of several series: (row, slope)."""
-    members = []
-    for row, slope in slopes:
-        track = tracks[row]
-        half = float(t_quantile(0.975, np.array([track.dof]))[0]) * math.sqrt(slope.variance)
-        members.append(
-            EventMember(
-                row=row,
-                shift=slope.shift,
-                low=slope.shift - half,
-                high=slope.shift + half,
-                p=slope.p,
-                split=int(track.column[slope.first]),
-                before=tuple(track.column[: slope.first + 1].tolist()),
-                after=tuple(track.column[slope.last :].tolist()),
-            )
-        )
-    earliest = min(int(tracks[row].build[slope.first]) for row, slope in slopes)
-    latest = max(int(tracks[row].build[slope.last]) for row, slope in slopes)
-    shift = float(np.mean([member.shift for member in members]))
-    half = float(np.mean([(member.high - member.low) / 2 for member in members]))
-    half *= math.sqrt(shared + (1 - shared) / len(members))
-    p = min(member.p for member in members)
-    ends = (shift, shift - half, shift + half)
-    return Event(earliest, earliest, latest, *ends, p, tuple(members), pinned=False, slope=True)
-
-
-# What the levels of a series leave: whether neighbours are more alike than it was thought.
-#
-# What is pooled over an archive (`correlation`) does not know a series that is unlike the others,
-# and few series do not tell it. Steps that correlation made do not outlast what their residuals
-# say.
-
-LEAST_PAIRS = 8
-"""Neighbours whose likeness tells anything."""
-
-
-@dataclass(frozen=True, eq=False)
-class Residuals:
-    """Residuals in standard deviations, by segment and unit of hardware in order of time."""
-
-    parts: tuple[Array, ...]
-
-    @property
-    def pairs(self) -> int:
-        return sum(len(part) - 1 for part in self.parts)
-
-    @property
-    def correlation(self) -> float:
-        """Return the correlation of neighbours, corrected for the fitted levels (Marriott and Pope
-        1954)."""
-        documents = sum(len(part) for part in self.parts)
-        squares = sum(float((part**2).sum()) for part in self.parts)
-        products = sum(float((part[1:] * part[:-1]).sum()) for part in self.parts)
-        raw = products / self.pairs / (squares / documents) if squares > 0 else 0.0
-        return min(raw + (1 + 3 * max(raw, 0.0)) * len(self.parts) / documents, 1.0)
-
-
-def rethought(track: Track, bounds: Sequence[int]) -> Track:
-    """Return the track, or one of more correlation; `bounds` are where its levels begin."""
-    calm = settled(track, bounds)
-    segment = np.searchsorted(np.asarray(bounds, int), np.arange(len(calm)), side="right")
-    place = segment * (calm.unit.max(initial=0) + 1) + calm.unit
-    parts = []
-    for number in np.unique(place):
-        at = place == number
-        weight = 1 / calm.variance[at]
-        level = (weight * calm.values[at]).sum() / weight.sum()
-        parts.append((calm.values[at] - level) * np.sqrt(weight))
-    left = Residuals(tuple(parts))
-    if left.pairs < LEAST_PAIRS:
-        return track
-    error = 1 / left.pairs
-    # A guess that the value contradicts counts less.
-    apart = (left.correlation - track.guess.mean) ** 2 - error
-    guess = met(Guess(track.guess.mean, max(track.guess.variance, apart)), left.correlation, error)
-    rho = guess.counted(white=1.0, margin=1.0)
-    if rho <= track.correlation:
-        return track
-    grown = correlated(track.correlation, rho)
-    variance = track.variance * grown
-    return replace(track, guess=guess, correlation=rho, variance=variance)
-
-
-MEMBER_Q = 0.05
-"""False discoveries among the series that are added to an event that is known already."""
-SUITE_SERIES = 10
-"""Smallest number of series for which their common part is a separate series."""
-POLISHINGS = 4
-SAME_SPAN = 0.5
-"""Overlap, as a share of the shorter of two slopes, that makes them one event."""
+    shift: float
+    """Of its single newest document, against its level; 0 if it does not stand out."""
+    hidden: float
+    """Largest step up that may be hidden (99 %), a logarithm."""
+    point: float
+    """The most likely size of that step."""
+    needed: int
+    """Documents more of the newest build that would decide."""
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
+    noise: Noise
+    steps: tuple[tuple[Step, ...], ...]
+    """Changes of each series, in order."""
     events: tuple[Event, ...]
-    """Events in the order of builds."""
-    tracks: tuple[Track, ...]
-    """Tracks of the series; the last one is their common part if `suite` is true."""
-    steps: tuple[tuple[LevelStep, ...], ...]
-    slopes: tuple[tuple[Slope, ...], ...]
-    noise: NoiseModel
-    limit: float
-    """Largest p that counts after false-discovery control."""
-    suite: bool
+    newest: tuple[Newest, ...]
+    """Series that the newest build holds, with two documents before it on its unit."""
 
 
-def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]] | None = None) -> Findings:
-    """Return events of at least `least` (a logarithm). `pins`: series → documents of the grid with
-    which an accepted level begins."""
-    noise = noise_of(grid)
-    tracks = [track_of(grid, noise, row) for row in range(len(grid.values))]
-    suite = len(tracks) >= SUITE_SERIES and len(grid.build) > 0
-    if suite:
-        common = suite_grid(grid)
-        tracks.append(track_of(common, noise_of(common, widened(noise.guess)), 0))
-    tracks, steps, limit = _all_steps(tracks, least, pins or {})
-    calm = [settled(t, [s.split for s in found]) for t, found in zip(tracks, steps, strict=True)]
-    slopes = [slopes_of(t, found) for t, found in zip(calm, steps, strict=True)]
-    stepped = []
-    for found, ramps in zip(steps, slopes, strict=True):
-        gone = {split for slope in ramps for split in slope.splits}
-        stepped.append([step for step in found if step.split not in gone])
-    events = joined(calm, stepped, noise.shared)
-    events, steps = _completed(events, calm, steps, least)
-    # Slopes that overlap in time are one event.
-    waiting = [(row, slope) for row, found in enumerate(slopes) for slope in found]
-    waiting.sort(key=lambda one: (one[1].p, one[0]))
-    drifts = []
-    while waiting:
-        lead = waiting[0]
-        group = [one for one in waiting if _overlap(one, lead, calm)]
-        waiting = [one for one in waiting if one not in group]
-        drifts.append(drift(group, calm, noise.shared))
-    events += drifts
-    events.sort(key=lambda event: event.build)
-    return Findings(
-        tuple(events),
-        tuple(calm),
-        tuple(tuple(found) for found in steps),
-        tuple(tuple(found) for found in slopes),
-        noise,
-        limit,
-        suite,
-    )
+class Change(NamedTuple):
+    """Documents of a track: first of a new level twice, or those where a slope begins and ends."""
+
+    begin: int
+    end: int
 
 
-def _all_steps(
-    tracks: Sequence[Track], least: float, pins: Mapping[int, Sequence[int]]
-) -> tuple[list[Track], list[list[LevelStep]], float]:
-    """Return the tracks with their own steps removed, the steps of each, and the largest p that
-    counts."""
-    surest = [strongest(track, 0, len(track)) for track in tracks]
-    p = np.array([1.0 if one is None else one.p for one in surest])
-    # The largest p that is a discovery, over all series that could have stepped.
-    limit = 0.0
-    if p.size:
-        called = p[false_discovery(p) <= FALSE_EVENTS]
-        limit = max(float(called.max()) if called.size else 0.0, FALSE_EVENTS / len(p))
-    thought, steps = list(tracks), []
-    for row, track in enumerate(tracks):
-        found: list[LevelStep] = []
-        if p[row] <= limit or row in pins:
-            # First document of the track from each column on.
-            held = [int(np.searchsorted(track.column, column)) for column in pins.get(row, ())]
-            found = _large(steps_of(track, limit, held), least)
-            # They also have to stand when the correlation is known from what they leave.
-            doubted = rethought(track, [step.split for step in found]) if found else track
-            if doubted is not track:
-                found = _large(steps_of(doubted, limit, held), least)
-            thought[row] = doubted
-        steps.append(_again(thought[row], found))
-    return thought, steps, limit
+def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]], floor: float) -> Findings:
+    """Return the changes of an archive.
+
+    `least`: smallest change of interest, a logarithm. `pins`: series → documents at which a level
+    begins if it changes near them. `floor`: least standard deviation of a document."""
+    noise = noise_of(grid, floor)
+    steps: list[tuple[Step, ...]] = []
+    newest = []
+    for track in noise.tracks:
+        found: list[Step] = []
+        if len(track.column) > LEAST_DOCUMENTS and math.isfinite(track.variance):
+            pinned = set(np.searchsorted(track.column, list(pins.get(track.row, ()))).tolist())
+            while True:
+                changes = _changes(track, _splits(track, pinned))
+                found = _tested(noise, track, changes, least, pinned)
+                begun = {one.begin for one in changes}
+                if pinned <= begun:
+                    break
+                pinned &= begun  # nothing changed where the others are
+            head = _newest(noise, track, found, int(grid.build[-1]), least)
+            if isinstance(head, Step):
+                found.append(head)
+            elif head is not None:
+                newest.append(head)
+        steps.append(tuple(found))
+    return Findings(noise, tuple(steps), _events(steps, grid), tuple(newest))
 
 
-def suite_grid(grid: Grid) -> Grid:
-    """Return one series: the common movement of all others, by median polish (Tukey 1977)."""
-    left = grid.values.copy()
-    common = np.zeros(left.shape[1])
-    for _ in range(POLISHINGS):
-        left = left - np.nan_to_num(column_median(left.T))[:, None]
-        moved = np.nan_to_num(column_median(left))
-        common, left = common + moved, left - moved
-    values = np.where(np.isfinite(grid.values).any(axis=0), common, np.nan)
-    return Grid(values[None, :], np.zeros((1, len(values))), grid.build, grid.unit)
+def _splits(track: Track, pins: set[int]) -> list[int]:
+    """Return the documents that begin a level, in order."""
+    count, units = len(track.values), np.unique(track.unit)
+    at = track.unit == units[:, None]
+    values = track.values - track.values.mean()
+    n, s, q = (np.pad((at * w).cumsum(axis=1), ((0, 0), (1, 0))) for w in (1, values, values**2))
+    bounds = [0, *(np.flatnonzero(np.diff(track.build)) + 1).tolist(), count]
+    starts = np.array(bounds[:-1])
+    best, origin = np.full(count + 1, np.inf), np.zeros(count + 1, np.int64)
+    best[0], first = 0.0, 0
+    for end in bounds[1:]:
+        fewest = np.where((starts == first) & (first > 0), 1, LEAST_DOCUMENTS)
+        begin = starts[(starts >= first) & (starts <= end - fewest)]
+        if begin.size:
+            size, total = n[:, end, None] - n[:, begin], s[:, end, None] - s[:, begin]
+            spread = q[:, end, None] - q[:, begin] - total**2 / np.maximum(size, 1)
+            cost = best[begin] + spread.sum(axis=0)
+            origin[end] = begin[cost.argmin()]
+            best[end] = cost.min() + PENALTY * track.long_run
+        if end in pins and math.isfinite(best[end]):
+            first = end
+    found = [count]
+    while origin[found[-1]]:
+        found.append(int(origin[found[-1]]))
+    return found[:0:-1]
 
 
-def _large(steps: Sequence[LevelStep], least: float) -> list[LevelStep]:
-    return [step for step in steps if abs(step.shift) >= least]
-
-
-def _again(track: Track, steps: Sequence[LevelStep]) -> list[LevelStep]:
-    """Return steps between the levels that are left when small ones are gone."""
-    bounds = [0, *(step.split for step in steps), len(track)]
-    calm = settled(track, bounds[1:-1])
-    return [
-        replace(step_between(calm, first, step.split, end), p=step.p, pinned=step.pinned)
-        for first, step, end in zip(bounds, steps, bounds[2:], strict=False)
-    ]
-
-
-def _completed(
-    events: Sequence[Event], tracks: Sequence[Track], steps: list[list[LevelStep]], least: float
-) -> tuple[list[Event], list[list[LevelStep]]]:
-    """Complete events with the series that stepped there too, for which one place is tested, not
-    all."""
-    table = [list(found) for found in steps]
-    result = []
-    for event in events:
-        inside = {member.row for member in event.members}
-        tested = []
-        for row, track in enumerate(tracks):
-            if row in inside:
-                continue
-            # Where it has documents on both sides, and no step of its own close to it.
-            split = int(np.searchsorted(track.build, event.build))
-            bounds = [0, *(step.split for step in table[row]), len(track)]
-            place = int(np.searchsorted(bounds, split, side="right"))
-            if not 0 < place < len(bounds):
-                continue
-            first, end = bounds[place - 1], bounds[place]
-            if split - first < 2 or end - split < 2:
-                continue
-            step = step_between(track, first, split, end)
-            if math.isfinite(step.variance):
-                tested.append((row, step))
-        q = false_discovery(np.array([step.p for _, step in tested]))
-        members = []
-        for (row, step), value in zip(tested, q, strict=True):
-            if value <= MEMBER_Q and abs(step.shift) >= least:
-                table[row] = sorted([*table[row], step], key=lambda one: one.split)
-                members.append(member_of(row, step, tracks[row]))
-        result.append(added(event, members) if members else event)
-    return result, [_again(t, found) for t, found in zip(tracks, table, strict=True)]
-
-
-def _overlap(one: tuple[int, Slope], lead: tuple[int, Slope], tracks: Sequence[Track]) -> bool:
-    spans = [
-        (int(tracks[row].build[slope.first]), int(tracks[row].build[slope.last]))
-        for row, slope in (one, lead)
-    ]
-    common = min(end for _, end in spans) - max(first for first, _ in spans)
-    return common >= SAME_SPAN * min(end - first for first, end in spans)
-
-
-@dataclass(frozen=True)
-class Odd:
-    """A series whose newest documents, too few for a level, leave its last level."""
-
-    row: int
-    columns: tuple[int, ...]
-    """Columns of the grid."""
-    shift: float
-    """Shift of the newest one, a logarithm."""
-    needed: int
-    """Documents that would decide it."""
-
-
-def odd_heads(
-    tracks: Sequence[Track], steps: Sequence[Sequence[LevelStep]], newest: int, least: float
-) -> list[Odd]:
-    """Return odd newest documents of the series that the newest build (by number) contains."""
-    found = []
-    for row, track in enumerate(tracks):
-        first = steps[row][-1].split if steps[row] else 0
-        if len(track) - first < 3 or track.build[-1] != newest:
-            continue
-        away = 0
-        while away < len(track) - first - 2 and _leaves(track, first, len(track) - 1 - away):
-            away += 1
-        level = _level(track, first, len(track) - away, int(track.unit[-1]))
-        if not away or level is None:
-            continue
-        shift = float(track.raw[-1]) - level
-        if abs(shift) >= least:
-            columns = tuple(track.column[len(track) - away :].tolist())
-            found.append(Odd(row, columns, shift, max(track.needed - away, 1)))
+def _changes(track: Track, splits: list[int]) -> list[Change]:
+    """Return the steps, those of one direction as a slope where that explains more."""
+    bounds = [0, *splits, len(track.values)]
+    levels = [float(track.values[a:b].mean()) for a, b in pairwise(bounds)]
+    is_up = [old < new for old, new in pairwise(levels)]
+    found: list[Change] = []
+    at = 0
+    while at < len(splits):
+        stop = at + 1
+        while stop < len(splits) and is_up[stop] == is_up[at]:
+            stop += 1
+        slope = _slope(track, bounds[at : stop + 2])
+        found += [Change(one, one) for one in splits[at:stop]] if slope is None else [slope]
+        at = stop
     return found
 
 
-def _leaves(track: Track, first: int, place: int) -> bool:
-    level = _level(track, first, place, int(track.unit[place]))
-    if level is None:
-        return False
-    count = place - first
-    t = (track.raw[place] - level) / np.sqrt(track.variance[place] * (1 + 1 / count))
-    return float(normal_score(np.array(t), track.dof)) > REACH
+def _slope(track: Track, bounds: list[int]) -> Change | None:
+    """Return the best line between two levels, None if the steps at these bounds explain more."""
+    first, count = bounds[0], bounds[-1] - bounds[0]
+    y = track.values[first : first + count]
+    if count <= LEAST_SLOPE or len(np.unique(track.unit[first : first + count])) > 1:
+        return None
+    stairs = sum(float(np.var(track.values[a:b])) * (b - a) for a, b in pairwise(bounds))
+    places = np.unique(np.linspace(0, count - 1, min(count, MOST_PLACES)).round().astype(int))
+    a, b = (side.ravel() for side in np.meshgrid(places, places, indexing="ij"))
+    a, b = a[b - a >= LEAST_SLOPE], b[b - a >= LEAST_SLOPE]
+    line = np.clip((np.arange(count) - a[:, None]) / (b - a)[:, None], 0, 1)
+    line -= line.mean(axis=1, keepdims=True)
+    gain = (line @ y) ** 2 / (line**2).sum(axis=1)
+    at = int(gain.argmax())
+    rest = float(np.var(y)) * count - float(gain[at])
+    more = (1.5 - (len(bounds) - 2)) * PENALTY * track.long_run
+    if rest + more >= stairs or rest > MOST_REST * track.long_run * count:
+        return None
+    steep = track.raw[first + a[at] : first + b[at] + 1]
+    old, new = np.triu_indices(len(steep), 1)
+    middle = float(np.median((steep[new] - steep[old]) / (new - old))) * (b[at] - a[at])
+    rise = float(line[at] @ y) / float((line[at] ** 2).sum())
+    return Change(first + int(a[at]), first + int(b[at])) if middle / rise >= TRUE_SLOPE else None
 
 
-def _level(track: Track, first: int, end: int, unit: int) -> float | None:
-    """Return the median of a unit's documents; None if there are none in the range."""
-    values = track.raw[first:end][track.unit[first:end] == unit]
-    return float(np.median(values)) if values.size else None
+def _tested(
+    noise: Noise, track: Track, changes: list[Change], least: float, pins: set[int]
+) -> list[Step]:
+    """Return the changes that stand; the one in most doubt goes first, and its levels join."""
+    while True:
+        steps = [_step(noise, track, changes, place, pins) for place in range(len(changes))]
+        doubts = [
+            math.inf if one is None else one.p if abs(one.shift) >= least else max(one.p, 1.0)
+            for one in steps
+        ]
+        if max(doubts, default=0.0) <= FALSE_ARCHIVES:
+            return [one for one in steps if one is not None]
+        del changes[int(np.argmax(doubts))]
+
+
+def _step(
+    noise: Noise, track: Track, changes: list[Change], place: int, pins: set[int]
+) -> Step | None:
+    """Return a change, with its levels up to the changes on either side; None if they overlap or
+    have no unit in common."""
+    begin, end = changes[place]
+    count = len(track.values)
+    first = changes[place - 1].end if place else 0
+    stop = count
+    if place + 1 < len(changes):
+        following = changes[place + 1]
+        stop = following.begin + (following.begin < following.end)
+    if begin < end:
+        line = np.clip((np.arange(first, stop) - begin) / (end - begin), 0, 1)
+        line -= line.mean()
+        total = float(line @ line)
+        shift, variance = float(line @ track.values[first:stop]) / total, track.long_run / total
+        chance = _chance(noise, track, shift, variance, (end - begin, end - begin), stop - first)
+        old, new = np.arange(first, begin + 1), np.arange(end, stop)
+        ends = int(track.build[begin]), int(track.build[end])
+        return _told(track, old, new, shift, variance, chance, ends, slope=True)
+    old, new = np.arange(first, begin), np.arange(begin, stop)
+    for side in (old, new):
+        if len(side) < LEAST_DOCUMENTS and side[0] not in pins:
+            return None
+    shift, variance, agreeing = _contrast(track, old, new)
+    if not math.isfinite(shift) or min(a / c for a, c in agreeing) < AGREEING:
+        return None
+    is_head = stop == count and len(new) <= HEAD
+    places = HEAD_PLACES if is_head else count
+    chance = _chance(noise, track, shift, variance, min(agreeing), places)
+    return _told(track, old, new, shift, variance, chance, _place(track, first, begin, stop))
+
+
+def _told(
+    track: Track,
+    old: Ints,
+    new: Ints,
+    shift: float,
+    variance: float,
+    p: float,
+    builds: tuple[int, int],
+    slope: bool = False,
+    alone: bool = False,
+) -> Step:
+    half = two_sided(track.dof) * math.sqrt(variance)
+    before, after = (tuple(track.column[side].tolist()) for side in (old, new))
+    low, high = shift - half, shift + half
+    return Step(track.row, after[0], before, after, shift, low, high, p, *builds, slope, alone)
+
+
+def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tuple[int, int]]]:
+    """Return the shift between documents of the same units, its variance, and for both sides how
+    many of how many documents are on their side of the middle. Odd documents do not count for the
+    shift; NaN without a unit in common."""
+    weight = shift = 0.0
+    sides: tuple[list[Array], list[Array]] = ([], [])
+    for unit in np.unique(track.unit[old]):
+        both = [track.raw[side[track.unit[side] == unit]] for side in (old, new)]
+        if not both[1].size:
+            continue
+        for side, part in zip(sides, both, strict=True):
+            side.append(part - np.median(both[0]))
+        reach = CLIP * math.sqrt(track.variance)
+        both = [part[np.abs(part - np.median(part)) <= reach] for part in both]
+        sizes = np.array([part.size for part in both])
+        if sizes.all():
+            precision = 1 / float(track.variance_of_mean(sizes).sum())
+            weight += precision
+            shift += precision * float(both[1].mean() - both[0].mean())
+    if not weight:
+        return math.nan, math.nan, []
+    before, after = map(np.concatenate, sides)
+    middle = (float(np.median(before)) + float(np.median(after))) / 2
+    sign = math.copysign(1.0, shift)
+    counts = [(int(np.sum(sign * (middle - before) > 0)), len(before))]
+    counts.append((int(np.sum(sign * (after - middle) > 0)), len(after)))
+    return shift / weight, 1 / weight, counts
+
+
+def _chance(
+    noise: Noise,
+    track: Track,
+    shift: float,
+    variance: float,
+    agreeing: tuple[int, int],
+    places: int,
+) -> float:
+    """Return the chance of a shift by noise, or by so many odd documents of half its size among as
+    many."""
+    p = float(t_two_sided(np.array([shift / math.sqrt(variance)]), np.array([track.dof]))[0])
+    few, count = agreeing
+    odd = math.comb(count, few) * noise.share(abs(shift) / 2) ** few
+    return len(noise.tracks) * places * (p + odd)
+
+
+def _place(track: Track, first: int, begin: int, stop: int) -> tuple[int, int]:
+    """Return the first and the last build at which a step may be (95 %)."""
+    found = {}
+    for at in range(first + 1, stop):
+        if track.build[at] != track.build[at - 1]:
+            parts = (track.values[first:at], track.values[at:stop])
+            units = (track.unit[first:at], track.unit[at:stop])
+            found[at] = sum(
+                float(np.var(part[unit == one])) * int(np.sum(unit == one))
+                for part, unit in zip(parts, units, strict=True)
+                for one in set(unit.tolist())
+            )
+    most = found[begin] + PLACE * track.long_run
+    likely = [at for at, rest in found.items() if rest <= most]
+    return int(track.build[likely[0]]), int(track.build[likely[-1]])
+
+
+def _newest(
+    noise: Noise, track: Track, steps: list[Step], last: int, least: float
+) -> Newest | Step | None:
+    """Return what the newest documents may hide, or the step that a single one shows; None if the
+    newest build does not hold the series."""
+    begin = int(np.searchsorted(track.column, steps[-1].column)) if steps else 0
+    level = np.arange(begin, len(track.values))
+    level = level[track.unit[level] == track.unit[-1]]
+    count = len(level)
+    if track.build[-1] != last or count < LEAST_DOCUMENTS + 1:
+        return None
+    y = np.r_[track.values[level[:-1]], track.raw[-1]]
+    tail = np.arange(1, count - 1)
+    shifts = y[::-1].cumsum()[tail - 1] / tail - y.cumsum()[count - tail - 1] / (count - tail)
+    variances = track.variance_of_mean(tail) + track.variance_of_mean(count - tail)
+    shift, variance = float(shifts[0]), float(variances[0])
+    quantile = float(t_quantile(HIDDEN, np.array([track.dof]))[0])
+    bounds = shifts + quantile * np.sqrt(variances)
+    at = int(bounds.argmax())
+    stands_out = False
+    if track.build[level[-2]] != last and abs(shift) >= least:
+        p = _chance(noise, track, shift, variance, (1, 1), 1)
+        far = max(ALONE, ALONE_SIGMAS * math.sqrt(track.variance))
+        if p <= FALSE_ARCHIVES and abs(shift) >= far and count > ALONE_AFTER:
+            where = (last, last)
+            return _told(track, level[:-1], level[-1:], shift, variance, p, where, alone=True)
+        stands_out = _chance(noise, track, shift, variance, (count, count), 1) <= DOUBTFUL
+    more = np.arange(1, MOST_NEEDED)
+    wide = track.variance_of_mean(np.array([count - 1])) + track.variance_of_mean(1 + more)
+    enough = quantile * np.sqrt(wide) < ALONE
+    needed = int(more[enough][0]) if enough.any() else MOST_NEEDED
+    return Newest(
+        track.row, shift if stands_out else 0.0, float(bounds[at]), float(shifts[at]), needed
+    )
+
+
+def _events(steps: Sequence[Sequence[Step]], grid: Grid) -> tuple[Event, ...]:
+    """Return changes at one build as one event, and slopes that overlap."""
+    waiting = sorted((one for row in steps for one in row), key=lambda one: (one.p, one.row))
+    found = []
+    while waiting:
+        lead = waiting[0]
+        build = int(grid.build[lead.column])
+        earliest, latest = (lead.earliest, lead.latest) if lead.slope else (build, build)
+        mine = [
+            one
+            for one in waiting
+            if one.slope == lead.slope and one.earliest <= latest and earliest <= one.latest
+        ]
+        waiting = [one for one in waiting if one not in mine]
+        if not lead.slope:
+            earliest = max(one.earliest for one in mine)
+            latest = min(one.latest for one in mine)
+        found.append(Event(build, earliest, latest, tuple(mine)))
+    return tuple(sorted(found, key=lambda event: event.build))

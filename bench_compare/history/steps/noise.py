@@ -1,287 +1,169 @@
-"""Noise between documents of one build: spread of each series, correlation in time, outliers.
+"""Noise of the series of an archive, from documents that follow each other on one unit.
 
-All of it comes from differences of documents that follow each other on one unit of hardware, so
-that the few real steps of an archive hardly count.
+Neighbours are mostly of one level, so their differences show the noise of a document, however the
+levels differ. A difference far above the others is a step or an odd document; it is left out. From
+the products of differences that follow each other comes the correlation ρ of neighbouring
+documents: they are on average -(1 - ρ)² σ², where the squares are 2 (1 - ρ) σ².
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from bench_compare.comparison.judge import prior
+from bench_compare.comparison.judge import moderate
 
 if TYPE_CHECKING:
-    from bench_compare.comparison.measure import Array, Ints, Mask
+    from collections.abc import Iterator
 
+    import numpy.typing as npt
 
-FLOOR_VARIANCE = 0.002**2
-"""No document is known better than to 0.2 %."""
-MOST_DOF = 100.0
-"""Degrees of freedom that all series together add to one, at most."""
+    Array: TypeAlias = npt.NDArray[np.float64]
+    Ints: TypeAlias = npt.NDArray[np.int64]
 
-
-def column_median(values: Array) -> Array:
-    """Return the median of the known values in each column; NaN if there are none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any
-        return np.asarray(np.nanmedian(values, axis=0))
+CLIP = 4.0
+"""Standard deviations beyond which a difference of neighbours is a step or an odd document."""
+ODD = 5.0
+"""Standard deviations of a difference by which an odd document stands out from both neighbours."""
+DIFFERENCE_DOF = 2 / 3
+"""Degrees of freedom for each difference: those that share a document are correlated."""
+LEAST_PAIRS = 24
+"""Pairs of differences, of all series, from which on their correlation is believed."""
+MOST_CORRELATION = 0.9
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Natural logarithms of levels, series × documents, NaN if a document does not have a
-    series."""
+    """Levels of series in documents."""
 
     values: Array
+    """Logarithms, (series, documents); NaN where there is none."""
     variance: Array
-    """Variance of each value, from its rounds; zero if unknown."""
+    """Variance of each value, as its rounds show it."""
     build: Ints
-    """Number of the build of each document, rising from 0."""
+    """Build of each document, ascending."""
     unit: Ints
-    """Unit of hardware of each document: levels are compared within units only."""
+    """Unit of hardware of each document."""
 
 
-# How alike documents are that follow each other, pooled over the series of an archive.
-#
-# A document and its neighbour differ by 2 σ² (1 - ρ), one and the third after it by 2 σ² (1 - ρ³):
-# the ratio tells ρ. One series of 60 documents knows it only to ±0.2, and a step of its own
-# distorts that; many series together know it well. What is of a single series, `detect` looks at
-# once its steps are known.
+@dataclass(frozen=True, eq=False)
+class Track:
+    """One series: its documents in order, and its noise."""
 
-ERROR = 1.6
-"""Standard error of the estimate of one series, times the root of its documents (simulated)."""
-CORRELATION_LEAST_DOCUMENTS = 4
-LEAST_SERIES = 5
-NORMAL_MEDIAN = 0.6745
-UNLIKE = 0.1
-"""Possible difference between the correlation of the common part and that of single series."""
-MOST = 0.9
-
-
-@dataclass(frozen=True)
-class Guess:
-    """Estimate of the correlation of a series, as a normal distribution."""
-
-    mean: float
+    row: int
+    column: Ints
+    """Documents."""
+    raw: Array
+    values: Array
+    """Values, with single odd documents drawn to their neighbours."""
+    build: Ints
+    unit: Ints
     variance: float
-
-    def counted(self, white: float, margin: float) -> float:
-        """Return the correlation to use: 0 unless it is above `white` standard deviations; then
-        `margin` of them are added, as too small a correlation makes false events."""
-        spread = math.sqrt(self.variance)
-        return min(self.mean + margin * spread, MOST) if self.mean > white * spread else 0.0
+    """Variance of a document about its level; NaN without two documents of one unit."""
+    dof: float
+    correlation: float
 
     @property
-    def correlation(self) -> float:
-        """Return the correlation for a series without steps."""
-        return self.counted(white=1.5, margin=0.5)
+    def long_run(self) -> float:
+        """Variance of the mean of many documents, times their number."""
+        return self.variance * (1 + self.correlation) / (1 - self.correlation)
 
-
-IGNORANT = Guess(0.0, 1.0)
-"""Estimate for too few series."""
+    def variance_of_mean(self, count: Ints) -> Array:
+        """Return the variance of the mean of so many neighbours, of an autoregressive process."""
+        rho = self.correlation
+        less = 2 * rho * (1 - rho**count) / (count * (1 - rho) ** 2)
+        found: Array = (self.long_run - self.variance * less) / count
+        return found
 
 
 @dataclass(frozen=True, eq=False)
-class Lagged:
-    """Half the mean squares of differences, of each series; NaN if there is none."""
+class Noise:
+    tracks: tuple[Track, ...]
+    odd: Array
+    """How far each odd document stands out, of all series; the first and last do not count."""
+    known: int
+    """Values of all series."""
 
-    near: Array
-    """Value for neighbours."""
-    far: Array
-    """Mean of the values for documents two and three apart."""
-    documents: Array
-
-    @property
-    def known(self) -> Mask:
-        many = self.documents >= CORRELATION_LEAST_DOCUMENTS
-        return np.asarray(many & np.isfinite(self.near) & np.isfinite(self.far) & (self.near > 0))
+    def share(self, size: float) -> float:
+        """Return the share of values that stand out at least so far."""
+        return float(np.sum(self.odd >= size)) / max(self.known, 1)
 
 
-def pool_of(lagged: Lagged, shared: float) -> Guess:
-    """Return the estimate for a series of an archive whose series share `shared` of their
-    variance."""
-    known = lagged.known
-    count = int(known.sum())
-    if count < LEAST_SERIES:
-        return IGNORANT
-    near, far, documents = (part[known] for part in (lagged.near, lagged.far, lagged.documents))
-    scale = near + far
-    mean = float(_inverted(np.atleast_1d(np.mean(far / scale) / np.mean(near / scale)))[0])
-    error = ERROR**2 / documents
-    of_mean = float(error.mean()) * (shared**2 + 1 / count)
-    apart = float(np.median(np.abs(_inverted(far / near) - mean))) / NORMAL_MEDIAN
-    return Guess(mean, max(apart**2 - float(error.mean()), 0.0) + of_mean)
-
-
-def met(guess: Guess, value: float, error: float) -> Guess:
-    """Return the guess after a measurement of this error variance (normal, conjugate)."""
-    weight = guess.variance / (guess.variance + error)
-    return Guess(guess.mean + weight * (value - guess.mean), weight * error)
-
-
-def widened(guess: Guess) -> Guess:
-    """Return the estimate for a series that is combined from others."""
-    return Guess(guess.mean, guess.variance + UNLIKE**2)
-
-
-def _inverted(ratio: Array) -> Array:
-    """Return ρ for a ratio of ((1 - ρ²) + (1 - ρ³)) / (2 (1 - ρ)) = 1 + ρ + ρ² / 2."""
-    return np.sqrt(np.maximum(2 * ratio - 1, 0.0)) - 1
-
-
-REACH = 4.0
-"""Standard deviations at which a value that its neighbours contradict stops counting more."""
-CLIP = 3.0
-CLIPPED_SQUARE = 0.9733
-"""Mean square of the normal values within `CLIP`: larger differences are steps."""
-LAGS = 3
-"""Documents that are held against each other are up to so many apart."""
-DIFFERENCE_DOF = 0.85
-"""Degrees of freedom of a variance from such differences, for each document but one."""
-POOLED_SERIES = 5
-"""Spreads are shrunk towards each other from this many series on."""
-LEAST_DOCUMENTS = 2
-"""Least number of documents of a segment."""
-FALSE_EVENTS = 0.008
-"""False events in an archive of identical builds, at most: the bounds of `tails` are wide, and half
-of it is what comes."""
-ODD_SPREAD = 0.5
-"""Odd values lie anywhere in a stretch of so much, in logarithms: up to 60 % slower."""
-NEIGHBOURS = 2
-"""Documents on either side that say whether one between them is odd."""
-
-
-@dataclass(frozen=True, eq=False)
-class NoiseModel:
-    variance: Array
-    """Variance of one document of each series, its rounds' noise included; NaN if unknown."""
-    dof: Array
-    guess: Guess
-    """Estimate of the correlation of neighbouring documents of a series."""
-    shared: float
-    """Share of the variance that all series of a document have in common."""
-    odd_share: float
-    """Share of values that their neighbours contradict."""
-    values: int
-
-
-def noise_of(grid: Grid, guess: Guess | None = None) -> NoiseModel:
-    """Spread shrunk over the archive, correlation pooled over it or as guessed; odd values are left
-    out."""
-    rough = _median_variance(differences(grid.values, grid.unit, 1))
-    # Values that the documents before and after contradict; the first and last ones may be
-    # levels of their own.
-    odd = np.zeros(grid.values.shape, bool)
-    for row, spread in enumerate(rough):
-        if not np.isfinite(spread):
+def noise_of(grid: Grid, floor: float) -> Noise:
+    """Estimate the noise of each series; `floor`: least standard deviation of a document."""
+    rows = len(grid.values)
+    variance, dof = np.full(rows, np.nan), np.zeros(rows)
+    products, squares, pairs = np.zeros((3, rows))
+    for row in range(rows):
+        found = [np.diff(grid.values[row, chain]) for chain in _chains(grid, row)]
+        every = np.concatenate([np.zeros(0), *found])
+        if not every.size:
             continue
-        for unit in np.unique(grid.unit):
-            columns = np.flatnonzero((grid.unit == unit) & np.isfinite(grid.values[row]))
-            values = grid.values[row, columns]
-            away = np.abs(values - neighbour_level(values)) > REACH * np.sqrt(spread)
-            away[:NEIGHBOURS] = away[-NEIGHBOURS:] = False
-            odd[row, columns] = away
-    known = int(np.isfinite(grid.values).sum())
-    calm = np.where(odd, np.nan, grid.values)
-    steps = [differences(calm, grid.unit, lag) for lag in range(1, LAGS + 1)]
-    spreads = [_median_variance(one) for one in steps]
-    shared = _shared(steps[0], spreads[0])
-    totals, counts = [], []
-    for one, spread in zip(steps, spreads, strict=True):
-        # Without those that only a step or an odd value makes.
-        with np.errstate(invalid="ignore"):
-            large = one**2 > (CLIP**2 * 2) * spread[:, None]
-        squares = np.where(large, np.nan, one) ** 2 / 2 / CLIPPED_SQUARE
-        totals.append(np.nansum(squares, axis=1))
-        counts.append(np.isfinite(squares).sum(axis=1))
-    near, *far = (
-        np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        for total, count in zip(totals, counts, strict=True)
-    )
-    documents = counts[0] + 1.0
-    if guess is None:
-        guess = pool_of(Lagged(near, np.mean(far, axis=0), documents), shared)
-    rho = guess.correlation
-    weight = sum(count * (1 - rho**lag) for lag, count in enumerate(counts, start=1))
-    has_some = weight > 0
-    variance = np.where(has_some, sum(totals) / np.where(has_some, weight, 1.0), np.nan)
-    variance = np.maximum(variance, FLOOR_VARIANCE)
-    independent = (1 - rho) / (1 + rho)
-    dof = np.maximum(DIFFERENCE_DOF * independent * (documents - 1), 1.0)
-    # Moved towards the spread of all series, as far as their spreads are alike.
-    if has_some.sum() >= POOLED_SERIES:
-        d0, s0 = prior(variance[has_some], dof[has_some], MOST_DOF)
-        own = dof[has_some]
-        variance[has_some] = (d0 * s0 + own * variance[has_some]) / (d0 + own)
-        variance = np.maximum(variance, FLOOR_VARIANCE)
-        dof[has_some] += d0
-    share = (int(odd.sum()) + 0.5) / (known + 1)
-    return NoiseModel(variance, dof, guess, shared, share, known)
+        limit = CLIP * max(1.4826 * float(np.median(np.abs(every))), math.sqrt(2) * floor)
+        every = every[np.abs(every) <= limit]
+        drift = float(every.mean())  # of n differences it takes 1 / n of one from the squares
+        kept = [np.where(np.abs(one) <= limit, one - drift, np.nan) for one in found]
+        every, count = every - drift, len(every)
+        inside = float(np.median(grid.variance[row, np.isfinite(grid.values[row])]))
+        own = float(every @ every) / (2 * (count - 1 / count)) if count > 1 else 0.0
+        variance[row] = max(own, inside) + floor**2
+        dof[row] = DIFFERENCE_DOF * count
+        both = np.concatenate([np.c_[one[:-1], one[1:]] for one in kept])
+        both = both[np.isfinite(both).all(axis=1)]
+        products[row] = both.prod(axis=1).sum()
+        squares[row] = (both**2).sum() / 2
+        pairs[row] = len(both)
+    variance, dof = moderate(variance, dof)
+    correlation = _correlation(products, squares, pairs, variance)
+    steady, odd = _drawn(grid, np.sqrt(variance))
+    tracks = []
+    for row in range(rows):
+        at = np.flatnonzero(np.isfinite(grid.values[row]))
+        held = (at, grid.values[row, at], steady[row, at], grid.build[at], grid.unit[at])
+        rho = float(correlation[row])
+        tracks.append(Track(row, *held, float(variance[row]) / (1 - rho), max(dof[row], 1.0), rho))
+    return Noise(tuple(tracks), odd, int(np.isfinite(grid.values).sum()))
 
 
-def correlated(old: float, new: float) -> float:
-    """Return the factor on a variance from differences if the correlation changes from `old` to
-    `new`."""
-    lags = np.arange(1, LAGS + 1)
-    return float((1 - old**lags).sum() / (1 - new**lags).sum())
+def _chains(grid: Grid, row: int) -> Iterator[Ints]:
+    """Yield the documents of a series on each unit of hardware, in order."""
+    known = np.flatnonzero(np.isfinite(grid.values[row]))
+    for unit in np.unique(grid.unit[known]):
+        yield known[grid.unit[known] == unit]
 
 
-def differences(values: Array, unit: Ints, lag: int) -> Array:
-    """Return each value minus that of `lag` documents before on the same unit; NaN if there is
-    none."""
-    parts = [np.empty((len(values), 0))]
-    for number in np.unique(unit):
-        mine = values[:, unit == number]
-        # Missing documents are passed over.
-        order = np.argsort(np.isnan(mine), axis=1, kind="stable")
-        packed = np.take_along_axis(mine, order, axis=1)
-        if mine.shape[1] > lag:
-            parts.append(packed[:, lag:] - packed[:, :-lag])
-    return np.concatenate(parts, axis=1)
+def _correlation(products: Array, squares: Array, pairs: Array, variance: Array) -> Array:
+    """Return the correlation of neighbouring documents of each series: that of all, and what its
+    own exceeds it by more than its error."""
+    known = (pairs > 0) & (squares > 0)
+    if pairs.sum() < LEAST_PAIRS or not known.any():
+        return np.zeros(len(pairs))
+    common = float((products / variance)[known].sum() / (squares / variance)[known].sum())
+    own = np.full(len(pairs), common)
+    own[known] = products[known] / squares[known] - 0.75 / np.sqrt(pairs[known])
+    found: Array = np.clip(1 + 2 * np.maximum(own, common), 0.0, MOST_CORRELATION)
+    return found
 
 
-def _median_variance(first: Array) -> Array:
-    """Return the variance of one document, from the median of absolute differences."""
-    median = column_median(np.abs(first).T) if first.size else np.full(len(first), np.nan)
-    return np.maximum((median / NORMAL_MEDIAN) ** 2 / 2, FLOOR_VARIANCE)
-
-
-def _shared(first: Array, spread: Array) -> float:
-    """Return mean correlation of two series of one document."""
-    scaled = np.clip(first / np.sqrt(2 * spread[:, None]), -CLIP, CLIP)
-    known = np.isfinite(scaled)
-    rows = known.sum(axis=0)
-    values = np.where(known, scaled, 0.0)
-    squares = float((values**2).sum(axis=0)[rows >= 2].sum())
-    products = float((values.sum(axis=0) ** 2)[rows >= 2].sum()) - squares
-    pairs = float((rows * (rows - 1)).sum())
-    return min(max(products / pairs, 0.0), 1.0) if pairs else 0.0
-
-
-def neighbour_level(values: Array) -> Array:
-    """Return the median of the window around each document, which at the ends is as long as
-    within."""
-    width = 2 * NEIGHBOURS + 1
-    if len(values) <= width:
-        return np.full(len(values), np.median(values) if len(values) else np.nan)
-    windows = np.lib.stride_tricks.sliding_window_view(values, width)
-    middle = np.median(windows, axis=1)
-    return np.concatenate(
-        [np.repeat(middle[0], NEIGHBOURS), middle, np.repeat(middle[-1], NEIGHBOURS)]
-    )
-
-
-def documents_needed(noise: NoiseModel, variance: float) -> int:
-    """Return the number of documents of a new level that must agree, so that outliers alone rarely
-    do (`FALSE_EVENTS` for the whole archive)."""
-    agree = min(2 * REACH * math.sqrt(variance) / ODD_SPREAD, 1.0) * noise.odd_share
-    expected = noise.values * noise.odd_share
-    if expected <= FALSE_EVENTS:
-        return LEAST_DOCUMENTS
-    more = math.log(expected / FALSE_EVENTS) / -math.log(min(agree, 0.5))
-    return max(LEAST_DOCUMENTS, 1 + math.ceil(more))
+def _drawn(grid: Grid, sd: Array) -> tuple[Array, Array]:
+    """Return the values with odd documents drawn to the nearer neighbour, and how far each of them
+    stood out."""
+    steady, sizes = grid.values.copy(), []
+    for row in range(len(steady)):
+        for chain in _chains(grid, row):
+            values = grid.values[row, chain]
+            if len(values) < 3:
+                continue
+            before = values - np.r_[values[1], values[:-1]]
+            after = values - np.r_[values[1:], values[-2]]
+            near = np.where(np.abs(before) < np.abs(after), before, after)
+            hits = (before * after > 0) & (np.abs(near) > ODD * math.sqrt(2) * sd[row])
+            # An odd document next to an end makes the end stand out, too.
+            hits[0] &= not hits[1]
+            hits[-1] &= not hits[-2]
+            steady[row, chain[hits]] -= near[hits]
+            sizes += np.abs(near[1:-1][hits[1:-1]]).tolist()
+    return steady, np.array(sizes)
