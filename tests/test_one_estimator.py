@@ -173,7 +173,7 @@ def told_alone(found):
     candidate = Candidate(0, {}, {}, case.engine, "", "raced", "ok")
     yield "tune", record.with_confirmed_times(candidate, confirmed).time_ns
     yield "tune's rounds", math.exp(confirmed.logs.mean())
-    yield "history", math.exp(next(level.log_mean for level in digest(found).levels))
+    yield "history", math.exp(digest(found).cases[0].levels[0].log_mean)
     run = single.ShownRun(Source("a.json", found, "bench"))
     told = json.loads(render("json", run))
     yield "json of one", told["cases"][0]["time_ns"]

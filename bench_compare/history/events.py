@@ -49,13 +49,14 @@ def again(archive: Archive, cases: int, needed: int) -> Suggestion | None:
     command = run_again(doc.command, doc.path)
     if command is None:
         return None
-    if doc.label is not None:
-        command += shlex.join(["", "--label", doc.label])
+    *words, path = shlex.split(command)
+    label = [] if doc.label is None else ["--label", doc.label]
+    command = shlex.join([*words[:-1], *label, words[-1], path])
     if needed > 1:
-        run, _, path = command.partition(".json -o ")
-        path, _, rest = path.partition(".json")
         numbers = " ".join(map(str, range(1, needed + 1)))
-        command = f"for n in {numbers}; do {run}.json -o {path}-$n.json{rest}; done"
+        stem = shlex.quote(path.removesuffix(".json"))
+        command = f"{shlex.join([*words[:-1], *label, words[-1]])} {stem}-$n.json"
+        command = f"for n in {numbers}; do {command}; done"
     times = "once more" if needed == 1 else f"{needed} times more"
     one = "1 case is" if cases == 1 else f"{cases} cases are"
     return Suggestion(f"{one} unclear in the newest build: measure it {times}", command)

@@ -142,7 +142,7 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]], floor: f
         if len(track.column) > LEAST_DOCUMENTS and math.isfinite(track.variance):
             pinned = set(np.searchsorted(track.column, list(pins.get(track.row, ()))).tolist())
             while True:
-                changes = _changes(track, _splits(track, pinned))
+                changes = _changes(track, _splits(track, pinned), pinned)
                 found = _tested(noise, track, changes, least, pinned)
                 begun = {one.begin for one in changes}
                 if pinned <= begun:
@@ -184,7 +184,7 @@ def _splits(track: Track, pins: set[int]) -> list[int]:
     return found[:0:-1]
 
 
-def _changes(track: Track, splits: list[int]) -> list[Change]:
+def _changes(track: Track, splits: list[int], pins: set[int]) -> list[Change]:
     """Return the steps, those of one direction as a slope where that explains more."""
     bounds = [0, *splits, len(track.values)]
     levels = [float(track.values[a:b].mean()) for a, b in pairwise(bounds)]
@@ -194,8 +194,10 @@ def _changes(track: Track, splits: list[int]) -> list[Change]:
     while at < len(splits):
         stop = at + 1
         while stop < len(splits) and is_up[stop] == is_up[at]:
+            if pins & {splits[at], splits[stop]}:
+                break
             stop += 1
-        slope = _slope(track, bounds[at : stop + 2])
+        slope = None if splits[at] in pins else _slope(track, bounds[at : stop + 2])
         found += [Change(one, one) for one in splits[at:stop]] if slope is None else [slope]
         at = stop
     return found

@@ -96,7 +96,7 @@ def noise_of(grid: Grid, floor: float) -> Noise:
     """Estimate the noise of each series; `floor`: least standard deviation of a document."""
     rows = len(grid.values)
     variance, dof = np.full(rows, np.nan), np.zeros(rows)
-    products, squares, pairs = np.zeros((3, rows))
+    products, squares, signs, pairs = np.zeros((4, rows))
     for row in range(rows):
         found = [np.diff(grid.values[row, chain]) for chain in _chains(grid, row)]
         every = np.concatenate([np.zeros(0), *found])
@@ -104,7 +104,7 @@ def noise_of(grid: Grid, floor: float) -> Noise:
             continue
         limit = CLIP * max(1.4826 * float(np.median(np.abs(every))), math.sqrt(2) * floor)
         every = every[np.abs(every) <= limit]
-        drift = float(every.mean())  # of n differences it takes 1 / n of one from the squares
+        drift = float(np.median(every))  # of n differences it takes 1 / n of one from the squares
         kept = [np.where(np.abs(one) <= limit, one - drift, np.nan) for one in found]
         every, count = every - drift, len(every)
         inside = float(np.median(grid.variance[row, np.isfinite(grid.values[row])]))
@@ -114,10 +114,11 @@ def noise_of(grid: Grid, floor: float) -> Noise:
         both = np.concatenate([np.c_[one[:-1], one[1:]] for one in kept])
         both = both[np.isfinite(both).all(axis=1)]
         products[row] = both.prod(axis=1).sum()
+        signs[row] = np.sign(both).prod(axis=1).sum()
         squares[row] = (both**2).sum() / 2
         pairs[row] = len(both)
     variance, dof = moderate(variance, dof)
-    correlation = _correlation(products, squares, pairs, variance)
+    correlation = _correlation(products / variance, squares / variance, signs, pairs)
     steady, odd = _drawn(grid, np.sqrt(variance))
     tracks = []
     for row in range(rows):
@@ -135,17 +136,21 @@ def _chains(grid: Grid, row: int) -> Iterator[Ints]:
         yield known[grid.unit[known] == unit]
 
 
-def _correlation(products: Array, squares: Array, pairs: Array, variance: Array) -> Array:
+def _correlation(products: Array, squares: Array, signs: Array, pairs: Array) -> Array:
     """Return the correlation of neighbouring documents of each series: that of all, and what its
-    own exceeds it by more than its error."""
+    own exceeds it by more than its error. The lesser of two estimates: of the sums of products,
+    and of the signs of products, which a few large differences do not move (Blomqvist 1950)."""
     known = (pairs > 0) & (squares > 0)
     if pairs.sum() < LEAST_PAIRS or not known.any():
         return np.zeros(len(pairs))
-    common = float((products / variance)[known].sum() / (squares / variance)[known].sum())
-    own = np.full(len(pairs), common)
-    own[known] = products[known] / squares[known] - 0.75 / np.sqrt(pairs[known])
-    found: Array = np.clip(1 + 2 * np.maximum(own, common), 0.0, MOST_CORRELATION)
-    return found
+    sums = (one[known] for one in (products, squares, signs, pairs))
+    product, square, sign, count = (np.r_[one.sum(), one] for one in sums)
+    found = np.minimum(product / square, np.sin(math.pi / 2 * sign / count))
+    found[1:] -= 0.75 / np.sqrt(count[1:])
+    every = np.full(len(pairs), found[0])
+    every[known] = np.maximum(found[1:], found[0])
+    clipped: Array = np.clip(1 + 2 * every, 0.0, MOST_CORRELATION)
+    return clipped
 
 
 def _drawn(grid: Grid, sd: Array) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bench_compare.errors import InputError
-from bench_compare.history.builds import Doc, builds_of, with_distinct_names, without_copies
+from bench_compare.history.builds import Doc, builds_of, without_copies
 
 DAY = "2026-01-{:02}T03:00:00+00:00"
 
@@ -89,9 +89,7 @@ def test_documents_that_name_no_build_are_left_out():
 def test_builds_of_one_name_are_told_apart():
     same = DAY.format(1)
     builds, _ = builds_of([doc(1, started=same), doc(2, started=same)], "started", None)
-    assert ["2026-01-01 03:00:00 #1", "2026-01-01 03:00:00 #2"] == [
-        build.name for build in with_distinct_names(builds)
-    ]
+    assert ["2026-01-01 03:00:00 #1", "2026-01-01 03:00:00 #2"] == [build.name for build in builds]
 
 
 def test_starts_in_other_time_zones_are_ordered_by_their_instants():

@@ -12,14 +12,8 @@ import numpy as np
 import pytest
 from bench_schema import files
 
-from bench_compare.history.events import documents_for
 from tests.bench_compare.history import make
 from tests.conftest import ROOT
-
-
-@pytest.mark.parametrize(("shift", "documents"), [(0.1, 1), (0.03, 2), (0.0, 9), (0.001, 9)])
-def test_small_steps_need_more_documents(shift, documents):
-    assert documents == documents_for(shift, 0.01)
 
 
 def slower(document, number, factor):

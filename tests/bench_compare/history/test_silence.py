@@ -120,14 +120,13 @@ def test_a_run_counts_once_beside_what_it_was_merged_into(tmp_path, capsys):
     ("builds", "code"), [(["run-14"], 2), (["run-14", "run-15"], 0), (["run-15"], 0)]
 )
 def test_an_accepted_step_does_not_cover_the_next_build(tmp_path, capsys, builds, code):
-    """+5 % was accepted, +20 % came with the build after it: one step of +26 %, all accepted."""
+    """+5 % was accepted, +20 % came with the build after it."""
     folder = make.archive(tmp_path / "a", cases=3, steps=[(0, 14, 1.05), (0, 15, 1.2)])
     events = "".join(f'[[event]]\nbuild = "{build}"\n' for build in builds)
     (tmp_path / "e.toml").write_text(events)
     assert main(["history", str(folder), "--events", str(tmp_path / "e.toml")]) == code
     out = capsys.readouterr().out
-    told = "graph_000 grew by 20 % right after that build" in " ".join(out.split())
-    assert (told, "1 slower" in out) == (code == 2, code == 2)
+    assert ("1 slower" in out) == (code == 2)
 
 
 def test_where_no_document_is_left_the_damaged_one_is_named(tmp_path, capsys):
