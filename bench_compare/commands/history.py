@@ -164,7 +164,7 @@ def parse(arguments: Mapping[str, Any]) -> HistoryOptions:
 
 def read_history(options: HistoryOptions) -> tuple[History, list[str]]:
     """Return the history, and remarks on files and documents that were left out."""
-    from bench_compare.history.accepted import builds_named, place, read_entries
+    from bench_compare.history.accepted import place, place_of, read_entries
     from bench_compare.history.analysis import HistorySettings, analyse
     from bench_compare.history.archive import ArchiveFilter, read_archive
 
@@ -172,12 +172,12 @@ def read_history(options: HistoryOptions) -> tuple[History, list[str]]:
     choice = ArchiveFilter(options.by, options.repo, options.metric, options.filter)
     archive, remarks = read_archive(options.archive, choice)
     accepted, unplaced = place(entries, archive.builds)
-    since = (0,) if options.since is None else builds_named(options.since, archive.builds)
+    since = 0 if options.since is None else place_of(options.since, archive.builds)
     if since is None:
         raise UsageError(f"--since: no build or day {options.since!r} in the archive")
     settings = HistorySettings(
         threshold_ratio=options.threshold_ratio,
-        since=since[0],
+        since=since,
         suggestions=options.suggestions,
     )
     history = analyse(archive, accepted, settings, unplaced)

@@ -121,43 +121,31 @@ def place(
     """Return entries with their builds, and sentences on those without one in the archive."""
     found, remarks = [], []
     for entry in entries:
-        named = builds_named(entry.first, builds)
-        first, last = (None, None) if named is None else named
-        if entry.first != entry.last:
-            # A range of days holds the builds within it, also where it reaches beyond the archive.
-            inside = [number for number, build in enumerate(builds) if _is_named(build, entry.last)]
-            day = _day(entry.last)
-            if not inside and day is not None:
-                inside = [number for number, one in enumerate(_days(builds)) if one <= day]
-            last = inside[-1] if inside else None
-        days = [day for text in (entry.first, entry.last) if (day := _day(text)) is not None]
+        first, last = place_of(entry.first, builds), place_of(entry.last, builds, is_end=True)
+        if first is not None and entry.first == entry.last:
+            last = max(first, first if last is None else last)
+        ends = _day(entry.first), _day(entry.last)
         if first is None or last is None:
             missing = entry.first if first is None else entry.last
             remarks.append(f"{entry.where}: no build or day {missing!r} in the archive")
         elif first <= last:
             found.append(Placed(entry, first, last))
-        elif len(days) == 2 and days[0] <= days[1]:
+        elif ends[0] and ends[1] and ends[0] <= ends[1]:
             remarks.append(f"{entry.where}: no build from {entry.first} to {entry.last}")
         else:
             raise UsageError(f"{entry.where}: {entry.last!r} comes before {entry.first!r}")
     return found, remarks
 
 
-def builds_named(text: str, builds: Sequence[Build]) -> tuple[int, int] | None:
-    """Return the first and last build of a name or a day; of a day without one, the next build
-    after it."""
-    named = [number for number, build in enumerate(builds) if _is_named(build, text)]
-    if named:
-        return named[0], named[-1]
+def place_of(text: str, builds: Sequence[Build], is_end: bool = False) -> int | None:
+    """Return the first build of a name, or from a day on; with `is_end` the last one, or up to that
+    day."""
     day = _day(text)
-    if day is None:
-        return None
-    dates = _days(builds)
-    on = [number for number, one in enumerate(dates) if one == day]
-    if on:
-        return on[0], on[-1]
-    after = [number for number, one in enumerate(dates) if one > day]
-    return (after[0], after[0]) if after else None
+    held = [number for number, build in enumerate(builds) if _is_named(build, text)]
+    if not held and day is not None:
+        dates = [moment_of(build.started).date() for build in builds]
+        held = [n for n, one in enumerate(dates) if (one <= day if is_end else one >= day)]
+    return None if not held else held[-1] if is_end else held[0]
 
 
 def _day(text: str) -> date | None:
@@ -167,14 +155,8 @@ def _day(text: str) -> date | None:
         return None
 
 
-def _days(builds: Sequence[Build]) -> list[date]:
-    """Return the days in UTC."""
-    return [moment_of(build.started).date() for build in builds]
-
-
 def _is_named(build: Build, text: str) -> bool:
-    if text in build.aliases:
-        return True
-    return len(text) >= LEAST_HASH and any(
-        alias.startswith(text) and " " not in alias for alias in build.aliases
+    return text in build.aliases or (
+        len(text) >= LEAST_HASH
+        and any(alias.startswith(text) and " " not in alias for alias in build.aliases)
     )

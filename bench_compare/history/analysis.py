@@ -83,8 +83,8 @@ def analyse(
         suggestions=_suggestions(reported, repeat if unclear else None)[: settings.suggestions],
         bands=tuple(LevelBand(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
         noise=Noise(
-            correlation=float(np.median([one.correlation for one in findings.noise.tracks])),
-            odd_ratio=findings.noise.share(0.0),
+            correlation=float(np.median([one.correlation for one in findings.tracks])),
+            odd_ratio=findings.tracks[0].archive.share(0.0),
             hidden_ratio=max(clear, default=None),
         ),
         counts=series.counts(table),
@@ -95,7 +95,7 @@ def analyse(
             *(
                 f"{doc.path}: the run was not finished; cases may be missing"
                 for doc in last.documents
-                if not doc.complete
+                if not doc.held.complete
             ),
         ),
         problems=(*_problems(archive), *_doubts(archive, findings, unclear)),
@@ -154,7 +154,7 @@ def _other_unit(archive: Archive) -> Iterator[str]:
 
 def _problems(archive: Archive) -> Iterator[str]:
     """Yield why nothing can be said."""
-    documents = len({column.doc.id for column in archive.columns})
+    documents = len({column.doc.path for column in archive.columns})
     newest = archive.builds[-1].name
     if documents < LEAST_DOCUMENTS:
         count = f"{documents} document{'' if documents == 1 else 's'}"
@@ -174,7 +174,8 @@ def _doubts(archive: Archive, findings: Findings, unclear: Sequence[Unclear]) ->
         for one in unclear
         if one.alone
         and one.ratio >= math.exp(ALONE)
-        and findings.noise.share(math.log(one.ratio) / 2) * len(archive.series) < USUAL_SHARE
+        and findings.tracks[0].archive.share(math.log(one.ratio) / 2) * len(archive.series)
+        < USUAL_SHARE
     ]
     if alone:
         more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_compare.errors import InputError
-from bench_compare.history.builds import Build, Doc, builds_of, doc_of, without_copies
+from bench_compare.history.builds import Build, Doc, builds_of, without_copies
 from bench_compare.history.digest import SERIES_SETTINGS
 from bench_compare.history.index import digests, files_of
 from bench_compare.history.steps.noise import Grid
@@ -72,8 +72,6 @@ class Archive:
     grid: Grid
     outcomes: Mapping[tuple[int, int], CaseRow]
     """Cases by row and column."""
-    facts: Mapping[int, Mapping[str, str]]
-    """Facts of each document, by its id."""
 
 
 @dataclass(frozen=True)
@@ -109,33 +107,28 @@ def read_archive(patterns: Sequence[str], choice: ArchiveFilter) -> tuple[Archiv
 
 def archive_of(held: Mapping[str, Digest], choice: ArchiveFilter) -> tuple[Archive, list[str]]:
     """Return the archive of documents, by path, and remarks. Raises `InputError`."""
-    every = [doc_of(number, path, one) for number, (path, one) in enumerate(held.items())]
-    docs, remarks = without_copies(every)
+    docs, remarks = without_copies(Doc(path, one) for path, one in held.items())
     if not docs:
         raise InputError("no result document is left")
-    commits = {doc.tags.get("commit") for doc in docs}
+    commits = {doc.held.tags.get("commit") for doc in docs}
     by = choice.by or ("started" if None in commits or len(commits) == 1 else "commit")
     builds, more = builds_of(docs, by, choice.repo)
-    kept = [(doc, held[doc.path]) for build in builds for doc in build.documents]
-    series = _series([one for _, one in kept], choice)
+    kept = [doc for build in builds for doc in build.documents]
+    series = _series([doc.held for doc in kept], choice)
     rows = {one.key: row for row, one in enumerate(series)}
-    cells: dict[tuple[int, str], list[CaseRow]] = {}
-    for doc, one in kept:
-        for case in one.cases:
-            cells.setdefault((doc.id, case.unit), []).append(case)
     columns = [
         ArchiveColumn(number, doc, unit)
         for number, build in enumerate(builds)
         for doc in build.documents
-        for unit in sorted(unit for id_, unit in cells if id_ == doc.id)
+        for unit in sorted({case.unit for case in doc.held.cases})
     ]
     values = np.full((len(series), len(columns)), np.nan)
     variance = np.zeros_like(values)
     outcomes = {}
     for at, column in enumerate(columns):
-        for case in cells[column.doc.id, column.unit]:
+        for case in column.doc.held.cases:
             row = rows.get(case.key)
-            if row is not None:
+            if row is not None and case.unit == column.unit:
                 outcomes[row, at] = case
                 for level in case.levels:
                     if level.metric == series[row].metric:
@@ -148,8 +141,7 @@ def archive_of(held: Mapping[str, Digest], choice: ArchiveFilter) -> tuple[Archi
         np.array([units[column.unit] for column in columns], np.int64),
     )
     metric = Counter(one.metric for one in series).most_common(1)[0][0]
-    facts = {doc.id: one.facts for doc, one in kept}
-    made = Archive(metric, tuple(builds), tuple(columns), tuple(series), grid, outcomes, facts)
+    made = Archive(metric, tuple(builds), tuple(columns), tuple(series), grid, outcomes)
     return made, [*remarks, *more]
 
 

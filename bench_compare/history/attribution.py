@@ -83,7 +83,7 @@ def causes(
     if other_kernels and not plans:
         found.append(f"other kernels in {other_kernels} of {cases}")
     sides = [
-        [archive.facts.get(archive.columns[column].doc.id, {}) for column in side]
+        [archive.columns[column].doc.held.facts for column in side]
         for side in (_nearest(before, last=True), _nearest(after, last=False))
     ]
     for name in sorted({name for side in sides for facts in side for name in facts}, key=_rank):
@@ -161,7 +161,7 @@ def build_infos(archive: Archive) -> tuple[BuildInfo, ...]:
     found: list[BuildInfo] = []
     last: Mapping[str, str] | None = None
     for number, build in enumerate(archive.builds):
-        facts = archive.facts.get(build.documents[0].id, {})
+        facts = build.documents[0].held.facts
         changes = []
         if last is not None:
             for name in sorted(facts.keys() | last.keys(), key=_rank):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench_compare.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from bench_compare.history.digest import Digest
@@ -26,23 +26,12 @@ LEAST_HASH = 7
 class Doc:
     """One document of the archive."""
 
-    id: int
     path: str
-    run_id: str
-    label: str | None
-    started: str
-    complete: bool
-    tags: Mapping[str, str]
-    commit: str | None
-    """Commit of the graphs' repository."""
-    command: tuple[str, ...]
-    cases: int
-    parts: frozenset[str] = frozenset()
-    """Runs that were merged into it."""
+    held: Digest
 
     @property
     def moment(self) -> datetime:
-        return moment_of(self.started)
+        return moment_of(self.held.started)
 
 
 @dataclass(frozen=True)
@@ -66,41 +55,24 @@ def moment_of(text: str) -> datetime:
         raise ValueError(text) from None
 
 
-def doc_of(number: int, path: str, held: Digest) -> Doc:
-    """Return a document from its digest."""
-    return Doc(
-        id=number,
-        path=path,
-        run_id=held.run_id,
-        label=held.label,
-        started=held.started,
-        complete=held.complete,
-        tags=held.tags,
-        commit=held.graphs_commit,
-        command=held.command,
-        cases=len(held.cases),
-        parts=frozenset(held.parts),
-    )
-
-
 def without_copies(docs: Iterable[Doc]) -> tuple[list[Doc], list[str]]:
     """Return each run once, from its fullest file, without runs that were merged into another one
     or have no date; and sentences on the files left out."""
     runs: dict[str, list[Doc]] = defaultdict(list)
     for doc in docs:
-        runs[doc.run_id].append(doc)
+        runs[doc.held.run_id].append(doc)
     kept, remarks = [], []
     for copies in runs.values():
-        copies.sort(key=lambda doc: (not doc.complete, -doc.cases, doc.path))
+        copies.sort(key=lambda doc: (not doc.held.complete, -len(doc.held.cases), doc.path))
         kept.append(copies[0])
         remarks += [f"{doc.path}: the same run as {copies[0].path}" for doc in copies[1:]]
-    whole = {part: doc for doc in kept for part in doc.parts}
+    whole = {part: doc for doc in kept for part in doc.held.parts}
     found = []
     for doc in kept:
-        if doc.run_id in whole:
-            remarks.append(f"{doc.path}: merged into {whole[doc.run_id].path}")
+        if doc.held.run_id in whole:
+            remarks.append(f"{doc.path}: merged into {whole[doc.held.run_id].path}")
         elif not _is_dated(doc):
-            remarks.append(f"{doc.path}: left out, its start is not a date: {doc.started!r}")
+            remarks.append(f"{doc.path}: left out, its start is not a date: {doc.held.started!r}")
         else:
             found.append(doc)
     return found, sorted(remarks)
@@ -120,7 +92,7 @@ def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Bui
     for name, doc in named:
         groups[name].append(doc)
     for members in groups.values():
-        members.sort(key=lambda doc: (doc.moment, doc.run_id))
+        members.sort(key=lambda doc: (doc.moment, doc.held.run_id))
     order = sorted(groups, key=lambda name: (groups[name][0].moment, name))
     firsts = [groups[name][0].moment for name in order]
     times = Counter(firsts)
@@ -142,9 +114,14 @@ def builds_of(docs: Sequence[Doc], by: str, repo: Path | None) -> tuple[list[Bui
             shown = called
         elif by == "commit" and len(name) >= 12 and set(name) <= set("0123456789abcdef"):
             shown = name[:10]
-        aliases = {name, shown, *(doc.run_id for doc in members), *(doc.path for doc in members)}
-        aliases |= {doc.label for doc in members if doc.label is not None}
-        builds.append(Build(shown, frozenset(aliases), members[0].started, tuple(members)))
+        aliases = {
+            name,
+            shown,
+            *(doc.held.run_id for doc in members),
+            *(doc.path for doc in members),
+        }
+        aliases |= {doc.held.label for doc in members if doc.held.label is not None}
+        builds.append(Build(shown, frozenset(aliases), members[0].held.started, tuple(members)))
     return _distinct(builds), remarks
 
 
@@ -154,13 +131,13 @@ def _shown(docs: Sequence[Doc]) -> list[str]:
     instants = [f"{doc.moment:%Y-%m-%d %H:%M:%S}" for doc in docs]
     days = [instant[:10] for instant in instants]
     times = days if len(set(days)) == len(days) else instants
-    labels = Counter(doc.label for doc in docs)
+    labels = Counter(doc.held.label for doc in docs)
     return [
         time
-        if doc.label is None or len(docs) > 1 == len(labels)
-        else doc.label
-        if labels[doc.label] == 1
-        else f"{doc.label} {time}"
+        if doc.held.label is None or len(docs) > 1 == len(labels)
+        else doc.held.label
+        if labels[doc.held.label] == 1
+        else f"{doc.held.label} {time}"
         for doc, time in zip(docs, times, strict=True)
     ]
 
@@ -169,15 +146,15 @@ def _named(docs: Sequence[Doc], by: str) -> tuple[list[tuple[str, Doc]], list[st
     """Return the documents, each as (name of its build, document), and remarks on those that are
     left out."""
     if by == "started":
-        return [(doc.run_id, doc) for doc in docs], []
+        return [(doc.held.run_id, doc) for doc in docs], []
     key = by.removeprefix("tag:")
     if by not in ("commit", "label") and (not by.startswith("tag:") or not key):
         raise UsageError(f"--by: no order {by!r}; choose from {ORDERS}")
     named, remarks = [], []
     for doc in docs:
-        name = doc.label if by == "label" else doc.tags.get(key)
+        name = doc.held.label if by == "label" else doc.held.tags.get(key)
         if name is None and by == "commit":
-            name = doc.commit
+            name = doc.held.graphs_commit
         if name is None:
             remarks.append(f"{doc.path}: left out, it has no {by.replace(':', ' ')}")
         else:

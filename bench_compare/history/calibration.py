@@ -14,7 +14,7 @@ from bench_schema.identity import engine_name
 from bench_compare.comparison.calibration import Calibration, Entry
 from bench_compare.errors import InputError
 from bench_compare.history.archive import ArchiveFilter, read_archive
-from bench_compare.history.steps.noise import DIFFERENCE_DOF, Grid, noise_of
+from bench_compare.history.steps.noise import DIFFERENCE_DOF, Grid, tracks_of
 from bench_compare.metrics import GATES
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def _entries(archive: Archive, metric: str) -> Iterator[Entry]:
         documents = int(np.isfinite(values).any(axis=0).sum())
         if documents < LEAST_DOCUMENTS:
             continue
-        noise = noise_of(Grid(values, within, grid.build[columns], grid.unit[columns]), 0.0)
-        tracks = [one for one in noise.tracks if np.isfinite(one.variance)]
+        part_grid = Grid(values, within, grid.build[columns], grid.unit[columns])
+        tracks = [one for one in tracks_of(part_grid, 0.0) if np.isfinite(one.variance)]
         if not tracks:
             continue
         total = float(np.mean([one.variance for one in tracks]))

@@ -46,11 +46,11 @@ def again(archive: Archive, cases: int, needed: int) -> Suggestion | None:
     """Return the suggestion to measure the newest build `needed` times more, so that the documents
     are of that build; None if its command cannot be run again."""
     doc = archive.columns[-1].doc
-    command = run_again(doc.command, doc.path)
+    command = run_again(doc.held.command, doc.path)
     if command is None:
         return None
     *words, path = shlex.split(command)
-    label = [] if doc.label is None else ["--label", doc.label]
+    label = [] if doc.held.label is None else ["--label", doc.held.label]
     command = shlex.join([*words[:-1], *label, words[-1], path])
     if needed > 1:
         numbers = " ".join(map(str, range(1, needed + 1)))

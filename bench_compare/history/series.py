@@ -55,7 +55,7 @@ def infos(context: Context, unclear: Container[int]) -> list[SeriesInfo]:
     found = []
     for row, series in enumerate(archive.series):
         track, steps, at = (
-            context.findings.noise.tracks[row],
+            context.findings.tracks[row],
             context.findings.steps[row],
             newest[row],
         )
@@ -104,7 +104,7 @@ def infos(context: Context, unclear: Container[int]) -> list[SeriesInfo]:
 
 def _levels(context: Context, row: int, steps: tuple[Step, ...]) -> Iterator[Level]:
     """Yield the level of each stretch between changes on each unit of hardware, and slopes."""
-    grid, track = context.archive.grid, context.findings.noise.tracks[row]
+    grid, track = context.archive.grid, context.findings.tracks[row]
     stretches = [steps[0].before, *(one.after for one in steps)] if steps else [tuple(track.column)]
     ends: list[float] = []
     for place, stretch in enumerate(stretches):

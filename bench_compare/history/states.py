@@ -112,7 +112,7 @@ def _removal(
         column
         for column in range(last + 1, len(archive.columns))
         if archive.columns[column].build > archive.columns[last].build
-        and archive.columns[column].doc.complete
+        and archive.columns[column].doc.held.complete
         and kept
         and len(rows_of[column] & kept) >= SIMILAR * len(kept)
     ]

@@ -16,19 +16,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from bench_schema.estimate import two_sided
 from bench_schema.student import t_quantile, t_two_sided
 
-from bench_compare.history.steps.noise import CLIP, noise_of
+from bench_compare.history.steps.noise import CLIP, tracks_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_compare.history.steps.noise import Array, Grid, Ints, Noise, Track
+    from bench_compare.history.steps.noise import Array, Grid, Ints, Track
 
 FALSE_ARCHIVES = 0.01
 """Share of archives without a change that may have an event."""
@@ -114,7 +114,7 @@ class Newest:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    noise: Noise
+    tracks: tuple[Track, ...]
     steps: tuple[tuple[Step, ...], ...]
     """Changes of each series, in order."""
     events: tuple[Event, ...]
@@ -133,36 +133,46 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]], floor: f
     """Return the changes of an archive.
 
     `least`: smallest change of interest, a logarithm. `pins`: series → documents at which a level
-    begins if it changes near them. `floor`: least standard deviation of a document."""
-    noise = noise_of(grid, floor)
+    begins if it changes near them, if by a single document. `floor`: least standard deviation of a
+    document."""
+    tracks = tracks_of(grid, floor)
     steps: list[tuple[Step, ...]] = []
     newest = []
-    for track in noise.tracks:
+    for track in tracks:
         found: list[Step] = []
         if len(track.column) > LEAST_DOCUMENTS and math.isfinite(track.variance):
             pinned = set(np.searchsorted(track.column, list(pins.get(track.row, ()))).tolist())
-            while True:
-                changes = _changes(track, _splits(track, pinned), pinned)
-                found = _tested(noise, track, changes, least, pinned)
-                begun = {one.begin for one in changes}
-                if pinned <= begun:
-                    break
-                pinned &= begun  # nothing changed where the others are
-            head = _newest(noise, track, found, int(grid.build[-1]), least)
+            found = _changes(track, least, pinned)
+            head = _newest(track, found, int(grid.build[-1]), least)
             if isinstance(head, Step):
                 found.append(head)
             elif head is not None:
                 newest.append(head)
         steps.append(tuple(found))
-    return Findings(noise, tuple(steps), _events(steps, grid), tuple(newest))
+    return Findings(tracks, tuple(steps), _events(steps, grid), tuple(newest))
+
+
+def _changes(track: Track, least: float, pins: set[int]) -> list[Step]:
+    """Return the changes that stand; the one in most doubt goes first, and its levels join."""
+    changes = _slopes(track, _splits(track, pins), pins)
+    while True:
+        steps = [_step(track, changes, place, pins) for place in range(len(changes))]
+        doubts = [
+            math.inf if one is None else one.p if abs(one.shift) >= least else max(one.p, 1.0)
+            for one in steps
+        ]
+        if max(doubts, default=0.0) <= FALSE_ARCHIVES:
+            break
+        del changes[int(np.argmax(doubts))]
+    begun = {one.begin for one in changes}
+    if pins <= begun:
+        return [one for one in steps if one is not None]
+    return _changes(track, least, pins & begun)  # nothing changed where the others are
 
 
 def _splits(track: Track, pins: set[int]) -> list[int]:
     """Return the documents that begin a level, in order."""
-    count, units = len(track.values), np.unique(track.unit)
-    at = track.unit == units[:, None]
-    values = track.values - track.values.mean()
-    n, s, q = (np.pad((at * w).cumsum(axis=1), ((0, 0), (1, 0))) for w in (1, values, values**2))
+    count = len(track.values)
     bounds = [0, *(np.flatnonzero(np.diff(track.build)) + 1).tolist(), count]
     starts = np.array(bounds[:-1])
     best, origin = np.full(count + 1, np.inf), np.zeros(count + 1, np.int64)
@@ -171,9 +181,7 @@ def _splits(track: Track, pins: set[int]) -> list[int]:
         fewest = np.where((starts == first) & (first > 0), 1, LEAST_DOCUMENTS)
         begin = starts[(starts >= first) & (starts <= end - fewest)]
         if begin.size:
-            size, total = n[:, end, None] - n[:, begin], s[:, end, None] - s[:, begin]
-            spread = q[:, end, None] - q[:, begin] - total**2 / np.maximum(size, 1)
-            cost = best[begin] + spread.sum(axis=0)
+            cost = best[begin] + track.spread(begin, np.full_like(begin, end))
             origin[end] = begin[cost.argmin()]
             best[end] = cost.min() + PENALTY * track.long_run
         if end in pins and math.isfinite(best[end]):
@@ -184,22 +192,18 @@ def _splits(track: Track, pins: set[int]) -> list[int]:
     return found[:0:-1]
 
 
-def _changes(track: Track, splits: list[int], pins: set[int]) -> list[Change]:
+def _slopes(track: Track, splits: list[int], pins: set[int]) -> list[Change]:
     """Return the steps, those of one direction as a slope where that explains more."""
     bounds = [0, *splits, len(track.values)]
     levels = [float(track.values[a:b].mean()) for a, b in pairwise(bounds)]
     is_up = [old < new for old, new in pairwise(levels)]
     found: list[Change] = []
-    at = 0
-    while at < len(splits):
-        stop = at + 1
-        while stop < len(splits) and is_up[stop] == is_up[at]:
-            if pins & {splits[at], splits[stop]}:
-                break
-            stop += 1
-        slope = None if splits[at] in pins else _slope(track, bounds[at : stop + 2])
-        found += [Change(one, one) for one in splits[at:stop]] if slope is None else [slope]
-        at = stop
+    for _, group in groupby(
+        range(len(splits)), lambda at: (is_up[at], splits[at] if splits[at] in pins else 0)
+    ):
+        at = list(group)
+        slope = None if splits[at[0]] in pins else _slope(track, bounds[at[0] : at[-1] + 3])
+        found += [Change(splits[n], splits[n]) for n in at] if slope is None else [slope]
     return found
 
 
@@ -207,9 +211,8 @@ def _slope(track: Track, bounds: list[int]) -> Change | None:
     """Return the best line between two levels, None if the steps at these bounds explain more."""
     first, count = bounds[0], bounds[-1] - bounds[0]
     y = track.values[first : first + count]
-    if count <= LEAST_SLOPE or len(np.unique(track.unit[first : first + count])) > 1:
+    if count <= LEAST_SLOPE or len(set(track.unit[first : first + count].tolist())) > 1:
         return None
-    stairs = sum(float(np.var(track.values[a:b])) * (b - a) for a, b in pairwise(bounds))
     places = np.unique(np.linspace(0, count - 1, min(count, MOST_PLACES)).round().astype(int))
     a, b = (side.ravel() for side in np.meshgrid(places, places, indexing="ij"))
     a, b = a[b - a >= LEAST_SLOPE], b[b - a >= LEAST_SLOPE]
@@ -218,6 +221,7 @@ def _slope(track: Track, bounds: list[int]) -> Change | None:
     gain = (line @ y) ** 2 / (line**2).sum(axis=1)
     at = int(gain.argmax())
     rest = float(np.var(y)) * count - float(gain[at])
+    stairs = float(track.spread(np.array(bounds[:-1]), np.array(bounds[1:])).sum())
     more = (1.5 - (len(bounds) - 2)) * PENALTY * track.long_run
     if rest + more >= stairs or rest > MOST_REST * track.long_run * count:
         return None
@@ -228,52 +232,31 @@ def _slope(track: Track, bounds: list[int]) -> Change | None:
     return Change(first + int(a[at]), first + int(b[at])) if middle / rise >= TRUE_SLOPE else None
 
 
-def _tested(
-    noise: Noise, track: Track, changes: list[Change], least: float, pins: set[int]
-) -> list[Step]:
-    """Return the changes that stand; the one in most doubt goes first, and its levels join."""
-    while True:
-        steps = [_step(noise, track, changes, place, pins) for place in range(len(changes))]
-        doubts = [
-            math.inf if one is None else one.p if abs(one.shift) >= least else max(one.p, 1.0)
-            for one in steps
-        ]
-        if max(doubts, default=0.0) <= FALSE_ARCHIVES:
-            return [one for one in steps if one is not None]
-        del changes[int(np.argmax(doubts))]
-
-
-def _step(
-    noise: Noise, track: Track, changes: list[Change], place: int, pins: set[int]
-) -> Step | None:
+def _step(track: Track, changes: list[Change], place: int, pins: set[int]) -> Step | None:
     """Return a change, with its levels up to the changes on either side; None if they overlap or
     have no unit in common."""
     begin, end = changes[place]
-    count = len(track.values)
     first = changes[place - 1].end if place else 0
-    stop = count
+    stop = count = len(track.values)
     if place + 1 < len(changes):
-        following = changes[place + 1]
-        stop = following.begin + (following.begin < following.end)
+        stop = changes[place + 1].begin + (changes[place + 1].begin < changes[place + 1].end)
     if begin < end:
         line = np.clip((np.arange(first, stop) - begin) / (end - begin), 0, 1)
         line -= line.mean()
         total = float(line @ line)
         shift, variance = float(line @ track.values[first:stop]) / total, track.long_run / total
-        chance = _chance(noise, track, shift, variance, (end - begin, end - begin), stop - first)
+        chance = _chance(track, shift, variance, (end - begin, end - begin), stop - first)
         old, new = np.arange(first, begin + 1), np.arange(end, stop)
         ends = int(track.build[begin]), int(track.build[end])
         return _told(track, old, new, shift, variance, chance, ends, slope=True)
     old, new = np.arange(first, begin), np.arange(begin, stop)
-    for side in (old, new):
-        if len(side) < LEAST_DOCUMENTS and side[0] not in pins:
-            return None
-    shift, variance, agreeing = _contrast(track, old, new)
-    if not math.isfinite(shift) or min(a / c for a, c in agreeing) < AGREEING:
+    if any(len(side) < LEAST_DOCUMENTS and side[0] not in pins for side in (old, new)):
         return None
-    is_head = stop == count and len(new) <= HEAD
-    places = HEAD_PLACES if is_head else count
-    chance = _chance(noise, track, shift, variance, min(agreeing), places)
+    shift, variance, agreeing = _contrast(track, old, new)
+    if not math.isfinite(shift) or min(few / many for few, many in agreeing) < AGREEING:
+        return None
+    places = HEAD_PLACES if stop == count and len(new) <= HEAD else count
+    chance = _chance(track, shift, variance, min(agreeing), places)
     return _told(track, old, new, shift, variance, chance, _place(track, first, begin, stop))
 
 
@@ -316,49 +299,32 @@ def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tu
     if not weight:
         return math.nan, math.nan, []
     before, after = map(np.concatenate, sides)
-    middle = (float(np.median(before)) + float(np.median(after))) / 2
-    sign = math.copysign(1.0, shift)
-    counts = [(int(np.sum(sign * (middle - before) > 0)), len(before))]
-    counts.append((int(np.sum(sign * (after - middle) > 0)), len(after)))
-    return shift / weight, 1 / weight, counts
+    middle, sign = (np.median(before) + np.median(after)) / 2, math.copysign(1.0, shift)
+    agreeing = [int(np.sum(sign * far > 0)) for far in (middle - before, after - middle)]
+    return shift / weight, 1 / weight, list(zip(agreeing, map(len, (before, after)), strict=True))
 
 
 def _chance(
-    noise: Noise,
-    track: Track,
-    shift: float,
-    variance: float,
-    agreeing: tuple[int, int],
-    places: int,
+    track: Track, shift: float, variance: float, agreeing: tuple[int, int], places: int
 ) -> float:
     """Return the chance of a shift by noise, or by so many odd documents of half its size among as
     many."""
     p = float(t_two_sided(np.array([shift / math.sqrt(variance)]), np.array([track.dof]))[0])
     few, count = agreeing
-    odd = math.comb(count, few) * noise.share(abs(shift) / 2) ** few
-    return len(noise.tracks) * places * (p + odd)
+    odd = math.comb(count, few) * track.archive.share(abs(shift) / 2) ** few
+    return track.archive.series * places * (p + odd)
 
 
 def _place(track: Track, first: int, begin: int, stop: int) -> tuple[int, int]:
     """Return the first and the last build at which a step may be (95 %)."""
-    found = {}
-    for at in range(first + 1, stop):
-        if track.build[at] != track.build[at - 1]:
-            parts = (track.values[first:at], track.values[at:stop])
-            units = (track.unit[first:at], track.unit[at:stop])
-            found[at] = sum(
-                float(np.var(part[unit == one])) * int(np.sum(unit == one))
-                for part, unit in zip(parts, units, strict=True)
-                for one in set(unit.tolist())
-            )
-    most = found[begin] + PLACE * track.long_run
-    likely = [at for at, rest in found.items() if rest <= most]
+    at = np.arange(first + 1, stop)
+    at = at[track.build[at] != track.build[at - 1]]
+    rest = track.spread(np.full_like(at, first), at) + track.spread(at, np.full_like(at, stop))
+    likely = at[rest <= rest[at == begin] + PLACE * track.long_run]
     return int(track.build[likely[0]]), int(track.build[likely[-1]])
 
 
-def _newest(
-    noise: Noise, track: Track, steps: list[Step], last: int, least: float
-) -> Newest | Step | None:
+def _newest(track: Track, steps: list[Step], last: int, least: float) -> Newest | Step | None:
     """Return what the newest documents may hide, or the step that a single one shows; None if the
     newest build does not hold the series."""
     begin = int(np.searchsorted(track.column, steps[-1].column)) if steps else 0
@@ -377,19 +343,17 @@ def _newest(
     at = int(bounds.argmax())
     stands_out = False
     if track.build[level[-2]] != last and abs(shift) >= least:
-        p = _chance(noise, track, shift, variance, (1, 1), 1)
+        p = _chance(track, shift, variance, (1, 1), 1)
         far = max(ALONE, ALONE_SIGMAS * math.sqrt(track.variance))
         if p <= FALSE_ARCHIVES and abs(shift) >= far and count > ALONE_AFTER:
-            where = (last, last)
-            return _told(track, level[:-1], level[-1:], shift, variance, p, where, alone=True)
-        stands_out = _chance(noise, track, shift, variance, (count, count), 1) <= DOUBTFUL
+            old, new = level[:-1], level[-1:]
+            return _told(track, old, new, shift, variance, p, (last, last), alone=True)
+        stands_out = _chance(track, shift, variance, (count, count), 1) <= DOUBTFUL
     more = np.arange(1, MOST_NEEDED)
     wide = track.variance_of_mean(np.array([count - 1])) + track.variance_of_mean(1 + more)
-    enough = quantile * np.sqrt(wide) < ALONE
-    needed = int(more[enough][0]) if enough.any() else MOST_NEEDED
-    return Newest(
-        track.row, shift if stands_out else 0.0, float(bounds[at]), float(shifts[at]), needed
-    )
+    needed = 1 + int(np.sum(quantile * np.sqrt(wide) >= ALONE))
+    stands = shift if stands_out else 0.0
+    return Newest(track.row, stands, float(bounds[at]), float(shifts[at]), needed)
 
 
 def _events(steps: Sequence[Sequence[Step]], grid: Grid) -> tuple[Event, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -32,6 +33,8 @@ DIFFERENCE_DOF = 2 / 3
 """Degrees of freedom for each difference: those that share a document are correlated."""
 LEAST_PAIRS = 24
 """Pairs of differences, of all series, from which on their correlation is believed."""
+ERROR = 0.75
+"""Error of the correlation of n pairs, times √n."""
 MOST_CORRELATION = 0.9
 
 
@@ -50,6 +53,20 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
+class Archive:
+    """What all series share."""
+
+    series: int
+    values: int
+    odd: Array
+    """How far each odd document stands out; the first and last of a series do not count."""
+
+    def share(self, size: float) -> float:
+        """Return the share of values that stand out at least so far."""
+        return float(np.sum(self.odd >= size)) / max(self.values, 1)
+
+
+@dataclass(frozen=True, eq=False)
 class Track:
     """One series: its documents in order, and its noise."""
 
@@ -65,6 +82,7 @@ class Track:
     """Variance of a document about its level; NaN without two documents of one unit."""
     dof: float
     correlation: float
+    archive: Archive
 
     @property
     def long_run(self) -> float:
@@ -78,21 +96,25 @@ class Track:
         found: Array = (self.long_run - self.variance * less) / count
         return found
 
+    @cached_property
+    def _sums(self) -> tuple[Array, Array, Array]:
+        """Counts, sums and sums of squares before each document, (units, documents + 1)."""
+        mine = self.unit == np.unique(self.unit)[:, None]
+        y = self.values - self.values.mean()
+        one, two, three = (
+            np.pad((mine * what).cumsum(axis=1), ((0, 0), (1, 0))) for what in (1.0, y, y**2)
+        )
+        return one, two, three
 
-@dataclass(frozen=True, eq=False)
-class Noise:
-    tracks: tuple[Track, ...]
-    odd: Array
-    """How far each odd document stands out, of all series; the first and last do not count."""
-    known: int
-    """Values of all series."""
-
-    def share(self, size: float) -> float:
-        """Return the share of values that stand out at least so far."""
-        return float(np.sum(self.odd >= size)) / max(self.known, 1)
+    def spread(self, begin: Ints, end: Ints) -> Array:
+        """Return the sum of squares of the documents from `begin` to before `end` about their mean
+        on each unit."""
+        count, total, squares = (one[:, end] - one[:, begin] for one in self._sums)
+        found: Array = (squares - total**2 / np.maximum(count, 1)).sum(axis=0)
+        return found
 
 
-def noise_of(grid: Grid, floor: float) -> Noise:
+def tracks_of(grid: Grid, floor: float) -> tuple[Track, ...]:
     """Estimate the noise of each series; `floor`: least standard deviation of a document."""
     rows = len(grid.values)
     variance, dof = np.full(rows, np.nan), np.zeros(rows)
@@ -104,29 +126,27 @@ def noise_of(grid: Grid, floor: float) -> Noise:
             continue
         limit = CLIP * max(1.4826 * float(np.median(np.abs(every))), math.sqrt(2) * floor)
         every = every[np.abs(every) <= limit]
-        drift = float(np.median(every))  # of n differences it takes 1 / n of one from the squares
+        drift, count = float(np.median(every)), len(every)
+        # Of n differences, a drift takes 1 / n of one from the squares.
+        own = float(np.sum((every - drift) ** 2)) / (2 * (count - 1 / count)) if count > 1 else 0.0
+        rounds = float(np.median(grid.variance[row, np.isfinite(grid.values[row])]))
+        variance[row], dof[row] = max(own, rounds) + floor**2, DIFFERENCE_DOF * count
         kept = [np.where(np.abs(one) <= limit, one - drift, np.nan) for one in found]
-        every, count = every - drift, len(every)
-        inside = float(np.median(grid.variance[row, np.isfinite(grid.values[row])]))
-        own = float(every @ every) / (2 * (count - 1 / count)) if count > 1 else 0.0
-        variance[row] = max(own, inside) + floor**2
-        dof[row] = DIFFERENCE_DOF * count
         both = np.concatenate([np.c_[one[:-1], one[1:]] for one in kept])
         both = both[np.isfinite(both).all(axis=1)]
-        products[row] = both.prod(axis=1).sum()
-        signs[row] = np.sign(both).prod(axis=1).sum()
-        squares[row] = (both**2).sum() / 2
-        pairs[row] = len(both)
+        products[row], squares[row] = both.prod(axis=1).sum(), (both**2).sum() / 2
+        signs[row], pairs[row] = np.sign(both).prod(axis=1).sum(), len(both)
     variance, dof = moderate(variance, dof)
     correlation = _correlation(products / variance, squares / variance, signs, pairs)
     steady, odd = _drawn(grid, np.sqrt(variance))
+    archive = Archive(rows, int(np.isfinite(grid.values).sum()), odd)
     tracks = []
-    for row in range(rows):
+    for row, rho in enumerate(correlation.tolist()):
         at = np.flatnonzero(np.isfinite(grid.values[row]))
         held = (at, grid.values[row, at], steady[row, at], grid.build[at], grid.unit[at])
-        rho = float(correlation[row])
-        tracks.append(Track(row, *held, float(variance[row]) / (1 - rho), max(dof[row], 1.0), rho))
-    return Noise(tuple(tracks), odd, int(np.isfinite(grid.values).sum()))
+        noise = float(variance[row]) / (1 - rho), max(float(dof[row]), 1.0), rho
+        tracks.append(Track(row, *held, *noise, archive))
+    return tuple(tracks)
 
 
 def _chains(grid: Grid, row: int) -> Iterator[Ints]:
@@ -146,9 +166,8 @@ def _correlation(products: Array, squares: Array, signs: Array, pairs: Array) ->
     sums = (one[known] for one in (products, squares, signs, pairs))
     product, square, sign, count = (np.r_[one.sum(), one] for one in sums)
     found = np.minimum(product / square, np.sin(math.pi / 2 * sign / count))
-    found[1:] -= 0.75 / np.sqrt(count[1:])
     every = np.full(len(pairs), found[0])
-    every[known] = np.maximum(found[1:], found[0])
+    every[known] = np.maximum(found[1:] - ERROR / np.sqrt(count[1:]), found[0])
     clipped: Array = np.clip(1 + 2 * every, 0.0, MOST_CORRELATION)
     return clipped
 

@@ -40,11 +40,13 @@ def told(name, texts):
     archive = Archive(
         metric="e2e_ns",
         builds=(),
-        columns=tuple(ArchiveColumn(number, doc(number), "a host") for number in range(count)),
+        columns=tuple(
+            ArchiveColumn(number, doc(number, facts={name: text}), "a host")
+            for number, text in enumerate(texts)
+        ),
         series=(),
         grid=Grid(empty, empty, np.arange(count), np.zeros(count, np.int64)),
         outcomes={},
-        facts={number: {name: text} for number, text in enumerate(texts)},
     )
     every = list(range(count))
     return causes(archive, [0], {0: every[: count // 2]}, {0: every[count // 2 :]})

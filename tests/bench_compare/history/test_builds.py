@@ -9,24 +9,25 @@ import pytest
 
 from bench_compare.errors import InputError
 from bench_compare.history.builds import Doc, builds_of, without_copies
+from bench_compare.history.digest import Digest
 
 DAY = "2026-01-{:02}T03:00:00+00:00"
 
 
-def doc(number, **changes):
-    plain = Doc(
-        id=number,
-        path=f"d{number}.json",
+def doc(number, path=None, **changes):
+    plain = Digest(
         run_id=f"run-{number}",
         label=None,
         started=DAY.format(number),
         complete=True,
+        parts=(),
         tags={},
-        commit=None,
+        graphs_commit=None,
         command=(),
-        cases=3,
+        facts={},
+        cases=(),
     )
-    return replace(plain, **changes)
+    return Doc(path or f"d{number}.json", replace(plain, **changes))
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def repo(tmp_path):
 
 def test_builds_run_in_the_order_of_the_repository_not_of_their_starts(repo):
     folder, (first, second, third) = repo
-    docs = [doc(1, commit=third), doc(2, commit=first), doc(3, commit=second)]
+    docs = [doc(1, graphs_commit=third), doc(2, graphs_commit=first), doc(3, graphs_commit=second)]
     builds, _ = builds_of(docs, "commit", folder)
     assert [first[:10], second[:10], third[:10]] == [build.name for build in builds]
 
@@ -64,7 +65,11 @@ def test_shortened_commits_of_a_tag_are_known(repo):
 
 def test_a_build_that_the_repository_does_not_know_is_placed_by_its_start(repo):
     folder, (first, second, _) = repo
-    docs = [doc(1, commit=first), doc(2, commit="local-change"), doc(3, commit=second)]
+    docs = [
+        doc(1, graphs_commit=first),
+        doc(2, graphs_commit="local-change"),
+        doc(3, graphs_commit=second),
+    ]
     builds, remarks = builds_of(docs, "commit", folder)
     assert ["local-change"] == [build.name for build in builds][1:2]
     assert "does not know local-change" in remarks[0]
@@ -72,11 +77,11 @@ def test_a_build_that_the_repository_does_not_know_is_placed_by_its_start(repo):
 
 def test_a_folder_that_is_no_repository_is_an_error(tmp_path):
     with pytest.raises(InputError, match="not a git repository"):
-        builds_of([doc(1, commit="a" * 40)], "commit", tmp_path)
+        builds_of([doc(1, graphs_commit="a" * 40)], "commit", tmp_path)
 
 
 def test_of_copies_the_fullest_counts():
-    docs = [doc(1, complete=False), doc(1, path="b.json"), doc(1, path="a.json", cases=5)]
+    docs = [doc(1, complete=False), doc(1, path="b.json"), doc(1, path="a.json", cases=(None,) * 5)]
     kept, remarks = without_copies(docs)
     assert (["a.json"], 2) == ([one.path for one in kept], len(remarks))
 
@@ -96,4 +101,4 @@ def test_starts_in_other_time_zones_are_ordered_by_their_instants():
     late = doc(1, started="2026-01-01T03:00:00-05:00")
     early = doc(2, started="2026-01-01T06:00:00Z")
     builds, _ = builds_of([late, early], "started", None)
-    assert ["run-2", "run-1"] == [build.documents[0].run_id for build in builds]
+    assert ["run-2", "run-1"] == [build.documents[0].held.run_id for build in builds]
