@@ -14,7 +14,7 @@ from bench_compare.comparison.reasons import HIDDEN_RATIO, HIDDEN_SHARE
 from bench_compare.history import series
 from bench_compare.history.attribution import build_infos
 from bench_compare.history.events import again, from_states, from_step
-from bench_compare.history.model import History, LevelBand, Noise, Suggestion, Unclear
+from bench_compare.history.model import History, Noise, Suggestion, Unclear
 from bench_compare.history.states import state_changes
 from bench_compare.history.steps.detect import ALONE, detect
 from bench_compare.metrics import METRICS
@@ -81,7 +81,7 @@ def analyse(
         events=tuple(reported),
         unclear=unclear,
         suggestions=_suggestions(reported, repeat if unclear else None)[: settings.suggestions],
-        bands=tuple(LevelBand(p.first, p.last, p.entry.kind, p.entry.note) for p in accepted),
+        accepted=tuple(accepted),
         noise=Noise(
             correlation=float(np.median([one.correlation for one in findings.tracks])),
             odd_ratio=findings.tracks[0].archive.share(0.0),

@@ -12,7 +12,6 @@ from bench_compare.comparison.reasons import run_again
 from bench_compare.history.attribution import causes
 from bench_compare.history.model import (
     BAD_STATES,
-    Acknowledgement,
     EventInfo,
     LevelChange,
     Suggestion,
@@ -22,7 +21,7 @@ from bench_compare.history.series import identifier
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bench_compare.history.accepted import Placed
+    from bench_compare.history.accepted import AcceptedChange, Placed
     from bench_compare.history.archive import Archive
     from bench_compare.history.series import Context
     from bench_compare.history.states import Kind as StateKind
@@ -69,13 +68,14 @@ def from_step(context: Context, event: Event) -> EventInfo:
     bad = any(known[one.row] is None for one in slower)
     undone = _undone(context, slower)
     builds = archive.grid.build
-    first, last = (event.earliest, event.latest) if lead.slope else (event.build, event.build)
+    first, last = event.build - 1, event.build
+    if lead.slope:
+        first, last = event.earliest, event.latest
     before = {m.row: [c for c in m.before if builds[c] <= first] for m in event.members}
     after = {m.row: [c for c in m.after if builds[c] >= last] for m in event.members}
     names = sorted({archive.series[one.row].name for one in event.members})
     signs = {one.shift > 0 for one in event.members}
     return EventInfo(
-        id="",
         kind="slope" if lead.slope else "step",
         direction="both" if len(signs) == 2 else "slower" if slower else "faster",
         build=event.build,
@@ -88,7 +88,7 @@ def from_step(context: Context, event: Event) -> EventInfo:
         documents=len(lead.after),
         changes=tuple(_change(context, m, known[m.row] is not None) for m in event.members),
         cost_ratio=math.exp(sum(one.shift for one in event.members) / len(archive.series)),
-        acknowledged=None if bad else _acknowledged(known.values()),
+        acknowledged=_acknowledged(known.values(), bad),
         undone=undone,
         gates=bad and undone is None and event.latest >= context.since,
         causes=tuple(causes(archive, list(before), before, after)),
@@ -97,11 +97,8 @@ def from_step(context: Context, event: Event) -> EventInfo:
     )
 
 
-def _acknowledged(entries: Iterable[Placed | None]) -> Acknowledgement | None:
-    found = next((one.entry for one in entries if one is not None), None)
-    if found is None:
-        return None
-    return Acknowledgement(found.kind, found.note, found.link, found.where)
+def _acknowledged(entries: Iterable[Placed | None], bad: bool) -> AcceptedChange | None:
+    return None if bad else next((one.entry for one in entries if one is not None), None)
 
 
 def _change(context: Context, member: Step, acknowledged: bool) -> LevelChange:
@@ -179,24 +176,16 @@ def from_states(context: Context, changes: Sequence[StateChange]) -> list[EventI
         who = f"{series.name} on {series.about}" if len(group) == 1 else _who(names, len(group))
         events.append(
             EventInfo(
-                id="",
                 kind=kind,
                 direction="none",
                 build=latest,
                 earliest=earliest,
                 latest=latest,
-                ratio=None,
-                low=None,
-                high=None,
-                p=None,
-                documents=None,
                 changes=tuple(
                     LevelChange(identifier(row), one is not None, text)
                     for row, one in known.items()
                 ),
-                cost_ratio=1.0,
-                acknowledged=None if bad else _acknowledged(known.values()),
-                undone=None,
+                acknowledged=_acknowledged(known.values(), bad),
                 gates=bad and latest >= context.since,
                 causes=tuple(causes(archive, list(known), before, after)),
                 suggestions=(look(archive, group[0].before, group[0].after, names),),

@@ -10,6 +10,8 @@ from collections.abc import Mapping  # noqa: TC003  annotations are read at run 
 from dataclasses import dataclass
 from typing import Literal
 
+from bench_compare.history.accepted import AcceptedChange, Placed  # noqa: TC001
+
 Kind = Literal[
     "step", "slope", "broken", "wrong", "unsupported", "removed", "lost", "benchmark changed"
 ]
@@ -94,15 +96,6 @@ class LevelChange:
 
 
 @dataclass(frozen=True)
-class Acknowledgement:
-    kind: str
-    note: str | None
-    link: str | None
-    where: str
-    """Its place in the events file."""
-
-
-@dataclass(frozen=True)
 class Suggestion:
     """Suggested next measurement."""
 
@@ -112,31 +105,31 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class EventInfo:
-    id: str
     kind: Kind
     direction: Direction
     build: int
     """Build that brought it; of a slope, the one where it ends."""
     earliest: int
     latest: int
-    ratio: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    documents: int | None
-    """Documents that show the new level."""
     changes: tuple[LevelChange, ...]
-    cost_ratio: float
-    """Effect on the geometric mean of the suite: 1.01 is 1 % slower."""
-    acknowledged: Acknowledgement | None
-    undone: int | None
-    """Build from which its slower series are back at their old level."""
+    acknowledged: AcceptedChange | None
     gates: bool
     """New, unacknowledged, still there: a regression that fails the command."""
     causes: tuple[str, ...]
     """Differences across it, likeliest first."""
     suggestions: tuple[Suggestion, ...]
     sentence: str
+    undone: int | None = None
+    """Build from which its slower series are back at their old level."""
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    documents: int | None = None
+    """Documents that show the new level."""
+    cost_ratio: float = 1.0
+    """Effect on the geometric mean of the suite: 1.01 is 1 % slower."""
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,16 +143,6 @@ class Unclear:
     """True if its single newest document stands out."""
     needed: int
     """Documents more of the newest build that would decide."""
-
-
-@dataclass(frozen=True)
-class LevelBand:
-    """An acknowledged stretch, drawn over all charts."""
-
-    first: int
-    last: int
-    kind: str
-    note: str | None
 
 
 @dataclass(frozen=True)
@@ -183,7 +166,8 @@ class History:
     """Newest first."""
     unclear: tuple[Unclear, ...]
     suggestions: tuple[Suggestion, ...]
-    bands: tuple[LevelBand, ...]
+    accepted: tuple[Placed, ...]
+    """Entries of the events file, with their builds."""
     noise: Noise
     counts: Mapping[str, int]
     """Series of the newest build by state: slower, faster, unclear, same, broken …"""

@@ -401,7 +401,7 @@ def _chart(one: SeriesInfo, history: History) -> Chart:
     bands = [
         {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": band.first - 0.5}
         | {"x1": band.last + 0.5, "fillcolor": "--band", "line": {"width": 0}, "layer": "below"}
-        for band in history.bands
+        for band in history.accepted
     ]
     mine = [e for e in history.events if any(change.series == one.id for change in e.changes)]
     steps = [

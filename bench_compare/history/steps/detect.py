@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
     from bench_compare.history.steps.noise import Array, Grid, Ints, Track
 
-FALSE_ARCHIVES = 0.01
-"""Share of archives without a change that may have an event."""
+FALSE_ARCHIVES = 0.015
+"""Share of archives without a change that may have an event, at most: Bonferroni's bound. Of
+independent documents it is half of that."""
 PENALTY = 8.0
 """Fall of the sum of squares from which on a step is looked at, in variances: tests decide."""
 LEAST_DOCUMENTS = 2

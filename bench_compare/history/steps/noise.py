@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CLIP = 4.0
 """Standard deviations beyond which a difference of neighbours is a step or an odd document."""
+CLIP_PAIRS = 3.0
+"""The same for the correlation, which steps of that size would feign."""
 ODD = 5.0
 """Standard deviations of a difference by which an odd document stands out from both neighbours."""
 DIFFERENCE_DOF = 2 / 3
@@ -131,7 +133,8 @@ def tracks_of(grid: Grid, floor: float) -> tuple[Track, ...]:
         own = float(np.sum((every - drift) ** 2)) / (2 * (count - 1 / count)) if count > 1 else 0.0
         rounds = float(np.median(grid.variance[row, np.isfinite(grid.values[row])]))
         variance[row], dof[row] = max(own, rounds) + floor**2, DIFFERENCE_DOF * count
-        kept = [np.where(np.abs(one) <= limit, one - drift, np.nan) for one in found]
+        near = CLIP_PAIRS / CLIP * limit
+        kept = [np.where(np.abs(one) <= near, one - drift, np.nan) for one in found]
         both = np.concatenate([np.c_[one[:-1], one[1:]] for one in kept])
         both = both[np.isfinite(both).all(axis=1)]
         products[row], squares[row] = both.prod(axis=1).sum(), (both**2).sum() / 2
@@ -157,17 +160,18 @@ def _chains(grid: Grid, row: int) -> Iterator[Ints]:
 
 
 def _correlation(products: Array, squares: Array, signs: Array, pairs: Array) -> Array:
-    """Return the correlation of neighbouring documents of each series: that of all, and what its
-    own exceeds it by more than its error. The lesser of two estimates: of the sums of products,
-    and of the signs of products, which a few large differences do not move (Blomqvist 1950)."""
+    """Return the correlation of neighbouring documents of each series: that of all, or its own if
+    it is larger, less the error of either. The signs of the products, which a few large
+    differences do not move (Blomqvist 1950), have to exceed that of all, too."""
     known = (pairs > 0) & (squares > 0)
     if pairs.sum() < LEAST_PAIRS or not known.any():
         return np.zeros(len(pairs))
     sums = (one[known] for one in (products, squares, signs, pairs))
     product, square, sign, count = (np.r_[one.sum(), one] for one in sums)
-    found = np.minimum(product / square, np.sin(math.pi / 2 * sign / count))
+    found = product / square - ERROR / np.sqrt(count)
+    beyond = np.sin(math.pi / 2 * sign / count) > found[0]
     every = np.full(len(pairs), found[0])
-    every[known] = np.maximum(found[1:] - ERROR / np.sqrt(count[1:]), found[0])
+    every[known] = np.where(beyond, np.maximum(found, found[0]), found[0])[1:]
     clipped: Array = np.clip(1 + 2 * every, 0.0, MOST_CORRELATION)
     return clipped
 
