@@ -88,7 +88,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     from bench_compare.commands.history import parse, read_history
     from bench_compare.model import View
     from bench_compare.report import render
-    from bench_compare.report.history import conclude, report_of
+    from bench_compare.report.history import case_entries, conclude, report_of
     from bench_compare.report.site import STYLE as STYLE_SHEET
     from bench_compare.report.site import index
 
@@ -112,8 +112,9 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     known = _calibration(options.archive)
     entries, written = _write_builds(site, history, policy, known, force=arguments["--force"])
     links = [("history", HISTORY), ("newest build", NEWEST)]
-    sentences = list(history.problems)
-    write(site / INDEX, index(history.title, conclusion.line, sentences, entries, links))
+    sentences = list(report_of(history, conclusion).body().statements[1:])
+    cases = case_entries(history, HISTORY)
+    write(site / INDEX, index(history.title, conclusion.line, sentences, cases, entries, links))
     count = len(history.builds)
     text = f"{site / INDEX}: {count} build{'' if count == 1 else 's'}, {written} pages written"
     return CommandResult(f"{text}\n{conclusion.line}", remarks=tuple(remarks[:10]))
@@ -171,7 +172,7 @@ def _write_builds(
 ) -> tuple[list[BuildEntry], int]:
     """Write the pages of builds that are missing, and the newest with charts; return the rows of
     the index and the number of pages written. The answer of a page that is kept is read from it."""
-    from bench_compare.report.history import size_text
+    from bench_compare.report.history import TONES, size_text, state_of
     from bench_compare.report.site import BuildEntry
     from bench_compare.report.words import instant
 
@@ -189,10 +190,10 @@ def _write_builds(
             found[page] = kept
         before = info, page
     found.update(zip((job.page for job in jobs), _in_processes(jobs), strict=True))
-    events: dict[int, list[str]] = defaultdict(list)
+    events: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for event in history.events:
-        size = size_text(event)
-        events[event.build].append(f"{event.sentence}, {size}" if size else event.sentence)
+        text = ", ".join(filter(None, (event.sentence, size_text(event), state_of(event, history))))
+        events[event.build].append((TONES[event.direction], text))
     entries = []
     for number, (info, page) in enumerate(zip(history.builds, pages, strict=True)):
         cases, line = found[page]

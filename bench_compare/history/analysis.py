@@ -77,6 +77,7 @@ def analyse(
         metric=archive.metric,
         unit=METRICS[archive.metric].unit,
         builds=build_infos(archive),
+        shared=series.apart_and_shared(archive)[1],
         series=tuple(table),
         events=tuple(reported),
         unclear=unclear,

@@ -43,9 +43,11 @@ class Series:
         return found
 
     @property
-    def settings(self) -> dict[str, str]:
-        """Settings that tell series apart."""
-        return dict(zip(SERIES_SETTINGS, self.key.settings, strict=True))
+    def circumstances(self) -> dict[str, str]:
+        """Texts of how it was measured: engine and variant, device, settings."""
+        named = zip(SERIES_SETTINGS, self.key.settings, strict=True)
+        settings = {name: f"{name} {value}" for name, value in named}
+        return {"engine": self.about, "device": f"device {self.key.device_kind}", **settings}
 
     @property
     def about(self) -> str:

@@ -61,7 +61,8 @@ class SeriesInfo:
     data_type: str
     fingerprint: str
     path: str
-    settings: str
+    apart: str
+    """Engine, device and settings, where they tell it apart from other series."""
     metric: str
     """Metric of its points and levels."""
     state: str
@@ -138,7 +139,7 @@ class Unclear:
 
     series: str
     ratio: float
-    """Of its single newest document, if that stands out; otherwise the largest hidden step."""
+    """Change of its single newest document, if that stands out, or the largest hidden step."""
     alone: bool
     """True if its single newest document stands out."""
     needed: int
@@ -161,6 +162,8 @@ class History:
     metric: str
     unit: str
     builds: tuple[BuildInfo, ...]
+    shared: str
+    """Engine, device and settings that all series share."""
     series: tuple[SeriesInfo, ...]
     events: tuple[EventInfo, ...]
     """Newest first."""
@@ -173,7 +176,7 @@ class History:
     """Series of the newest build by state: slower, faster, unclear, same, broken …"""
     remarks: tuple[str, ...]
     problems: tuple[str, ...]
-    """Why there is no answer."""
+    """Reasons for UNDECIDED."""
 
     @property
     def gating(self) -> tuple[EventInfo, ...]:

@@ -25,7 +25,7 @@ ABSENT, UNTIMED, LOST = "absent", "not measured", "lost"
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What events and series are told from."""
+    """Source of events and series."""
 
     archive: Archive
     findings: Findings
@@ -52,13 +52,11 @@ def infos(context: Context, unclear: Container[int]) -> list[SeriesInfo]:
     archive, grid = context.archive, context.archive.grid
     newest = dict(sorted(archive.outcomes))
     hidden = {one.row: math.exp(min(one.hidden, 50.0)) for one in context.findings.newest}
+    apart, _ = apart_and_shared(archive)
     found = []
     for row, series in enumerate(archive.series):
-        track, steps, at = (
-            context.findings.tracks[row],
-            context.findings.steps[row],
-            newest[row],
-        )
+        track, steps = context.findings.tracks[row], context.findings.steps[row]
+        at = newest[row]
         outcome = archive.outcomes[row, at]
         state = outcome.status
         if state == "completed" and not math.isfinite(grid.values[row, at]):
@@ -88,7 +86,7 @@ def infos(context: Context, unclear: Container[int]) -> list[SeriesInfo]:
                 data_type=series.data_type,
                 fingerprint=series.key.fingerprint,
                 path=outcome.path,
-                settings=", ".join(f"{k} {v}" for k, v in series.settings.items()),
+                apart=", ".join(text for k, text in series.circumstances.items() if k in apart),
                 metric=series.metric,
                 state=state,
                 verdict=verdict,
@@ -126,6 +124,13 @@ def _since_accepted(context: Context, steps: tuple[Step, ...]) -> float:
         known = context.entry(step.row, step.earliest, step.latest)
         moved = moved + step.shift if known is None else 0.0
     return moved
+
+
+def apart_and_shared(archive: Archive) -> tuple[Container[str], str]:
+    """Return the names of what tells series apart, and what all share as a text."""
+    every = [one.circumstances for one in archive.series]
+    apart = {name for name, text in every[0].items() if any(one[name] != text for one in every)}
+    return apart, ", ".join(text for name, text in every[0].items() if name not in apart)
 
 
 def counts(table: Sequence[SeriesInfo]) -> dict[str, int]:

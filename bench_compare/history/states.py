@@ -125,10 +125,6 @@ def _differs(old: Series, new: Series) -> str:
     found = []
     if old.key.fingerprint != new.key.fingerprint:
         found.append("the graph's meaning changed (shapes, types or parameters)")
-    for name, value in old.settings.items():
-        if new.settings[name] != value:
-            found.append(f"{name} {value} → {new.settings[name]}")
-    kinds = old.key.device_kind, new.key.device_kind
-    if kinds[0] != kinds[1]:
-        found.append(f"device {kinds[0]} → {kinds[1]}")
+    was, now = old.circumstances, new.circumstances
+    found += [f"{was[name]} → {now[name]}" for name in was if was[name] != now[name]]
     return ", ".join(found) or "it is told apart by its path"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.names import safe
 from bench_schema.units import (
     NOTHING,
+    PERCENT_BELOW,
     change_text,
     change_with_interval,
     change_words,
@@ -37,6 +39,7 @@ from bench_compare.report.model import (
     Test,
     TestSuite,
 )
+from bench_compare.report.site import CaseEntry
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -191,6 +194,7 @@ def body_of(history: History) -> Body:
         problems=tuple(history.problems),
         statements=(
             f"{history.title}: {documents} documents, {series_text(history)}",
+            *([f"all cases: {history.shared}"] if history.shared else []),
             f"newest build, against the last accepted level: {counts_text(history)}",
             *([noise] if noise else []),
         ),
@@ -272,7 +276,7 @@ def _tests(history: History) -> Iterator[Test]:
         lines = [
             f"{e.id} {e.sentence} {size_text(e)} {state_of(e, history)}".rstrip() for e in mine
         ]
-        name = f"{one.name} {one.variant} {one.settings}".replace("  ", " ")
+        name = f"{one.name} {one.apart}".rstrip()
         yield Test(f"{one.engine}.{one.family}", name, **result, output=tuple(lines))
 
 
@@ -292,6 +296,12 @@ CHARTS_OPEN = 12
 """Series whose charts are open: those that moved last."""
 HEIGHT = 220
 DIGITS = 6
+TICKS = 4
+"""Gaps between the names of builds below a chart."""
+MOST_TICKS = 8
+"""Lines of a chart that fit above each other."""
+LADDER = (1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 30, 100, 1000)
+"""Factors at which a chart has lines."""
 
 
 def page_of(history: History) -> Page:
@@ -322,109 +332,171 @@ def _newest_events(history: History) -> dict[str, int]:
     return found
 
 
-STATE_TONES: dict[str, Tone] = {"slower": "bad", "faster": "good", "unclear": "open"}
+STATES: dict[str, tuple[Tone, str]] = {
+    "slower": ("bad", SIGNS["slower"]),
+    "unclear": ("open", "?"),
+    "faster": ("good", SIGNS["faster"]),
+    "same": ("plain", "●"),
+    "not measured": ("plain", "●"),
+    "absent": ("plain", "–"),
+}
+"""Verdicts of series, the worst first; any other one is a case that failed."""
+SERIES_ORDER = tuple(STATES)
+
+
+def state_cell(verdict: str) -> State:
+    return State(verdict, *STATES.get(verdict, ("fatal", SIGNS["none"])))
 
 
 def series_table(history: History) -> Table:
     """Return the table of every series: its state in the newest build, last level, change and
     spread."""
-    unclear = {one.series for one in history.unclear}
     ranks = {word: place for place, word in enumerate(SERIES_ORDER)}
     rows = []
     for one in history.series:
-        word = "unclear" if one.id in unclear else one.verdict
-        level = one.levels[-1].value if one.levels else None
-        moved = one.accepted_ratio if word in ("slower", "faster") else None
-        about = ", ".join(filter(None, (one.engine, one.variant, one.settings)))
-        mark = {"slower": "▲", "faster": "▼", "absent": "–"}.get(word, "●")
         cells = (
             Name(one.name),
-            State(word, STATE_TONES.get(word, "plain"), mark),
-            about,
-            one.family,
-            Amount(level, history.unit),
-            RatioCell(moved),
-            "" if one.spread_ratio is None else f"±{100 * one.spread_ratio:.3g} %",
+            state_cell(one.verdict),
+            RatioCell(one.accepted_ratio if one.verdict in ("slower", "faster") else None),
+            Amount(one.levels[-1].value if one.levels else None, history.unit),
+            "" if one.spread_ratio is None else f"±{100 * one.spread_ratio:.2g} %",
+            one.apart,
         )
         link = f"chart-{one.id}" if one.points else ""
-        rows.append((ranks.get(word, len(ranks)), ReportRow(cells, id=one.id, link=link)))
+        rows.append((ranks.get(one.verdict, -1), ReportRow(cells, id=one.id, link=link)))
     rows.sort(key=lambda pair: pair[0])
     columns = (
         Column("series"),
         Column("state"),
-        Column("engine"),
-        Column("family"),
-        Column("last level", "right"),
         Column("change", "right"),
+        Column("last level", "right"),
         Column("spread", "right"),
+        Column("engine", optional=True),
     )
     return Table(columns, tuple(row for _, row in rows), title="Series")
 
 
-SERIES_ORDER = ("slower", "unclear", "faster", "same")
+def reference_of(one: SeriesInfo) -> float:
+    """Return the last accepted level of a series, against which its changes are told."""
+    last = one.levels[-1].end_value or one.levels[-1].value
+    return last / (one.accepted_ratio or 1.0)
 
 
 def _chart(one: SeriesInfo, history: History) -> Chart:
-    """Return the chart of a series: points with their intervals, levels, steps, and facts on
-    builds, in percent of the last level."""
-    reference = one.levels[-1].value if one.levels else one.points[-1].value
-
-    def percent(value: float) -> float:
-        return _rounded(100 * (value / reference - 1))
-
+    """Return the chart of a series: points with their intervals, levels, steps and accepted
+    stretches, as factors of the last accepted level, by the names of the builds."""
+    reference = reference_of(one)
+    values = [_rounded(point.value / reference) for point in one.points]
     points = {
         "type": "scatter",
         "mode": "markers",
         "x": [point.build for point in one.points],
-        "y": [percent(point.value) for point in one.points],
+        "y": values,
         "text": "builds",
-        "hovertemplate": "%{y:+.2f} %<br>%{text}<extra></extra>",
+        "hovertemplate": "%{y:.4g}× the accepted level<br>%{text}<extra></extra>",
         "marker": {"size": 5, "color": "--side-base"},
         "error_y": {
-            "array": [_rounded(100 * point.half) for point in one.points],
+            "array": [
+                _rounded(point.half * value)
+                for point, value in zip(one.points, values, strict=True)
+            ],
             "thickness": 1,
             "width": 0,
             "color": "--side-base",
         },
     }
-    ends = [
-        (level, level.value if level.end_value is None else level.end_value) for level in one.levels
-    ]
+    ends = [(level, level.end_value or level.value) for level in one.levels]
     levels = {
         "type": "scatter",
         "mode": "lines",
         "x": [x for level, _ in ends for x in (level.first, level.last, None)],
-        "y": [y for level, end in ends for y in (percent(level.value), percent(end), None)],
+        "y": [
+            None if value is None else _rounded(value / reference)
+            for level, end in ends
+            for value in (level.value, end, None)
+        ],
         "hoverinfo": "skip",
         "line": {"color": "--side-other", "width": 2},
     }
+    whole = {"yref": "paper", "y0": 0, "y1": 1}
     bands = [
-        {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": band.first - 0.5}
-        | {"x1": band.last + 0.5, "fillcolor": "--band", "line": {"width": 0}, "layer": "below"}
+        {"type": "rect", **whole, "x0": band.first - 0.5, "x1": band.last + 0.5}
+        | {"fillcolor": "--band", "line": {"width": 0}, "layer": "below"}
         for band in history.accepted
     ]
     mine = [e for e in history.events if any(change.series == one.id for change in e.changes)]
     steps = [
-        {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": event.build - 0.5}
-        | {"x1": event.build - 0.5, "line": {"color": EVENT_COLORS[event.direction], "dash": "dot"}}
+        {"type": "line", **whole, "x0": event.build - 0.5, "x1": event.build - 0.5}
+        | {"line": {"color": EVENT_COLORS[event.direction], "dash": "dot"}}
         for event in mine
     ]
+    newest = len(history.builds) - 1
+    places = sorted({round(newest * n / TICKS) for n in range(TICKS + 1)})
+    ticks = _ticks(min(values), max(values))
     layout = {
         "height": HEIGHT,
-        "xaxis": {"range": [-0.5, len(history.builds) - 0.5], "title": {"text": "build"}},
-        "yaxis": {"ticksuffix": " %", "zeroline": True},
+        "xaxis": {
+            "range": [-0.5, newest + 0.5],
+            "tickvals": places,
+            "ticktext": [html.escape(safe(history.builds[at].name), quote=False) for at in places],
+        },
+        "yaxis": {
+            "type": "log",
+            "tickvals": ticks,
+            "ticktext": [change_text(ratio) if ratio != 1 else "accepted" for ratio in ticks],
+        },
         "shapes": [*bands, *steps],
     }
     return Chart(
         title=one.name,
         traces=[points, levels],
         layout=layout,
-        note=", ".join(
-            filter(None, (one.engine, one.variant, one.settings, *(e.id for e in mine)))
-        ),
+        note=", ".join(filter(None, (one.apart, *(e.id for e in mine)))),
         label=f"{one.name}: {len(one.points)} documents, {len(one.levels)} levels",
         id=f"chart-{one.id}",
     )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return 1 and factors within a range, as texts say them, at most two on either side and not
+    too near to each other."""
+    up = [one for one in LADDER if one <= high][-2:]
+    down = [1 / one if one >= PERCENT_BELOW else 2 - one for one in LADDER]
+    found, apart = [1.0], (math.log(high) - math.log(low)) / MOST_TICKS
+    for one in (*up[::-1], *[one for one in down if one >= low][-1:-3:-1]):
+        if all(abs(math.log(one / other)) >= apart for other in found):
+            found.append(one)
+    return sorted(found)
+
+
+def case_entries(history: History, page: str) -> list[CaseEntry]:
+    """Return the cases for the index of a site, the worst first; `page`: address of the charts."""
+    found = []
+    newest = max(len(history.builds) - 1, 1)
+    ranks = {word: place for place, word in enumerate(SERIES_ORDER)}
+    for one in sorted(history.series, key=lambda one: ranks.get(one.verdict, -1)):
+        state = state_cell(one.verdict)
+        moved = one.verdict in ("slower", "faster") and one.accepted_ratio is not None
+        found.append(
+            CaseEntry(
+                name=one.name,
+                about=one.apart,
+                tone=state.tone,
+                state=f"{state.mark} {change_text(one.accepted_ratio) if moved else state.word}",
+                link=f"{page}#chart-{one.id}" if one.points else page,
+                points=tuple((p.build / newest, math.log(p.value)) for p in one.points),
+                levels=tuple(
+                    (
+                        level.first / newest,
+                        math.log(level.value),
+                        level.last / newest,
+                        math.log(level.end_value or level.value),
+                    )
+                    for level in one.levels
+                ),
+            )
+        )
+    return found
 
 
 EVENT_COLORS = {

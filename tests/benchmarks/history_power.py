@@ -32,11 +32,11 @@ import time
 from itertools import pairwise
 
 import numpy as np
+from bench_compare.history.steps.segments import splits
+from bench_compare.history.steps.track import FACTORS, HEAD, tail
 
 from bench_compare.history.steps.detect import detect
 from bench_compare.history.steps.noise import Grid
-from bench_compare.history.steps.segments import splits
-from bench_compare.history.steps.track import FACTORS, HEAD, tail
 from tests.benchmarks.harness import one_of, script
 
 SD = 0.01

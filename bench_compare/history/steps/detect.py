@@ -104,7 +104,7 @@ class Newest:
 
     row: int
     shift: float
-    """Of its single newest document, against its level; 0 if it does not stand out."""
+    """Change of its single newest document, against its level; 0 if it does not stand out."""
     hidden: float
     """Largest step up that may be hidden (99 %), a logarithm."""
     point: float

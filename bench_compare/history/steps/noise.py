@@ -56,12 +56,12 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """What all series share."""
+    """Facts that all series share."""
 
     series: int
     values: int
     odd: Array
-    """How far each odd document stands out; the first and last of a series do not count."""
+    """Logarithms by which odd documents stand out, without the first and last of a series."""
 
     def share(self, size: float) -> float:
         """Return the share of values that stand out at least so far."""

@@ -19,7 +19,7 @@ def trend(tmp_path_factory):
     make.archive(
         folder / "a",
         cases=8,
-        steps=((1, 14, 1.08), (2, 14, 1.05), (3, 23, 1.3)),
+        steps=((1, 14, 1.08), (2, 14, 1.05), (3, 23, 1.1)),
         change=(14, {"environment": {"A": HOSTILE[0]}, "libraries": {HOSTILE[1]: HOSTILE[2]}}),
     )
     assert main(["history", str(folder / "a"), "-q", "--html", str(folder / "t.html")]) == 2
