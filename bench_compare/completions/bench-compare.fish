@@ -31,7 +31,7 @@ complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose ex
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -s q -l quiet -d 'only the last line'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -s h -l help -d 'this text'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l version -d 'the version'
-complete -c bench-compare -n '__fish_seen_subcommand_from history' -l by -r -d 'started'
+complete -c bench-compare -n '__fish_seen_subcommand_from history' -l by -r -d 'what is a build'
 complete -c bench-compare -n '__fish_seen_subcommand_from history' -l repo -r -d 'git repository that orders the builds, in place of their starts'
 complete -c bench-compare -n '__fish_seen_subcommand_from history' -l metric -r -d 'device_ns, e2e_ns, init_ns …'
 complete -c bench-compare -n '__fish_seen_subcommand_from history' -l filter -r -d 'only cases whose name, family or engine has each word of TEXT, or fits it as a glob'

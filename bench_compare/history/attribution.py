@@ -153,26 +153,16 @@ def _short(text: str | None) -> str:
 
 
 def build_infos(archive: Archive) -> tuple[BuildInfo, ...]:
-    """Return the builds for people, each with the changes of its environment since the build
-    before."""
+    """Return the builds for people."""
     units: dict[int, dict[str, None]] = {}
     for column in archive.columns:
         units.setdefault(column.build, {})[column.unit] = None
-    found: list[BuildInfo] = []
-    last: Mapping[str, str] | None = None
-    for number, build in enumerate(archive.builds):
-        facts = build.documents[0].held.facts
-        changes = []
-        if last is not None:
-            for name in sorted(facts.keys() | last.keys(), key=_rank):
-                text = None if _is_measured(name) else _difference(name, [last], [facts])
-                if text is not None:
-                    changes.append(text)
-        paths = tuple(doc.path for doc in build.documents)
-        found.append(
-            BuildInfo(
-                build.name, build.started, paths, tuple(units.get(number, ())), tuple(changes)
-            )
+    return tuple(
+        BuildInfo(
+            one.name,
+            one.started,
+            tuple(doc.path for doc in one.documents),
+            tuple(units.get(number, ())),
         )
-        last = facts
-    return tuple(found)
+        for number, one in enumerate(archive.builds)
+    )

@@ -183,10 +183,8 @@ def _in_history(names: Sequence[str], repo: Path) -> tuple[list[str], list[str]]
         done = subprocess.run(  # noqa: S603 - git, with words of our own
             command, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=False
         )
-    except FileNotFoundError:
-        raise InputError("--repo: git is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise InputError(f"--repo: {repo}: git does not answer") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"--repo: {repo}: {error}") from None
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["git failed"])[-1]
         raise InputError(f"--repo: {repo}: {why}")

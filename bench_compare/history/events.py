@@ -69,23 +69,18 @@ def from_step(context: Context, event: Event) -> EventInfo:
     undone = _undone(context, slower)
     builds = archive.grid.build
     first, last = event.build - 1, event.build
-    if lead.slope:
+    if lead.kind == "slope":
         first, last = event.earliest, event.latest
     before = {m.row: [c for c in m.before if builds[c] <= first] for m in event.members}
     after = {m.row: [c for c in m.after if builds[c] >= last] for m in event.members}
     names = sorted({archive.series[one.row].name for one in event.members})
     signs = {one.shift > 0 for one in event.members}
     return EventInfo(
-        kind="slope" if lead.slope else "step",
+        kind="slope" if lead.kind == "slope" else "step",
         direction="both" if len(signs) == 2 else "slower" if slower else "faster",
         build=event.build,
         earliest=event.earliest,
         latest=event.latest,
-        ratio=math.exp(lead.shift),
-        low=math.exp(lead.low),
-        high=math.exp(lead.high),
-        p=lead.p,
-        documents=len(lead.after),
         changes=tuple(_change(context, m, known[m.row] is not None) for m in event.members),
         cost_ratio=math.exp(sum(one.shift for one in event.members) / len(archive.series)),
         acknowledged=_acknowledged(known.values(), bad),
@@ -105,9 +100,8 @@ def _change(context: Context, member: Step, acknowledged: bool) -> LevelChange:
     values = context.archive.grid.values[member.row, list(member.before)]
     old = math.exp(float(np.median(values)))
     ratio, low, high = (math.exp(one) for one in (member.shift, member.low, member.high))
-    return LevelChange(
-        identifier(member.row), acknowledged, None, ratio, low, high, old, old * ratio
-    )
+    about = identifier(member.row), acknowledged, None
+    return LevelChange(*about, ratio, low, high, member.p, old, old * ratio, len(member.after))
 
 
 def _undone(context: Context, slower: Sequence[Step]) -> int | None:
@@ -135,7 +129,7 @@ def _sentence(context: Context, event: Event, names: Sequence[str], slower: int)
     word = "slower" if slower else "faster"
     if 0 < slower < count:
         who, word = f"{who}: {slower} slower, {count - slower} faster", ""
-    if lead.slope:
+    if lead.kind == "slope":
         drift = "drift" if count > 1 else "drifts"
         still = event.latest >= len(builds) - 2
         return f"{who} {drift if still else 'drifted'} {word}{' ' * bool(word)}" + (
@@ -144,7 +138,7 @@ def _sentence(context: Context, event: Event, names: Sequence[str], slower: int)
     place = f"with {builds[event.build].name}"
     if event.earliest < event.latest:
         place += f" (or between {first} and {last})"
-    if lead.alone:
+    if lead.kind == "alone":
         place += ", one document"
     return " ".join(filter(None, (who, word, place)))
 

@@ -27,8 +27,8 @@ VERSION = 6
 NAME = "history.sqlite"
 WAIT_S = 120.0
 """Time limit for another process that writes the same index."""
-MARK, MARK_AT, HEADER = b"bchi", 68, 100
-"""Application's mark in an SQLite file, its place there, and the size of that header."""
+MARK = int.from_bytes(b"bchi", "big")
+"""Application's mark in an SQLite file."""
 BATCH = 64
 """Files that are read before what is known is saved."""
 TABLES = (
@@ -42,6 +42,10 @@ TABLES = (
     "level.value ->> 0 AS metric, level.value ->> 1 AS log_mean "
     "FROM file, json_each(digest, '$.cases') AS one, json_each(one.value, '$.levels') AS level",
 )
+
+
+class _ForeignError(Exception):
+    """The file is not an index of this tool."""
 
 
 def files_of(patterns: Sequence[str]) -> list[Path]:
@@ -67,13 +71,12 @@ def digests(folder: Path | None, wanted: Mapping[str, Path]) -> tuple[dict[str, 
     """Return the digests of files, by their names in the index of a folder, which is brought up to
     date; and remarks. The index stays in memory without a folder, if it cannot be written, or if
     another file has its name. Raises `InputError` if another process holds it."""
-    place, remarks = ":memory:", []
-    if folder is not None and _may_be_ours(folder / NAME):
-        place = str(folder / NAME)
-    elif folder is not None:
-        remarks = [f"{folder / NAME}: not an index of this tool; it is left alone"]
+    place, remarks = ":memory:" if folder is None else str(folder / NAME), []
     try:
         rows = _updated(place, wanted)
+    except _ForeignError:
+        remarks = [f"{place}: not an index of this tool; it is left alone"]
+        rows = _updated(":memory:", wanted)
     except sqlite3.DatabaseError as error:
         if "locked" in str(error):
             raise InputError(f"{place}: another process holds the index: {error}") from None
@@ -89,28 +92,23 @@ def digests(folder: Path | None, wanted: Mapping[str, Path]) -> tuple[dict[str, 
     return found, remarks
 
 
-def _may_be_ours(place: Path) -> bool:
-    """Return True for a missing file, or an SQLite file with our mark in its header, whole or
-    not."""
-    try:
-        with place.open("rb") as file:
-            header = file.read(HEADER)
-    except OSError:
-        return True
-    mark = header[MARK_AT : MARK_AT + 4]
-    return not header or (header.startswith(b"SQLite format 3") and mark in (MARK, b"\0" * 4))
-
-
 def _updated(place: str, wanted: Mapping[str, Path]) -> list[tuple[str, str | None, str]]:
     """Read what is new or changed, forget what is gone; return (name, problem, digest), sorted."""
     with closing(sqlite3.connect(place, timeout=WAIT_S)) as index:
+        try:
+            (mark,) = index.execute("PRAGMA application_id").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise (_ForeignError if "not a database" in str(error) else type(error)) from error
         index.execute("PRAGMA synchronous = OFF")  # it can be made again
         index.execute("BEGIN IMMEDIATE")
-        if index.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+        is_new = index.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        if not is_new and mark != MARK:
+            raise _ForeignError
+        if is_new:
             for statement in TABLES:
                 index.execute(statement)
             index.execute(f"PRAGMA user_version = {VERSION}")
-            index.execute(f"PRAGMA application_id = {int.from_bytes(MARK, 'big')}")
+            index.execute(f"PRAGMA application_id = {MARK}")
         index.commit()
         (version,) = index.execute("PRAGMA user_version").fetchone()
         if version != VERSION:

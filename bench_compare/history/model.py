@@ -26,8 +26,6 @@ class BuildInfo:
     documents: tuple[str, ...]
     """Paths."""
     units: tuple[str, ...]
-    changes: tuple[str, ...]
-    """Changes of its environment since the build before."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +90,13 @@ class LevelChange:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    """95 % interval of the ratio."""
+    p: float | None = None
+    """Chance of such a change in an archive without one."""
     old: float | None = None
     new: float | None = None
+    documents: int | None = None
+    """Documents that show the new level."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class EventInfo:
     earliest: int
     latest: int
     changes: tuple[LevelChange, ...]
+    """The most certain first: its size is that of the event."""
     acknowledged: AcceptedChange | None
     gates: bool
     """New, unacknowledged, still there: a regression that fails the command."""
@@ -122,12 +126,6 @@ class EventInfo:
     sentence: str
     undone: int | None = None
     """Build from which its slower series are back at their old level."""
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    documents: int | None = None
-    """Documents that show the new level."""
     cost_ratio: float = 1.0
     """Effect on the geometric mean of the suite: 1.01 is 1 % slower."""
     id: str = ""

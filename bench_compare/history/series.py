@@ -111,7 +111,7 @@ def _levels(context: Context, row: int, steps: tuple[Step, ...]) -> Iterator[Lev
             mine = at[grid.unit[at] == unit]
             value = math.exp(float(np.median(grid.values[row, mine])))
             ends.append(value)
-            if place and steps[place - 1].slope:
+            if place and steps[place - 1].kind == "slope":
                 slope = steps[place - 1]
                 yield Level(slope.earliest, slope.latest, ends[-2], value)
             yield Level(int(grid.build[mine[0]]), int(grid.build[mine[-1]]), value)

@@ -105,13 +105,11 @@ def state_of(event: EventInfo, history: History) -> str:
 
 def size_text(event: EventInfo) -> str:
     """Format the size of an event, ``+3.1% (+2.4% to +3.8%)``; empty if it is not a time."""
-    if event.ratio is None:
+    one = event.changes[0]
+    if one.ratio is None or one.low is None or one.high is None:
         return ""
-    if is_too_noisy(event.low, event.high):
-        return NOTHING
-    if event.low is None or event.high is None:
-        return change_text(event.ratio)
-    return change_with_interval(event.ratio, event.low, event.high)
+    too_noisy = is_too_noisy(one.low, one.high)
+    return NOTHING if too_noisy else change_with_interval(one.ratio, one.low, one.high)
 
 
 def change_of(change: LevelChange) -> str:

@@ -127,9 +127,7 @@ def values(random, kind: str, cases: int, builds: int):
         noise[random.random(noise.shape) < 0.1] = np.nan
     if kind == "rounds":
         noise *= np.where(places % 3 == 0, 3, 1)
-    if kind == "units":
-        noise += 0.15 * (places % 2)
-    return noise
+    return noise + (0.15 * (places % 2) if kind == "units" else 0)
 
 
 def found_in(kind: str, logs):

@@ -82,9 +82,8 @@ class Step:
     earliest: int
     latest: int
     """Builds that may have brought it; of a slope, those where it begins and ends."""
-    slope: bool = False
-    alone: bool = False
-    """A single document shows it."""
+    kind: str = "step"
+    """``slope``, or ``alone`` if a single document shows it."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +120,12 @@ class Findings:
     events: tuple[Event, ...]
     newest: tuple[Newest, ...]
     """Series that the newest build holds, with two documents before it on its unit."""
+
+
+class Found(NamedTuple):
+    shift: float
+    variance: float
+    p: float
 
 
 class Change(NamedTuple):
@@ -246,10 +251,9 @@ def _step(track: Track, changes: list[Change], place: int, pins: set[int]) -> St
         line -= line.mean()
         total = float(line @ line)
         shift, variance = float(line @ track.values[first:stop]) / total, track.long_run / total
-        chance = _chance(track, shift, variance, (end - begin, end - begin), stop - first)
-        old, new = np.arange(first, begin + 1), np.arange(end, stop)
-        ends = int(track.build[begin]), int(track.build[end])
-        return _told(track, old, new, shift, variance, chance, ends, slope=True)
+        found = _found(track, shift, variance, (end - begin, end - begin), stop - first)
+        sides = np.arange(first, begin + 1), np.arange(end, stop)
+        return _told(track, sides, found, (track.build[begin], track.build[end]), "slope")
     old, new = np.arange(first, begin), np.arange(begin, stop)
     if any(len(side) < LEAST_DOCUMENTS and side[0] not in pins for side in (old, new)):
         return None
@@ -257,25 +261,17 @@ def _step(track: Track, changes: list[Change], place: int, pins: set[int]) -> St
     if not math.isfinite(shift) or min(few / many for few, many in agreeing) < AGREEING:
         return None
     places = HEAD_PLACES if stop == count and len(new) <= HEAD else count
-    chance = _chance(track, shift, variance, min(agreeing), places)
-    return _told(track, old, new, shift, variance, chance, _place(track, first, begin, stop))
+    found = _found(track, shift, variance, min(agreeing), places)
+    return _told(track, (old, new), found, _place(track, first, begin, stop), "step")
 
 
 def _told(
-    track: Track,
-    old: Ints,
-    new: Ints,
-    shift: float,
-    variance: float,
-    p: float,
-    builds: tuple[int, int],
-    slope: bool = False,
-    alone: bool = False,
+    track: Track, sides: tuple[Ints, Ints], found: Found, builds: Sequence[int], kind: str
 ) -> Step:
-    half = two_sided(track.dof) * math.sqrt(variance)
-    before, after = (tuple(track.column[side].tolist()) for side in (old, new))
-    low, high = shift - half, shift + half
-    return Step(track.row, after[0], before, after, shift, low, high, p, *builds, slope, alone)
+    shift, half = found.shift, two_sided(track.dof) * math.sqrt(found.variance)
+    before, after = (tuple(track.column[side].tolist()) for side in sides)
+    low, high, (first, last) = shift - half, shift + half, map(int, builds)
+    return Step(track.row, after[0], before, after, shift, low, high, found.p, first, last, kind)
 
 
 def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tuple[int, int]]]:
@@ -305,24 +301,24 @@ def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tu
     return shift / weight, 1 / weight, list(zip(agreeing, map(len, (before, after)), strict=True))
 
 
-def _chance(
+def _found(
     track: Track, shift: float, variance: float, agreeing: tuple[int, int], places: int
-) -> float:
-    """Return the chance of a shift by noise, or by so many odd documents of half its size among as
-    many."""
+) -> Found:
+    """Return a shift with its chance by noise, or by so many odd documents of half its size among
+    as many."""
     p = float(t_two_sided(np.array([shift / math.sqrt(variance)]), np.array([track.dof]))[0])
     few, count = agreeing
     odd = math.comb(count, few) * track.archive.share(abs(shift) / 2) ** few
-    return track.archive.series * places * (p + odd)
+    return Found(shift, variance, track.archive.series * places * (p + odd))
 
 
-def _place(track: Track, first: int, begin: int, stop: int) -> tuple[int, int]:
+def _place(track: Track, first: int, begin: int, stop: int) -> Sequence[int]:
     """Return the first and the last build at which a step may be (95 %)."""
     at = np.arange(first + 1, stop)
     at = at[track.build[at] != track.build[at - 1]]
     rest = track.spread(np.full_like(at, first), at) + track.spread(at, np.full_like(at, stop))
     likely = at[rest <= rest[at == begin] + PLACE * track.long_run]
-    return int(track.build[likely[0]]), int(track.build[likely[-1]])
+    return track.build[likely[0]], track.build[likely[-1]]
 
 
 def _newest(track: Track, steps: list[Step], last: int, least: float) -> Newest | Step | None:
@@ -344,12 +340,11 @@ def _newest(track: Track, steps: list[Step], last: int, least: float) -> Newest 
     at = int(bounds.argmax())
     stands_out = False
     if track.build[level[-2]] != last and abs(shift) >= least:
-        p = _chance(track, shift, variance, (1, 1), 1)
+        found = _found(track, shift, variance, (1, 1), 1)
         far = max(ALONE, ALONE_SIGMAS * math.sqrt(track.variance))
-        if p <= FALSE_ARCHIVES and abs(shift) >= far and count > ALONE_AFTER:
-            old, new = level[:-1], level[-1:]
-            return _told(track, old, new, shift, variance, p, (last, last), alone=True)
-        stands_out = _chance(track, shift, variance, (count, count), 1) <= DOUBTFUL
+        if found.p <= FALSE_ARCHIVES and abs(shift) >= far and count > ALONE_AFTER:
+            return _told(track, (level[:-1], level[-1:]), found, (last, last), "alone")
+        stands_out = _found(track, shift, variance, (count, count), 1).p <= DOUBTFUL
     more = np.arange(1, MOST_NEEDED)
     wide = track.variance_of_mean(np.array([count - 1])) + track.variance_of_mean(1 + more)
     needed = 1 + int(np.sum(quantile * np.sqrt(wide) >= ALONE))
@@ -364,14 +359,15 @@ def _events(steps: Sequence[Sequence[Step]], grid: Grid) -> tuple[Event, ...]:
     while waiting:
         lead = waiting[0]
         build = int(grid.build[lead.column])
-        earliest, latest = (lead.earliest, lead.latest) if lead.slope else (build, build)
+        slope = lead.kind == "slope"
+        earliest, latest = (lead.earliest, lead.latest) if slope else (build, build)
         mine = [
             one
             for one in waiting
-            if one.slope == lead.slope and one.earliest <= latest and earliest <= one.latest
+            if (one.kind == "slope") == slope and one.earliest <= latest and earliest <= one.latest
         ]
         waiting = [one for one in waiting if one not in mine]
-        if not lead.slope:
+        if not slope:
             earliest = max(one.earliest for one in mine)
             latest = min(one.latest for one in mine)
         found.append(Event(build, earliest, latest, tuple(mine)))

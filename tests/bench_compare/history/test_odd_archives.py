@@ -102,7 +102,7 @@ def test_a_step_on_new_hardware_is_found_there(tmp_path, capsys):
     levels = [[1e6 * (1.15 if n >= 8 else 1) * (1.06 if n >= 15 else 1)] * 3 for n in range(22)]
     folder = written(tmp_path / "a", levels, host=lambda n: "new" if n >= 8 else "old")
     (event,) = json.loads(told(capsys, folder, "--json", "-")[1])["events"]
-    assert (15, 1.06) == (event["build"], pytest.approx(event["ratio"], abs=0.005))
+    assert (15, 1.06) == (event["build"], pytest.approx(event["changes"][0]["ratio"], abs=0.005))
 
 
 def test_times_of_nothing_are_read(tmp_path, capsys):
