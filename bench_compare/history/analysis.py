@@ -85,7 +85,7 @@ def analyse(
         accepted=tuple(accepted),
         noise=Noise(
             correlation=float(np.median([one.correlation for one in findings.tracks])),
-            odd_ratio=findings.tracks[0].archive.share(0.0),
+            odd_ratio=findings.tracks[0].share(0.0),
             hidden_ratio=max(clear, default=None),
         ),
         counts=series.counts(table),
@@ -175,8 +175,7 @@ def _doubts(archive: Archive, findings: Findings, unclear: Sequence[Unclear]) ->
         for one in unclear
         if one.alone
         and one.ratio >= math.exp(ALONE)
-        and findings.tracks[0].archive.share(math.log(one.ratio) / 2) * len(archive.series)
-        < USUAL_SHARE
+        and findings.tracks[0].share(math.log(one.ratio) / 2) * len(archive.series) < USUAL_SHARE
     ]
     if alone:
         more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""

@@ -122,12 +122,6 @@ class Findings:
     """Series that the newest build holds, with two documents before it on its unit."""
 
 
-class Found(NamedTuple):
-    shift: float
-    variance: float
-    p: float
-
-
 class Change(NamedTuple):
     """Documents of a track: first of a new level twice, or those where a slope begins and ends."""
 
@@ -187,7 +181,7 @@ def _splits(track: Track, pins: set[int]) -> list[int]:
         fewest = np.where((starts == first) & (first > 0), 1, LEAST_DOCUMENTS)
         begin = starts[(starts >= first) & (starts <= end - fewest)]
         if begin.size:
-            cost = best[begin] + track.spread(begin, np.full_like(begin, end))
+            cost = best[begin] + track.spread(begin, end)
             origin[end] = begin[cost.argmin()]
             best[end] = cost.min() + PENALTY * track.long_run
         if end in pins and math.isfinite(best[end]):
@@ -227,7 +221,7 @@ def _slope(track: Track, bounds: list[int]) -> Change | None:
     gain = (line @ y) ** 2 / (line**2).sum(axis=1)
     at = int(gain.argmax())
     rest = float(np.var(y)) * count - float(gain[at])
-    stairs = float(track.spread(np.array(bounds[:-1]), np.array(bounds[1:])).sum())
+    stairs = float(track.spread(bounds[:-1], bounds[1:]).sum())
     more = (1.5 - (len(bounds) - 2)) * PENALTY * track.long_run
     if rest + more >= stairs or rest > MOST_REST * track.long_run * count:
         return None
@@ -250,34 +244,44 @@ def _step(track: Track, changes: list[Change], place: int, pins: set[int]) -> St
         line = np.clip((np.arange(first, stop) - begin) / (end - begin), 0, 1)
         line -= line.mean()
         total = float(line @ line)
-        shift, variance = float(line @ track.values[first:stop]) / total, track.long_run / total
-        found = _found(track, shift, variance, (end - begin, end - begin), stop - first)
-        sides = np.arange(first, begin + 1), np.arange(end, stop)
-        return _told(track, sides, found, (track.build[begin], track.build[end]), "slope")
+        found = [float(line @ track.values[first:stop]) / total, track.long_run / total]
+        sides, odd = (np.arange(first, begin + 1), np.arange(end, stop)), (end - begin, end - begin)
+        return _told(track, sides, found, odd, stop - first, track.build[[begin, end]], "slope")
     old, new = np.arange(first, begin), np.arange(begin, stop)
     if any(len(side) < LEAST_DOCUMENTS and side[0] not in pins for side in (old, new)):
         return None
-    shift, variance, agreeing = _contrast(track, old, new)
-    if not math.isfinite(shift) or min(few / many for few, many in agreeing) < AGREEING:
+    *found, agreeing = _contrast(track, old, new)
+    if min(few / many for few, many in agreeing) < AGREEING:
         return None
     places = HEAD_PLACES if stop == count and len(new) <= HEAD else count
-    found = _found(track, shift, variance, min(agreeing), places)
-    return _told(track, (old, new), found, _place(track, first, begin, stop), "step")
+    ends = _place(track, first, begin, stop)
+    return _told(track, (old, new), found, min(agreeing), places, ends, "step")
 
 
 def _told(
-    track: Track, sides: tuple[Ints, Ints], found: Found, builds: Sequence[int], kind: str
+    track: Track,
+    sides: tuple[Ints, Ints],
+    found: Sequence[float],
+    agreeing: tuple[int, int],
+    places: int,
+    builds: Ints,
+    kind: str,
 ) -> Step:
-    shift, half = found.shift, two_sided(track.dof) * math.sqrt(found.variance)
+    """Return a change. `found`: shift and variance; its chance is that of noise, or of so many odd
+    documents of half its size among as many."""
+    (shift, variance), (few, count) = found, agreeing
+    half = two_sided(track.dof) * math.sqrt(variance)
+    chance = float(t_two_sided(np.array([shift / math.sqrt(variance)]), np.array([track.dof]))[0])
+    chance += math.comb(count, few) * track.share(abs(shift) / 2) ** few
     before, after = (tuple(track.column[side].tolist()) for side in sides)
-    low, high, (first, last) = shift - half, shift + half, map(int, builds)
-    return Step(track.row, after[0], before, after, shift, low, high, found.p, first, last, kind)
+    about = shift, shift - half, shift + half, track.series * places * chance
+    return Step(track.row, after[0], before, after, *about, int(builds[0]), int(builds[1]), kind)
 
 
 def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tuple[int, int]]]:
     """Return the shift between documents of the same units, its variance, and for both sides how
     many of how many documents are on their side of the middle. Odd documents do not count for the
-    shift; NaN without a unit in common."""
+    shift. Without a unit in common, none agrees."""
     weight = shift = 0.0
     sides: tuple[list[Array], list[Array]] = ([], [])
     for unit in np.unique(track.unit[old]):
@@ -294,31 +298,20 @@ def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tu
             weight += precision
             shift += precision * float(both[1].mean() - both[0].mean())
     if not weight:
-        return math.nan, math.nan, []
+        return 0.0, 1.0, [(0, 1)]
     before, after = map(np.concatenate, sides)
     middle, sign = (np.median(before) + np.median(after)) / 2, math.copysign(1.0, shift)
     agreeing = [int(np.sum(sign * far > 0)) for far in (middle - before, after - middle)]
     return shift / weight, 1 / weight, list(zip(agreeing, map(len, (before, after)), strict=True))
 
 
-def _found(
-    track: Track, shift: float, variance: float, agreeing: tuple[int, int], places: int
-) -> Found:
-    """Return a shift with its chance by noise, or by so many odd documents of half its size among
-    as many."""
-    p = float(t_two_sided(np.array([shift / math.sqrt(variance)]), np.array([track.dof]))[0])
-    few, count = agreeing
-    odd = math.comb(count, few) * track.archive.share(abs(shift) / 2) ** few
-    return Found(shift, variance, track.archive.series * places * (p + odd))
-
-
-def _place(track: Track, first: int, begin: int, stop: int) -> Sequence[int]:
+def _place(track: Track, first: int, begin: int, stop: int) -> Ints:
     """Return the first and the last build at which a step may be (95 %)."""
     at = np.arange(first + 1, stop)
     at = at[track.build[at] != track.build[at - 1]]
-    rest = track.spread(np.full_like(at, first), at) + track.spread(at, np.full_like(at, stop))
+    rest = track.spread(first, at) + track.spread(at, stop)
     likely = at[rest <= rest[at == begin] + PLACE * track.long_run]
-    return track.build[likely[0]], track.build[likely[-1]]
+    return track.build[likely[[0, -1]]]
 
 
 def _newest(track: Track, steps: list[Step], last: int, least: float) -> Newest | Step | None:
@@ -334,22 +327,23 @@ def _newest(track: Track, steps: list[Step], last: int, least: float) -> Newest 
     tail = np.arange(1, count - 1)
     shifts = y[::-1].cumsum()[tail - 1] / tail - y.cumsum()[count - tail - 1] / (count - tail)
     variances = track.variance_of_mean(tail) + track.variance_of_mean(count - tail)
-    shift, variance = float(shifts[0]), float(variances[0])
     quantile = float(t_quantile(HIDDEN, np.array([track.dof]))[0])
     bounds = shifts + quantile * np.sqrt(variances)
-    at = int(bounds.argmax())
-    stands_out = False
-    if track.build[level[-2]] != last and abs(shift) >= least:
-        found = _found(track, shift, variance, (1, 1), 1)
+    at, shift = int(bounds.argmax()), float(shifts[0])
+    alone = (track, (level[:-1], level[-1:]), (shift, float(variances[0])))
+    if track.build[level[-2]] == last or abs(shift) < least:
+        shift = 0.0
+    else:
+        step = _told(*alone, (1, 1), 1, track.build[[-1, -1]], "alone")
         far = max(ALONE, ALONE_SIGMAS * math.sqrt(track.variance))
-        if found.p <= FALSE_ARCHIVES and abs(shift) >= far and count > ALONE_AFTER:
-            return _told(track, (level[:-1], level[-1:]), found, (last, last), "alone")
-        stands_out = _found(track, shift, variance, (count, count), 1).p <= DOUBTFUL
+        if step.p <= FALSE_ARCHIVES and abs(shift) >= far and count > ALONE_AFTER:
+            return step
+        if _told(*alone, (count, count), 1, track.build[[-1, -1]], "alone").p > DOUBTFUL:
+            shift = 0.0
     more = np.arange(1, MOST_NEEDED)
     wide = track.variance_of_mean(np.array([count - 1])) + track.variance_of_mean(1 + more)
     needed = 1 + int(np.sum(quantile * np.sqrt(wide) >= ALONE))
-    stands = shift if stands_out else 0.0
-    return Newest(track.row, stands, float(bounds[at]), float(shifts[at]), needed)
+    return Newest(track.row, shift, float(bounds[at]), float(shifts[at]), needed)
 
 
 def _events(steps: Sequence[Sequence[Step]], grid: Grid) -> tuple[Event, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 from bench_compare.comparison.judge import moderate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -55,20 +55,6 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
-class Archive:
-    """Facts that all series share."""
-
-    series: int
-    values: int
-    odd: Array
-    """Logarithms by which odd documents stand out, without the first and last of a series."""
-
-    def share(self, size: float) -> float:
-        """Return the share of values that stand out at least so far."""
-        return float(np.sum(self.odd >= size)) / max(self.values, 1)
-
-
-@dataclass(frozen=True, eq=False)
 class Track:
     """One series: its documents in order, and its noise."""
 
@@ -84,7 +70,12 @@ class Track:
     """Variance of a document about its level; NaN without two documents of one unit."""
     dof: float
     correlation: float
-    archive: Archive
+    series: int
+    """Series of the archive."""
+    known: int
+    """Values of all series."""
+    odd: Array
+    """Logarithms by which odd documents of all series stand out, without first and last ones."""
 
     @property
     def long_run(self) -> float:
@@ -98,6 +89,10 @@ class Track:
         found: Array = (self.long_run - self.variance * less) / count
         return found
 
+    def share(self, size: float) -> float:
+        """Return the share of values of the archive that stand out at least so far."""
+        return float(np.sum(self.odd >= size)) / self.known
+
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
         """Counts, sums and sums of squares before each document, (units, documents + 1)."""
@@ -108,10 +103,11 @@ class Track:
         )
         return one, two, three
 
-    def spread(self, begin: Ints, end: Ints) -> Array:
+    def spread(self, begin: Ints | Sequence[int] | int, end: Ints | Sequence[int] | int) -> Array:
         """Return the sum of squares of the documents from `begin` to before `end` about their mean
         on each unit."""
-        count, total, squares = (one[:, end] - one[:, begin] for one in self._sums)
+        a, b = np.atleast_1d(begin), np.atleast_1d(end)
+        count, total, squares = (one[:, b] - one[:, a] for one in self._sums)
         found: Array = (squares - total**2 / np.maximum(count, 1)).sum(axis=0)
         return found
 
@@ -120,7 +116,7 @@ def tracks_of(grid: Grid, floor: float) -> tuple[Track, ...]:
     """Estimate the noise of each series; `floor`: least standard deviation of a document."""
     rows = len(grid.values)
     variance, dof = np.full(rows, np.nan), np.zeros(rows)
-    products, squares, signs, pairs = np.zeros((4, rows))
+    products, squares, pairs = np.zeros((3, rows))
     for row in range(rows):
         found = [np.diff(grid.values[row, chain]) for chain in _chains(grid, row)]
         every = np.concatenate([np.zeros(0), *found])
@@ -138,17 +134,17 @@ def tracks_of(grid: Grid, floor: float) -> tuple[Track, ...]:
         both = np.concatenate([np.c_[one[:-1], one[1:]] for one in kept])
         both = both[np.isfinite(both).all(axis=1)]
         products[row], squares[row] = both.prod(axis=1).sum(), (both**2).sum() / 2
-        signs[row], pairs[row] = np.sign(both).prod(axis=1).sum(), len(both)
+        pairs[row] = len(both)
     variance, dof = moderate(variance, dof)
-    correlation = _correlation(products / variance, squares / variance, signs, pairs)
+    correlation = _correlation(products / variance, squares / variance, pairs)
     steady, odd = _drawn(grid, np.sqrt(variance))
-    archive = Archive(rows, int(np.isfinite(grid.values).sum()), odd)
+    archive = rows, max(int(np.isfinite(grid.values).sum()), 1), odd
     tracks = []
     for row, rho in enumerate(correlation.tolist()):
         at = np.flatnonzero(np.isfinite(grid.values[row]))
         held = (at, grid.values[row, at], steady[row, at], grid.build[at], grid.unit[at])
         noise = float(variance[row]) / (1 - rho), max(float(dof[row]), 1.0), rho
-        tracks.append(Track(row, *held, *noise, archive))
+        tracks.append(Track(row, *held, *noise, *archive))
     return tuple(tracks)
 
 
@@ -159,19 +155,16 @@ def _chains(grid: Grid, row: int) -> Iterator[Ints]:
         yield known[grid.unit[known] == unit]
 
 
-def _correlation(products: Array, squares: Array, signs: Array, pairs: Array) -> Array:
+def _correlation(products: Array, squares: Array, pairs: Array) -> Array:
     """Return the correlation of neighbouring documents of each series: that of all, or its own if
-    it is larger, less the error of either. The signs of the products, which a few large
-    differences do not move (Blomqvist 1950), have to exceed that of all, too."""
+    it is larger, less the error of either."""
     known = (pairs > 0) & (squares > 0)
-    if pairs.sum() < LEAST_PAIRS or not known.any():
-        return np.zeros(len(pairs))
-    sums = (one[known] for one in (products, squares, signs, pairs))
-    product, square, sign, count = (np.r_[one.sum(), one] for one in sums)
-    found = product / square - ERROR / np.sqrt(count)
-    beyond = np.sin(math.pi / 2 * sign / count) > found[0]
-    every = np.full(len(pairs), found[0])
-    every[known] = np.where(beyond, np.maximum(found, found[0]), found[0])[1:]
+    every = np.full(len(pairs), -0.5)
+    if pairs.sum() >= LEAST_PAIRS and known.any():
+        error = ERROR / math.sqrt(pairs.sum())
+        every[:] = products[known].sum() / squares[known].sum() - error
+        own = products[known] / squares[known] - ERROR / np.sqrt(pairs[known])
+        every[known] = np.maximum(every[known], own)
     clipped: Array = np.clip(1 + 2 * every, 0.0, MOST_CORRELATION)
     return clipped
 
