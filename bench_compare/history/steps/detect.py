@@ -28,7 +28,7 @@ from bench_compare.history.steps.noise import CLIP, tracks_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_compare.history.steps.noise import Array, Grid, Ints, Track
+    from bench_compare.history.steps.noise import Grid, Ints, Track
 
 FALSE_ARCHIVES = 0.015
 """Share of archives without a change that may have an event, at most: Bonferroni's bound. Of
@@ -280,18 +280,17 @@ def _told(
 
 def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tuple[int, int]]]:
     """Return the shift between documents of the same units, its variance, and for both sides how
-    many of how many documents are on their side of the middle. Odd documents do not count for the
-    shift. Without a unit in common, none agrees."""
+    many of how many documents are nearer to the middle of their own side. Odd documents do not
+    count for the shift. Without a unit in common, none agrees."""
     weight = shift = 0.0
-    sides: tuple[list[Array], list[Array]] = ([], [])
-    for unit in np.unique(track.unit[old]):
+    agreeing = np.zeros((2, 2), np.int64)
+    for unit in np.intersect1d(track.unit[old], track.unit[new]):
         both = [track.raw[side[track.unit[side] == unit]] for side in (old, new)]
-        if not both[1].size:
-            continue
-        for side, part in zip(sides, both, strict=True):
-            side.append(part - np.median(both[0]))
+        own = [np.abs(part - np.median(part)) for part in both]
+        other = [np.abs(one - np.median(two)) for one, two in zip(both, both[::-1], strict=True)]
+        agreeing += [[np.sum(a < b), a.size] for a, b in zip(own, other, strict=True)]
         reach = CLIP * math.sqrt(track.variance)
-        both = [part[np.abs(part - np.median(part)) <= reach] for part in both]
+        both = [part[far <= reach] for part, far in zip(both, own, strict=True)]
         sizes = np.array([part.size for part in both])
         if sizes.all():
             precision = 1 / float(track.variance_of_mean(sizes).sum())
@@ -299,10 +298,7 @@ def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tu
             shift += precision * float(both[1].mean() - both[0].mean())
     if not weight:
         return 0.0, 1.0, [(0, 1)]
-    before, after = map(np.concatenate, sides)
-    middle, sign = (np.median(before) + np.median(after)) / 2, math.copysign(1.0, shift)
-    agreeing = [int(np.sum(sign * far > 0)) for far in (middle - before, after - middle)]
-    return shift / weight, 1 / weight, list(zip(agreeing, map(len, (before, after)), strict=True))
+    return shift / weight, 1 / weight, [(int(few), int(count)) for few, count in agreeing]
 
 
 def _place(track: Track, first: int, begin: int, stop: int) -> Ints:
@@ -311,7 +307,8 @@ def _place(track: Track, first: int, begin: int, stop: int) -> Ints:
     at = at[track.build[at] != track.build[at - 1]]
     rest = track.spread(first, at) + track.spread(at, stop)
     likely = at[rest <= rest[at == begin] + PLACE * track.long_run]
-    return track.build[likely[[0, -1]]]
+    builds: Ints = track.build[likely[[0, -1]]]
+    return builds
 
 
 def _newest(track: Track, steps: list[Step], last: int, least: float) -> Newest | Step | None:
@@ -354,15 +351,12 @@ def _events(steps: Sequence[Sequence[Step]], grid: Grid) -> tuple[Event, ...]:
         lead = waiting[0]
         build = int(grid.build[lead.column])
         slope = lead.kind == "slope"
-        earliest, latest = (lead.earliest, lead.latest) if slope else (build, build)
+        first, last = (lead.earliest, lead.latest) if slope else (build, build)
         mine = [
             one
             for one in waiting
-            if (one.kind == "slope") == slope and one.earliest <= latest and earliest <= one.latest
+            if (one.kind == "slope") == slope and one.earliest <= last and first <= one.latest
         ]
         waiting = [one for one in waiting if one not in mine]
-        if not slope:
-            earliest = max(one.earliest for one in mine)
-            latest = min(one.latest for one in mine)
-        found.append(Event(build, earliest, latest, tuple(mine)))
+        found.append(Event(build, lead.earliest, lead.latest, tuple(mine)))
     return tuple(sorted(found, key=lambda event: event.build))
