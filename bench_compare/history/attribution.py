@@ -19,29 +19,10 @@ if TYPE_CHECKING:
 
 WINDOW = 3
 """Documents on either side that have to agree among themselves."""
-ORDER = (
-    "plugin sha256",
-    "library",
-    "driver",
-    "power limit",
-    "clocks",
-    "ceiling",
-    "other processes",
-    "knob",
-    "environment",
-    *(row.word for row in rows_of(Settings).values() if row.agree == "must"),
-    "device times",
-    "vendor caches",
-    "graphs",
-    "package",
-    "kernel",
-    "os",
-    "python",
-    "tool",
-    "host",
-    "unit",
-    "cpu",
-)
+CAUSES = "plugin sha256|library|driver|power limit|clocks|ceiling|other processes|knob|environment"
+SETTINGS = "|".join(row.word for row in rows_of(Settings).values() if row.agree == "must")
+ASIDE = "device times|vendor caches|graphs|package|kernel|os|python|tool|host|unit|cpu"
+ORDER = f"{CAUSES}|{SETTINGS}|{ASIDE}".split("|")
 """Words of facts, the likeliest cause of a change first."""
 NUMBER = re.compile(r"^([0-9.e+-]+) (.*)$")
 CEILING_RATIO = 1.01

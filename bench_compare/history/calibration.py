@@ -6,6 +6,7 @@ that follow each other, without steps (`steps.noise`).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from bench_schema.identity import engine_name
 from bench_compare.comparison.calibration import Calibration, Entry
 from bench_compare.errors import InputError
 from bench_compare.history.archive import ArchiveFilter, read_archive
-from bench_compare.history.steps.noise import DIFFERENCE_DOF, Grid, tracks_of
+from bench_compare.history.steps.noise import DIFFERENCE_DOF, tracks_of
 from bench_compare.metrics import GATES
 
 if TYPE_CHECKING:
@@ -48,25 +49,21 @@ def learned(folder: Path) -> tuple[Calibration, list[str]]:
 
 
 def _entries(archive: Archive, metric: str) -> Iterator[Entry]:
-    grid = archive.grid
+    grid, tracks = archive.grid, tracks_of(archive.grid, 0.0)
     places: dict[tuple[str, str], set[int]] = {}  # by engine and unit of hardware
     for row, column in archive.outcomes:
-        place = (archive.series[row].key.engine, archive.columns[column].unit)
-        places.setdefault(place, set()).add(row)
+        if math.isfinite(tracks[row].variance):
+            place = (archive.series[row].key.engine, archive.columns[column].unit)
+            places.setdefault(place, set()).add(row)
     for (engine, unit), known in places.items():
-        columns = np.flatnonzero([column.unit == unit for column in archive.columns])
-        part = np.ix_(np.array(sorted(known)), columns)
+        rows = sorted(known)
+        part = np.ix_(rows, [column.unit == unit for column in archive.columns])
         values, within = grid.values[part], grid.variance[part]
         documents = int(np.isfinite(values).any(axis=0).sum())
         if documents < LEAST_DOCUMENTS:
             continue
-        part_grid = Grid(values, within, grid.build[columns], grid.unit[columns])
-        tracks = [one for one in tracks_of(part_grid, 0.0) if np.isfinite(one.variance)]
-        if not tracks:
-            continue
-        total = float(np.mean([one.variance for one in tracks]))
+        total = float(np.mean([tracks[row].variance for row in rows]))
         common = min(_common(values), total)
-        rounds = float(np.mean(within[np.isfinite(values)]))
         host, device = unit.rsplit(" ", 1)
         yield Entry(
             host=host,
@@ -74,11 +71,11 @@ def _entries(archive: Archive, metric: str) -> Iterator[Entry]:
             engine=engine_name(engine).spec,
             series=metric,
             documents=documents,
-            cases=len(tracks),
+            cases=len(rows),
             common_variance=common,
             common_dof=DIFFERENCE_DOF * (documents - 1),
-            own_variance=max(total - common - rounds, 0.0),
-            own_dof=min(one.dof for one in tracks),
+            own_variance=max(total - common - float(np.mean(within[np.isfinite(values)])), 0.0),
+            own_dof=min(tracks[row].dof for row in rows),
         )
 
 

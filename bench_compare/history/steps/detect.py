@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from bench_schema.estimate import two_sided
@@ -120,6 +120,10 @@ class Findings:
     events: tuple[Event, ...]
     newest: tuple[Newest, ...]
     """Series that the newest build holds, with two documents before it on its unit."""
+
+
+Found: TypeAlias = tuple[float, float, int, int, int]
+"""Shift, its variance, how many of how many documents agree, places where it could be."""
 
 
 class Change(NamedTuple):
@@ -244,36 +248,32 @@ def _step(track: Track, changes: list[Change], place: int, pins: set[int]) -> St
         line = np.clip((np.arange(first, stop) - begin) / (end - begin), 0, 1)
         line -= line.mean()
         total = float(line @ line)
-        found = [float(line @ track.values[first:stop]) / total, track.long_run / total]
-        sides, odd = (np.arange(first, begin + 1), np.arange(end, stop)), (end - begin, end - begin)
-        return _told(track, sides, found, odd, stop - first, track.build[[begin, end]], "slope")
+        old, new, ends = (
+            np.arange(first, begin + 1),
+            np.arange(end, stop),
+            track.build[[begin, end]],
+        )
+        found = float(line @ track.values[first:stop]) / total, track.long_run / total
+        return _told(track, old, new, (*found, end - begin, end - begin, len(line)), ends, "slope")
     old, new = np.arange(first, begin), np.arange(begin, stop)
     if any(len(side) < LEAST_DOCUMENTS and side[0] not in pins for side in (old, new)):
         return None
-    *found, agreeing = _contrast(track, old, new)
+    shift, variance, agreeing = _contrast(track, old, new)
     if min(few / many for few, many in agreeing) < AGREEING:
         return None
     places = HEAD_PLACES if stop == count and len(new) <= HEAD else count
     ends = _place(track, first, begin, stop)
-    return _told(track, (old, new), found, min(agreeing), places, ends, "step")
+    return _told(track, old, new, (shift, variance, *min(agreeing), places), ends, "step")
 
 
-def _told(
-    track: Track,
-    sides: tuple[Ints, Ints],
-    found: Sequence[float],
-    agreeing: tuple[int, int],
-    places: int,
-    builds: Ints,
-    kind: str,
-) -> Step:
-    """Return a change. `found`: shift and variance; its chance is that of noise, or of so many odd
-    documents of half its size among as many."""
-    (shift, variance), (few, count) = found, agreeing
+def _told(track: Track, old: Ints, new: Ints, found: Found, builds: Ints, kind: str) -> Step:
+    """Return a change. Its chance is that of noise, or of so many odd documents of half its size
+    among as many."""
+    shift, variance, few, count, places = found
     half = two_sided(track.dof) * math.sqrt(variance)
     chance = float(t_two_sided(np.array([shift / math.sqrt(variance)]), np.array([track.dof]))[0])
     chance += math.comb(count, few) * track.share(abs(shift) / 2) ** few
-    before, after = (tuple(track.column[side].tolist()) for side in sides)
+    before, after = (tuple(track.column[side].tolist()) for side in (old, new))
     about = shift, shift - half, shift + half, track.series * places * chance
     return Step(track.row, after[0], before, after, *about, int(builds[0]), int(builds[1]), kind)
 
@@ -327,15 +327,15 @@ def _newest(track: Track, steps: list[Step], last: int, least: float) -> Newest 
     quantile = float(t_quantile(HIDDEN, np.array([track.dof]))[0])
     bounds = shifts + quantile * np.sqrt(variances)
     at, shift = int(bounds.argmax()), float(shifts[0])
-    alone = (track, (level[:-1], level[-1:]), (shift, float(variances[0])))
     if track.build[level[-2]] == last or abs(shift) < least:
         shift = 0.0
     else:
-        step = _told(*alone, (1, 1), 1, track.build[[-1, -1]], "alone")
+        found, ends = (shift, float(variances[0])), track.build[[-1, -1]]
+        step = _told(track, level[:-1], level[-1:], (*found, 1, 1, 1), ends, "alone")
         far = max(ALONE, ALONE_SIGMAS * math.sqrt(track.variance))
         if step.p <= FALSE_ARCHIVES and abs(shift) >= far and count > ALONE_AFTER:
             return step
-        if _told(*alone, (count, count), 1, track.build[[-1, -1]], "alone").p > DOUBTFUL:
+        if step.p - track.series * track.share(abs(shift) / 2) > DOUBTFUL:
             shift = 0.0
     more = np.arange(1, MOST_NEEDED)
     wide = track.variance_of_mean(np.array([count - 1])) + track.variance_of_mean(1 + more)

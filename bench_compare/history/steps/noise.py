@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -70,6 +69,8 @@ class Track:
     """Variance of a document about its level; NaN without two documents of one unit."""
     dof: float
     correlation: float
+    sums: Array
+    """Counts, sums and sums of squares before each document, (3, units, documents + 1)."""
     series: int
     """Series of the archive."""
     known: int
@@ -93,21 +94,11 @@ class Track:
         """Return the share of values of the archive that stand out at least so far."""
         return float(np.sum(self.odd >= size)) / self.known
 
-    @cached_property
-    def _sums(self) -> tuple[Array, Array, Array]:
-        """Counts, sums and sums of squares before each document, (units, documents + 1)."""
-        mine = self.unit == np.unique(self.unit)[:, None]
-        y = self.values - self.values.mean()
-        one, two, three = (
-            np.pad((mine * what).cumsum(axis=1), ((0, 0), (1, 0))) for what in (1.0, y, y**2)
-        )
-        return one, two, three
-
     def spread(self, begin: Ints | Sequence[int] | int, end: Ints | Sequence[int] | int) -> Array:
         """Return the sum of squares of the documents from `begin` to before `end` about their mean
         on each unit."""
         a, b = np.atleast_1d(begin), np.atleast_1d(end)
-        count, total, squares = (one[:, b] - one[:, a] for one in self._sums)
+        count, total, squares = self.sums[:, :, b] - self.sums[:, :, a]
         found: Array = (squares - total**2 / np.maximum(count, 1)).sum(axis=0)
         return found
 
@@ -143,8 +134,11 @@ def tracks_of(grid: Grid, floor: float) -> tuple[Track, ...]:
     for row, rho in enumerate(correlation.tolist()):
         at = np.flatnonzero(np.isfinite(grid.values[row]))
         held = (at, grid.values[row, at], steady[row, at], grid.build[at], grid.unit[at])
+        mine, y = held[4] == np.unique(held[4])[:, None], held[2] - steady[row, at].mean()
+        sums = np.stack([mine, mine * y, mine * y**2]).cumsum(axis=2)
         noise = float(variance[row]) / (1 - rho), max(float(dof[row]), 1.0), rho
-        tracks.append(Track(row, *held, *noise, *archive))
+        padded = np.pad(sums, ((0, 0), (0, 0), (1, 0)))
+        tracks.append(Track(row, *held, *noise, padded, *archive))
     return tuple(tracks)
 
 
