@@ -50,11 +50,9 @@ MOST_PLACES = 40
 HEAD, HEAD_PLACES = 4, 4
 """Documents of a level that is new, and how many places it counts as: random walks of 8 to 200
 documents are beyond 4 σ there 2.5 to 3 times as often as at one place."""
-ALONE, ALONE_SIGMAS, ALONE_AFTER = math.log(1.2), 20.0, 8
+ALONE, ALONE_SIGMAS, ALONE_AFTER, DOUBTFUL = math.log(1.2), 20.0, 8, 0.05
 """Least size of a step that a single newest document shows, in standard deviations, and after how
-many documents."""
-DOUBTFUL = 0.05
-"""Chance of noise below which a single newest document stands out."""
+many documents; chance of noise below which it stands out at all."""
 PLACE = 3.84
 """Rise of the sum of squares up to which a place is likely (95 %), in variances."""
 HIDDEN = 0.99
@@ -141,17 +139,15 @@ def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]], floor: f
     document."""
     tracks = tracks_of(grid, floor)
     steps: list[tuple[Step, ...]] = []
-    newest = []
+    newest: list[Newest] = []
     for track in tracks:
         found: list[Step] = []
         if len(track.column) > LEAST_DOCUMENTS and math.isfinite(track.variance):
             pinned = set(np.searchsorted(track.column, list(pins.get(track.row, ()))).tolist())
             found = _changes(track, least, pinned)
             head = _newest(track, found, int(grid.build[-1]), least)
-            if isinstance(head, Step):
-                found.append(head)
-            elif head is not None:
-                newest.append(head)
+            found += [head] if isinstance(head, Step) else []
+            newest += [head] if isinstance(head, Newest) else []
         steps.append(tuple(found))
     return Findings(tracks, tuple(steps), _events(steps, grid), tuple(newest))
 
@@ -241,9 +237,9 @@ def _step(track: Track, changes: list[Change], place: int, pins: set[int]) -> St
     have no unit in common."""
     begin, end = changes[place]
     first = changes[place - 1].end if place else 0
-    stop = count = len(track.values)
-    if place + 1 < len(changes):
-        stop = changes[place + 1].begin + (changes[place + 1].begin < changes[place + 1].end)
+    count = len(track.values)
+    following = [*changes, Change(count, count)][place + 1]
+    stop = following.begin + (following.begin < following.end)
     if begin < end:
         line = np.clip((np.arange(first, stop) - begin) / (end - begin), 0, 1)
         line -= line.mean()
@@ -256,10 +252,9 @@ def _step(track: Track, changes: list[Change], place: int, pins: set[int]) -> St
         found = float(line @ track.values[first:stop]) / total, track.long_run / total
         return _told(track, old, new, (*found, end - begin, end - begin, len(line)), ends, "slope")
     old, new = np.arange(first, begin), np.arange(begin, stop)
-    if any(len(side) < LEAST_DOCUMENTS and side[0] not in pins for side in (old, new)):
-        return None
     shift, variance, agreeing = _contrast(track, old, new)
-    if min(few / many for few, many in agreeing) < AGREEING:
+    short = any(len(side) < LEAST_DOCUMENTS and side[0] not in pins for side in (old, new))
+    if short or min(few / many for few, many in agreeing) < AGREEING:
         return None
     places = HEAD_PLACES if stop == count and len(new) <= HEAD else count
     ends = _place(track, first, begin, stop)
@@ -307,16 +302,14 @@ def _place(track: Track, first: int, begin: int, stop: int) -> Ints:
     at = at[track.build[at] != track.build[at - 1]]
     rest = track.spread(first, at) + track.spread(at, stop)
     likely = at[rest <= rest[at == begin] + PLACE * track.long_run]
-    builds: Ints = track.build[likely[[0, -1]]]
-    return builds
+    return np.array(track.build[likely[[0, -1]]])
 
 
 def _newest(track: Track, steps: list[Step], last: int, least: float) -> Newest | Step | None:
     """Return what the newest documents may hide, or the step that a single one shows; None if the
     newest build does not hold the series."""
     begin = int(np.searchsorted(track.column, steps[-1].column)) if steps else 0
-    level = np.arange(begin, len(track.values))
-    level = level[track.unit[level] == track.unit[-1]]
+    level = begin + np.flatnonzero(track.unit[begin:] == track.unit[-1])
     count = len(level)
     if track.build[-1] != last or count < LEAST_DOCUMENTS + 1:
         return None

@@ -87,8 +87,7 @@ class Track:
         """Return the variance of the mean of so many neighbours, of an autoregressive process."""
         rho = self.correlation
         less = 2 * rho * (1 - rho**count) / (count * (1 - rho) ** 2)
-        found: Array = (self.long_run - self.variance * less) / count
-        return found
+        return np.array((self.long_run - self.variance * less) / count)
 
     def share(self, size: float) -> float:
         """Return the share of values of the archive that stand out at least so far."""
@@ -99,8 +98,7 @@ class Track:
         on each unit."""
         a, b = np.atleast_1d(begin), np.atleast_1d(end)
         count, total, squares = self.sums[:, :, b] - self.sums[:, :, a]
-        found: Array = (squares - total**2 / np.maximum(count, 1)).sum(axis=0)
-        return found
+        return np.array((squares - total**2 / np.maximum(count, 1)).sum(axis=0))
 
 
 def tracks_of(grid: Grid, floor: float) -> tuple[Track, ...]:
@@ -120,8 +118,7 @@ def tracks_of(grid: Grid, floor: float) -> tuple[Track, ...]:
         own = float(np.sum((every - drift) ** 2)) / (2 * (count - 1 / count)) if count > 1 else 0.0
         rounds = float(np.median(grid.variance[row, np.isfinite(grid.values[row])]))
         variance[row], dof[row] = max(own, rounds) + floor**2, DIFFERENCE_DOF * count
-        near = CLIP_PAIRS / CLIP * limit
-        kept = [np.where(np.abs(one) <= near, one - drift, np.nan) for one in found]
+        kept = [np.where(np.abs(d) <= limit * CLIP_PAIRS / CLIP, d - drift, np.nan) for d in found]
         both = np.concatenate([np.c_[one[:-1], one[1:]] for one in kept])
         both = both[np.isfinite(both).all(axis=1)]
         products[row], squares[row] = both.prod(axis=1).sum(), (both**2).sum() / 2
@@ -135,10 +132,9 @@ def tracks_of(grid: Grid, floor: float) -> tuple[Track, ...]:
         at = np.flatnonzero(np.isfinite(grid.values[row]))
         held = (at, grid.values[row, at], steady[row, at], grid.build[at], grid.unit[at])
         mine, y = held[4] == np.unique(held[4])[:, None], held[2] - steady[row, at].mean()
-        sums = np.stack([mine, mine * y, mine * y**2]).cumsum(axis=2)
+        sums = np.pad(np.stack([mine, mine * y, mine * y**2]), ((0, 0), (0, 0), (1, 0)))
         noise = float(variance[row]) / (1 - rho), max(float(dof[row]), 1.0), rho
-        padded = np.pad(sums, ((0, 0), (0, 0), (1, 0)))
-        tracks.append(Track(row, *held, *noise, padded, *archive))
+        tracks.append(Track(row, *held, *noise, sums.cumsum(axis=2), *archive))
     return tuple(tracks)
 
 
@@ -155,12 +151,10 @@ def _correlation(products: Array, squares: Array, pairs: Array) -> Array:
     known = (pairs > 0) & (squares > 0)
     every = np.full(len(pairs), -0.5)
     if pairs.sum() >= LEAST_PAIRS and known.any():
-        error = ERROR / math.sqrt(pairs.sum())
-        every[:] = products[known].sum() / squares[known].sum() - error
+        every += 0.5 + products[known].sum() / squares[known].sum() - ERROR / pairs.sum() ** 0.5
         own = products[known] / squares[known] - ERROR / np.sqrt(pairs[known])
         every[known] = np.maximum(every[known], own)
-    clipped: Array = np.clip(1 + 2 * every, 0.0, MOST_CORRELATION)
-    return clipped
+    return np.array(np.clip(1 + 2 * every, 0.0, MOST_CORRELATION))
 
 
 def _drawn(grid: Grid, sd: Array) -> tuple[Array, Array]:
@@ -168,10 +162,8 @@ def _drawn(grid: Grid, sd: Array) -> tuple[Array, Array]:
     stood out."""
     steady, sizes = grid.values.copy(), []
     for row in range(len(steady)):
-        for chain in _chains(grid, row):
+        for chain in (one for one in _chains(grid, row) if len(one) > 2):
             values = grid.values[row, chain]
-            if len(values) < 3:
-                continue
             before = values - np.r_[values[1], values[:-1]]
             after = values - np.r_[values[1:], values[-2]]
             near = np.where(np.abs(before) < np.abs(after), before, after)
