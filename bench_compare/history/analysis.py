@@ -185,6 +185,6 @@ def _doubts(archive: Archive, findings: Findings, unclear: Sequence[Unclear]) ->
     if len(hidden) > HIDDEN_SHARE * len(findings.newest):
         worst = hidden[0]
         yield (
-            f"{len(hidden)} of {len(findings.newest)} cases may hide a slow-down of up to "
-            f"{worst.ratio:.2g}× ({names[worst.series]}): measure {newest} again"
+            f"{len(hidden)} of {len(findings.newest)} cases may hide a slow-down "
+            f"{worst.limit} ({names[worst.series]}): measure {newest} again"
         )

@@ -16,6 +16,8 @@ Kind = Literal[
     "step", "slope", "broken", "wrong", "unsupported", "removed", "lost", "benchmark changed"
 ]
 Direction = Literal["slower", "faster", "both", "none"]
+MOST_RATIO = 100
+"""Largest limit that is a number: beyond it the documents exclude nothing."""
 BAD_STATES = frozenset({"broken", "wrong", "unsupported", "removed", "lost"})
 
 
@@ -142,6 +144,10 @@ class Unclear:
     """True if its single newest document stands out."""
     needed: int
     """Documents more of the newest build that would decide."""
+
+    @property
+    def limit(self) -> str:
+        return f"up to {self.ratio:.2g}×" if self.ratio < MOST_RATIO else f"above {MOST_RATIO}×"
 
 
 @dataclass(frozen=True)

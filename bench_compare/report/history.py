@@ -243,7 +243,7 @@ def _open(one: Unclear) -> str:
     """Return what the newest documents of a series leave open."""
     if one.alone:
         return f"one document is {change_words(one.ratio)}"
-    return f"a slow-down of up to {one.ratio:.2g}× may be hidden"
+    return f"a slow-down {one.limit} may be hidden"
 
 
 def suite_of(history: History) -> TestSuite:

@@ -131,7 +131,7 @@ def tracks_of(grid: Grid, floor: float) -> tuple[Track, ...]:
     for row, rho in enumerate(correlation.tolist()):
         at = np.flatnonzero(np.isfinite(grid.values[row]))
         held = (at, grid.values[row, at], steady[row, at], grid.build[at], grid.unit[at])
-        mine, y = held[4] == np.unique(held[4])[:, None], held[2] - steady[row, at].mean()
+        mine, y = held[4] == np.unique(held[4])[:, None], held[2] - held[2][:1].sum()
         sums = np.pad(np.stack([mine, mine * y, mine * y**2]), ((0, 0), (0, 0), (1, 0)))
         noise = float(variance[row]) / (1 - rho), max(float(dof[row]), 1.0), rho
         tracks.append(Track(row, *held, *noise, sums.cumsum(axis=2), *archive))

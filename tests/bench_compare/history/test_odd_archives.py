@@ -157,3 +157,24 @@ def test_a_large_step_stays_while_like_documents_are_appended(seed, size, more):
     found = changes(values[:, : 24 + more], {}).steps[1]
     places = [step.column for step in found if step.shift > 0.02]
     assert [True] == [abs(place - 15) <= 1 for place in places]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.integers(0, 10**6))
+def test_changes_are_in_order_and_have_two_sides_whatever_the_archive(seed):
+    """Few documents, several of a build, missing values, units in any order, clocks that stand."""
+    random = np.random.default_rng(seed)
+    shape = random.integers(0, 6), random.integers(1, 30)
+    values = random.normal(0, random.choice([0, 1e-9, 0.01, 1]), shape)
+    values[random.random(shape) < random.choice([0, 0.2, 0.9])] = np.nan
+    values[:, shape[1] // 2 :] += random.choice([0, 0.05, 3])
+    builds = np.sort(random.integers(0, shape[1], shape[1]))
+    grid = Grid(values, np.abs(values) * 1e-6, builds, random.integers(0, 3, shape[1]))
+    pins = {0: random.integers(0, shape[1], 3).tolist()}
+    found = detect(grid, LEAST, pins, 0.001)
+    for steps in found.steps:
+        places = [step.column for step in steps]
+        assert places == sorted(set(places))
+        assert all(max(step.before) < min(step.after) for step in steps)
+    assert all(event.earliest <= event.latest for event in found.events)
+    assert all(math.isfinite(one.hidden) for one in found.newest)
