@@ -28,19 +28,13 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Series:
-    """One row of the grid. Name, family and type are those of its newest document."""
+    """One row of the grid. Name and family are those of its newest document."""
 
     key: SeriesKey
     name: str
     family: str
-    data_type: str
     metric: str
     """Metric of its levels."""
-
-    @property
-    def variant(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self.key.variant)
-        return found
 
     @property
     def circumstances(self) -> dict[str, str]:
@@ -52,7 +46,8 @@ class Series:
     @property
     def about(self) -> str:
         """Engine and variant."""
-        return " ".join([self.key.engine, *(f"{k}={v}" for k, v in self.variant.items())])
+        variant = json.loads(self.key.variant).items()
+        return " ".join([self.key.engine, *(f"{name}={value}" for name, value in variant)])
 
 
 @dataclass(frozen=True)
@@ -163,8 +158,7 @@ def _series(held: Sequence[Digest], choice: ArchiveFilter) -> list[Series]:
         raise InputError(f"no document has {' or '.join(METRICS[name].title for name in names)}")
     usual = times.most_common(1)[0][0]
     found = [
-        Series(key, case.name, case.family, case.data_type, metrics[key] or usual)
-        for key, case in latest.items()
+        Series(key, case.name, case.family, metrics[key] or usual) for key, case in latest.items()
     ]
     kept = [one for one in found if choice.filter is None or fits(one, choice.filter)]
     if not kept:

@@ -72,7 +72,6 @@ class CaseRow:
     key: SeriesKey
     name: str
     family: str
-    data_type: str
     path: str
     """Path of the graph in the run."""
     status: str
@@ -154,7 +153,6 @@ def _case(document: Document, case: Case, engine: EngineRecord, name: str) -> Ca
         key=SeriesKey(case.graph.fingerprint, name, variant, engine.device_kind, how, ""),
         name=case.graph.name,
         family=case.graph.family,
-        data_type=case.graph.data_type,
         path=case.graph.path,
         status="wrong" if bad else status,
         reason=reason,

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 import numpy as np
+from bench_schema.units import count_text
 
 from bench_compare.comparison.reasons import run_again
 from bench_compare.history.attribution import causes
@@ -49,16 +50,13 @@ def again(archive: Archive, cases: int, needed: int) -> Suggestion | None:
     if command is None:
         return None
     *words, path = shlex.split(command)
-    label = [] if doc.held.label is None else ["--label", doc.held.label]
-    command = shlex.join([*words[:-1], *label, words[-1], path])
-    if needed > 1:
-        numbers = " ".join(map(str, range(1, needed + 1)))
-        stem = shlex.quote(path.removesuffix(".json"))
-        command = f"{shlex.join([*words[:-1], *label, words[-1]])} {stem}-$n.json"
-        command = f"for n in {numbers}; do {command}; done"
+    words[-1:-1] = [] if doc.held.label is None else ["--label", doc.held.label]
+    line = f"{shlex.join(words)} {shlex.quote(path.removesuffix('.json'))}"
+    numbers = " ".join(map(str, range(1, needed + 1)))
+    command = f"{line}.json" if needed == 1 else f"for n in {numbers}; do {line}-$n.json; done"
     times = "once more" if needed == 1 else f"{needed} times more"
-    one = "1 case is" if cases == 1 else f"{cases} cases are"
-    return Suggestion(f"{one} unclear in the newest build: measure it {times}", command)
+    what = f"{count_text(cases, 'case')} unclear in the newest build: measure it {times}"
+    return Suggestion(what, command)
 
 
 def from_step(context: Context, event: Event) -> EventInfo:

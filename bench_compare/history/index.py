@@ -95,20 +95,22 @@ def digests(folder: Path | None, wanted: Mapping[str, Path]) -> tuple[dict[str, 
 def _updated(place: str, wanted: Mapping[str, Path]) -> list[tuple[str, str | None, str]]:
     """Read what is new or changed, forget what is gone; return (name, problem, digest), sorted."""
     with closing(sqlite3.connect(place, timeout=WAIT_S)) as index:
+        mark = "PRAGMA application_id"
         try:
-            (mark,) = index.execute("PRAGMA application_id").fetchone()
+            index.execute(mark).fetchone()
         except sqlite3.DatabaseError as error:
-            raise (_ForeignError if "not a database" in str(error) else type(error)) from error
+            other = "not a database" in str(error)
+            raise (_ForeignError if other else type(error))(error) from error
         index.execute("PRAGMA synchronous = OFF")  # it can be made again
         index.execute("BEGIN IMMEDIATE")
         is_new = index.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
-        if not is_new and mark != MARK:
+        if not is_new and index.execute(mark).fetchone() != (MARK,):
             raise _ForeignError
         if is_new:
             for statement in TABLES:
                 index.execute(statement)
             index.execute(f"PRAGMA user_version = {VERSION}")
-            index.execute(f"PRAGMA application_id = {MARK}")
+            index.execute(f"{mark} = {MARK}")
         index.commit()
         (version,) = index.execute("PRAGMA user_version").fetchone()
         if version != VERSION:

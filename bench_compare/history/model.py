@@ -56,20 +56,16 @@ class SeriesInfo:
     id: str
     name: str
     engine: str
-    variant: str
     family: str
-    data_type: str
     fingerprint: str
     path: str
     apart: str
     """Engine, device and settings, where they tell it apart from other series."""
     metric: str
     """Metric of its points and levels."""
-    state: str
-    """State in the newest document that has it."""
     verdict: str
-    """slower, faster or same against the last accepted level; otherwise the state; absent where the
-    newest build does not hold it."""
+    """slower, faster or same against the last accepted level, unclear; otherwise its state in the
+    newest document; absent where the newest build does not hold it."""
     points: tuple[HistoryPoint, ...]
     levels: tuple[Level, ...]
     spread_ratio: float | None

@@ -58,18 +58,16 @@ def infos(context: Context, unclear: Container[int]) -> list[SeriesInfo]:
         track, steps = context.findings.tracks[row], context.findings.steps[row]
         at = newest[row]
         outcome = archive.outcomes[row, at]
-        state = outcome.status
-        if state == "completed" and not math.isfinite(grid.values[row, at]):
-            state = LOST if len(track.column) else UNTIMED
         moved = _since_accepted(context, steps)
-        verdict = state
+        verdict = outcome.status
         if archive.columns[at].build < len(archive.builds) - 1:
             verdict = ABSENT
-        elif state == "completed" and row in unclear:
-            verdict = "unclear"
-        elif state == "completed":
+        elif verdict == "completed" and not math.isfinite(grid.values[row, at]):
+            verdict = LOST if len(track.column) else UNTIMED
+        elif verdict == "completed":
             verdict = "slower" if moved >= context.least else "same"
             verdict = "faster" if moved <= -context.least else verdict
+            verdict = "unclear" if row in unclear else verdict
         points = [
             HistoryPoint(int(build), math.exp(value), Z95 * math.sqrt(variance), int(unit))
             for build, value, variance, unit in zip(
@@ -81,14 +79,11 @@ def infos(context: Context, unclear: Container[int]) -> list[SeriesInfo]:
                 id=identifier(row),
                 name=series.name,
                 engine=series.key.engine,
-                variant=" ".join(f"{k}={v}" for k, v in series.variant.items()),
                 family=series.family,
-                data_type=series.data_type,
                 fingerprint=series.key.fingerprint,
                 path=outcome.path,
                 apart=", ".join(text for k, text in series.circumstances.items() if k in apart),
                 metric=series.metric,
-                state=state,
                 verdict=verdict,
                 points=tuple(points),
                 levels=tuple(_levels(context, row, steps)),

@@ -90,7 +90,7 @@ def _loss(archive: Archive, row: int, columns: Sequence[int]) -> StateChange | N
 
 
 def _lost(row: int, columns: Sequence[int], told: Sequence[bool], text: str) -> StateChange:
-    last = len(told) - 1 - list(told)[::-1].index(True)
+    last = max(at for at, one in enumerate(told) if one)
     return StateChange("lost", row, columns[last], columns[last + 1], text)
 
 
