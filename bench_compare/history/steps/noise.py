@@ -32,10 +32,10 @@ ODD = 5.0
 """Standard deviations of a difference by which an odd document stands out from both neighbours."""
 DIFFERENCE_DOF = 2 / 3
 """Degrees of freedom for each difference: those that share a document are correlated."""
-LEAST_PAIRS = 24
+LEAST_PAIRS = 12
 """Pairs of differences, of all series, from which on their correlation is believed."""
-ERROR = 0.75
-"""Error of the correlation of n pairs, times √n."""
+CLIPPED, ERROR = 0.01, 0.75
+"""Bias of the ratio of sums by `CLIP_PAIRS`; its error for n pairs, times √n."""
 MOST_CORRELATION = 0.9
 
 
@@ -147,11 +147,11 @@ def _chains(grid: Grid, row: int) -> Iterator[Ints]:
 
 def _correlation(products: Array, squares: Array, pairs: Array) -> Array:
     """Return the correlation of neighbouring documents of each series: that of all, or its own if
-    it is larger, less the error of either."""
+    it is larger by more than its error."""
     known = (pairs > 0) & (squares > 0)
     every = np.full(len(pairs), -0.5)
     if pairs.sum() >= LEAST_PAIRS and known.any():
-        every += 0.5 + products[known].sum() / squares[known].sum() - ERROR / pairs.sum() ** 0.5
+        every += 0.5 + products[known].sum() / squares[known].sum() - CLIPPED
         own = products[known] / squares[known] - ERROR / np.sqrt(pairs[known])
         every[known] = np.maximum(every[known], own)
     return np.array(np.clip(1 + 2 * every, 0.0, MOST_CORRELATION))
