@@ -67,9 +67,10 @@ Where to write ('-' is stdout, in place of the text):
   -h, --help            this text
   --version             the version
 
-The last line says PASS (exit code 0), FAIL (2: slower, broken, wrong,
-unsupported, removed or no longer measured or checked, and not accepted) or
-UNDECIDED (1: too few documents); exit code 1 also for what cannot be read.
+The last line says PASS (exit code 0) and which slow-down may be hidden, FAIL
+(2: slower, broken, wrong, unsupported, removed or no longer measured or
+checked, and not accepted) or UNDECIDED (1: more documents decide; the command
+is printed); exit code 1 also for what cannot be read.
 """
 OUTPUTS = ("markdown", "json", "junit", "html")
 FAIL_ON = ("new-regression", "unclear", "none")
