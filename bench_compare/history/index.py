@@ -34,12 +34,13 @@ BATCH = 64
 TABLES = (
     "CREATE TABLE file (path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, problem TEXT, "
     "digest TEXT)",
-    "CREATE VIEW document AS SELECT path, digest ->> 'run_id' AS run_id, "
-    "digest ->> 'label' AS label, digest ->> 'started' AS started FROM file WHERE problem IS NULL",
+    "CREATE VIEW document AS SELECT path, json_extract(digest, '$.run_id') AS run_id, "
+    "json_extract(digest, '$.label') AS label, json_extract(digest, '$.started') AS started "
+    "FROM file WHERE problem IS NULL",
     # Natural logarithms, of nanoseconds where the metric is a time.
-    "CREATE VIEW level AS SELECT file.path, one.value ->> 'name' AS name, "
-    "one.value ->> '$.key[1]' AS engine, one.value ->> 'unit' AS unit, "
-    "level.value ->> 0 AS metric, level.value ->> 1 AS log_mean "
+    "CREATE VIEW level AS SELECT file.path, json_extract(one.value, '$.name') AS name, "
+    "json_extract(one.value, '$.key[1]') AS engine, json_extract(one.value, '$.unit') AS unit, "
+    "json_extract(level.value, '$[0]') AS metric, json_extract(level.value, '$[1]') AS log_mean "
     "FROM file, json_each(digest, '$.cases') AS one, json_each(one.value, '$.levels') AS level",
 )
 
