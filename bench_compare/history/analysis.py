@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 LEAST_DOCUMENTS = 4
 """Two levels of two documents."""
-USUAL_SHARE = 0.1
-"""Share of single values that are odd from which on one more in the newest build is usual."""
+USUAL = 0.1
+"""Expected number of odd values in a build from which on one more is usual."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ def analyse(
     clear = [one.hidden_ratio for one in table if one.hidden_ratio and one.id not in open_]
     first, last = archive.builds[0], archive.builds[-1]
     count = len(archive.builds)
-    repeat = again(archive, len(unclear), max((one.needed for one in unclear), default=1))
+    repeat = None
+    if unclear:
+        repeat = again(archive, len(unclear), max(one.needed for one in unclear))
     return History(
         title=f"{count} build{'' if count == 1 else 's'}, {first.name} to {last.name}",
         metric=archive.metric,
@@ -81,7 +83,8 @@ def analyse(
         series=tuple(table),
         events=tuple(reported),
         unclear=unclear,
-        suggestions=_suggestions(reported, repeat if unclear else None)[: settings.suggestions],
+        repeat=repeat,
+        suggestions=_suggestions(reported, repeat)[: settings.suggestions],
         accepted=tuple(accepted),
         noise=Noise(
             correlation=float(np.median([one.correlation for one in findings.tracks])),
@@ -99,7 +102,7 @@ def analyse(
                 if not doc.held.complete
             ),
         ),
-        problems=(*_problems(archive), *_doubts(archive, findings, unclear)),
+        problems=(*_problems(archive, findings), *_doubts(archive, findings, unclear)),
     )
 
 
@@ -153,10 +156,11 @@ def _other_unit(archive: Archive) -> Iterator[str]:
             first = build
 
 
-def _problems(archive: Archive) -> Iterator[str]:
+def _problems(archive: Archive, findings: Findings) -> Iterator[str]:
     """Yield why nothing can be said."""
     documents = len({column.doc.path for column in archive.columns})
     newest = archive.builds[-1].name
+    held = archive.grid.values[:, archive.grid.build == len(archive.builds) - 1]
     if documents < LEAST_DOCUMENTS:
         count = f"{documents} document{'' if documents == 1 else 's'}"
         yield f"{count}: a history needs {LEAST_DOCUMENTS}, two on either side of a step"
@@ -164,6 +168,8 @@ def _problems(archive: Archive) -> Iterator[str]:
         yield f"no completed case has {METRICS[archive.metric].title}"
     elif archive.columns[-1].build < len(archive.builds) - 1:
         yield f"the newest build, {newest}, holds no case"
+    elif not findings.newest and not findings.events and np.isfinite(held).any():
+        yield f"no case has two documents before {newest} on its hardware"
 
 
 def _doubts(archive: Archive, findings: Findings, unclear: Sequence[Unclear]) -> Iterator[str]:
@@ -175,7 +181,7 @@ def _doubts(archive: Archive, findings: Findings, unclear: Sequence[Unclear]) ->
         for one in unclear
         if one.alone
         and one.ratio >= math.exp(ALONE)
-        and findings.tracks[0].share(math.log(one.ratio) / 2) * len(archive.series) < USUAL_SHARE
+        and findings.tracks[0].share(math.log(one.ratio) / 2) * len(archive.series) < USUAL
     ]
     if alone:
         more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""

@@ -168,6 +168,8 @@ class History:
     events: tuple[EventInfo, ...]
     """Newest first."""
     unclear: tuple[Unclear, ...]
+    repeat: Suggestion | None
+    """The measurement that decides what is unclear."""
     suggestions: tuple[Suggestion, ...]
     accepted: tuple[Placed, ...]
     """Entries of the events file, with their builds."""

@@ -65,7 +65,7 @@ def headline(history: History) -> str:
     gating = len(history.gating)
     if gating:
         return f"{gating} new regression{'' if gating == 1 else 's'}, not accepted"
-    if history.problems:
+    if history.problems and not history.unclear:
         return "nothing can be said"
     if history.unclear:
         count = len(history.unclear)
@@ -132,7 +132,7 @@ def conclude(
         size = size_text(worst)
         parts = [f"{headline(history)}: {worst.sentence}", *([size] if size else [])]
         return Conclusion("FAIL", ", ".join(parts))
-    hint = history.suggestions[0].command if history.unclear and history.suggestions else None
+    hint = None if history.repeat is None else history.repeat.command
     if history.problems:
         return Conclusion("UNDECIDED", history.problems[0], hint, allow_no_answer)
     if history.unclear and "unclear" in fail_on:

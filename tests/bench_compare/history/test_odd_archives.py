@@ -92,6 +92,14 @@ def test_new_hardware_is_no_step_and_is_said(tmp_path, capsys):
     assert (0, True) == (code, "from 2026-01-11 on no document is of the hardware" in err)
 
 
+def test_a_first_document_of_new_hardware_is_no_answer(tmp_path, capsys):
+    levels = [[1e6]] * 9 + [[2e6]]
+    folder = written(tmp_path / "a", levels, host=lambda n: "new" if n == 9 else "old")
+    code, out, _ = told(capsys, folder)
+    assert 1 == code
+    assert "no case has two documents before 2026-01-10 on its hardware" in " ".join(out.split())
+
+
 def test_hardware_that_came_back_is_no_step_and_no_remark(tmp_path, capsys):
     levels = [[1e6 * (1.15 if 7 <= n < 13 else 1)] * 5 for n in range(20)]
     folder = written(tmp_path / "a", levels, host=lambda n: "b" if 7 <= n < 13 else "a")
