@@ -41,7 +41,7 @@ Which documents, in which order:
   --by HOW              what is a build: commit (of the tag 'commit', else of the
                         graphs' repository), label, tag:KEY, or started (each
                         document). Documents measured later join their build.
-                        Default: commit where each document has that tag
+                        Default: commit where all have that tag and differ
   --repo PATH           git repository that orders the builds, in place of their
                         starts
   --metric NAME         device_ns, e2e_ns, init_ns … (default: of each case its

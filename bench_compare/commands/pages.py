@@ -49,7 +49,7 @@ Examples:
 Options:
   -o, --output DIR      folder of the site (needed)
   --by HOW              what is a build: commit, label, tag:KEY or started
-                        (default: commit where each document has that tag)
+                        (default: commit where all have that tag and differ)
   --repo PATH           git repository that orders the builds
   --threshold T         smallest change of interest (default 1%)
   --events FILE         TOML: what is known and accepted

@@ -15,7 +15,7 @@ from bench_schema.identity import engine_name
 from bench_compare.comparison.calibration import Calibration, Entry
 from bench_compare.errors import InputError
 from bench_compare.history.archive import ArchiveFilter, read_archive
-from bench_compare.history.steps.noise import DIFFERENCE_DOF, tracks_of
+from bench_compare.history.steps.noise import DIFFERENCE_DOF, Grid, tracks_of
 from bench_compare.metrics import GATES
 
 if TYPE_CHECKING:
@@ -49,20 +49,20 @@ def learned(folder: Path) -> tuple[Calibration, list[str]]:
 
 
 def _entries(archive: Archive, metric: str) -> Iterator[Entry]:
-    grid, tracks = archive.grid, tracks_of(archive.grid, 0.0)
-    places: dict[tuple[str, str], set[int]] = {}  # by engine and unit of hardware
+    grid, places = archive.grid, dict[tuple[str, str], set[int]]()
     for row, column in archive.outcomes:
-        if math.isfinite(tracks[row].variance):
-            place = (archive.series[row].key.engine, archive.columns[column].unit)
-            places.setdefault(place, set()).add(row)
+        place = (archive.series[row].key.engine, archive.columns[column].unit)
+        places.setdefault(place, set()).add(row)
     for (engine, unit), known in places.items():
-        rows = sorted(known)
-        part = np.ix_(rows, [column.unit == unit for column in archive.columns])
+        columns = np.flatnonzero([column.unit == unit for column in archive.columns])
+        part = np.ix_(np.array(sorted(known)), columns)
         values, within = grid.values[part], grid.variance[part]
+        of_unit = Grid(values, within, grid.build[columns], grid.unit[columns])
+        tracks = [one for one in tracks_of(of_unit, 0.0) if math.isfinite(one.variance)]
         documents = int(np.isfinite(values).any(axis=0).sum())
-        if documents < LEAST_DOCUMENTS:
+        if documents < LEAST_DOCUMENTS or not tracks:
             continue
-        total = float(np.mean([tracks[row].variance for row in rows]))
+        total = float(np.mean([one.variance for one in tracks]))
         common = min(_common(values), total)
         host, device = unit.rsplit(" ", 1)
         yield Entry(
@@ -71,11 +71,11 @@ def _entries(archive: Archive, metric: str) -> Iterator[Entry]:
             engine=engine_name(engine).spec,
             series=metric,
             documents=documents,
-            cases=len(rows),
+            cases=len(tracks),
             common_variance=common,
             common_dof=DIFFERENCE_DOF * (documents - 1),
             own_variance=max(total - common - float(np.mean(within[np.isfinite(values)])), 0.0),
-            own_dof=min(tracks[row].dof for row in rows),
+            own_dof=min(one.dof for one in tracks),
         )
 
 

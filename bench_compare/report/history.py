@@ -16,6 +16,7 @@ from bench_schema.units import (
     change_text,
     change_with_interval,
     change_words,
+    count_text,
     is_too_noisy,
     value_text,
 )
@@ -191,7 +192,7 @@ def body_of(history: History) -> Body:
         headline=headline(history),
         problems=tuple(history.problems),
         statements=(
-            f"{history.title}: {documents} documents, {series_text(history)}",
+            f"{history.title}: {count_text(documents, 'document')}, {series_text(history)}",
             *([f"all cases: {history.shared}"] if history.shared else []),
             f"newest build, against the last accepted level: {counts_text(history)}",
             *([noise] if noise else []),
@@ -375,7 +376,7 @@ def series_table(history: History) -> Table:
 
 
 def reference_of(one: SeriesInfo) -> float:
-    """Return the last accepted level of a series, against which its changes are told."""
+    """Return the last accepted level of a series, to which its changes refer."""
     last = one.levels[-1].end_value or one.levels[-1].value
     return last / (one.accepted_ratio or 1.0)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from bench_schema.estimate import two_sided
@@ -28,36 +28,31 @@ from bench_compare.history.steps.noise import CLIP, tracks_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_compare.history.steps.noise import Grid, Ints, Track
+    from bench_schema.estimate import Flags
+
+    from bench_compare.history.steps.noise import Array, Grid, Ints, Track
 
 FALSE_ARCHIVES = 0.015
 """Share of archives without a change that may have an event, at most: Bonferroni's bound. Of
 independent documents it is half of that."""
-PENALTY = 8.0
-"""Fall of the sum of squares from which on a step is looked at, in variances: tests decide."""
-LEAST_DOCUMENTS = 2
-"""Documents of a level."""
-AGREEING = 0.66
-"""Share of the documents of a level on its own side of the middle between two levels."""
-LEAST_SLOPE = 4
-"""Builds between the ends of a slope."""
-TRUE_SLOPE = 0.5
-"""Least slope by Theil and Sen, as a share of that by least squares."""
-MOST_REST = 2.0
-"""Largest variance about a slope, as a multiple of the noise."""
-MOST_PLACES = 40
-"""Places of the ends of a slope that are tried."""
+PENALTY, LEAST_DOCUMENTS = 8.0, 2
+"""Fall of the sum of squares from which on a step is looked at, in variances: tests decide; least
+number of documents of a level."""
+AGREEING, SHORT = 0.66, 8
+"""Share of the documents of a level that are nearer to its middle than to that of the level next to
+it; up to how many of them are held against the documents of that level one by one."""
+LEAST_SLOPE, TRUE_SLOPE, MOST_REST, MOST_PLACES = 4, 0.5, 2.0, 40
+"""Builds between the ends of a slope; least slope by Theil and Sen, as a share of that by least
+squares; largest variance about it, as a multiple of the noise; places of its ends tried."""
 HEAD, HEAD_PLACES = 4, 4
 """Documents of a level that is new, and how many places it counts as: random walks of 8 to 200
 documents are beyond 4 σ there 2.5 to 3 times as often as at one place."""
 ALONE, ALONE_SIGMAS, ALONE_AFTER, DOUBTFUL = math.log(1.2), 20.0, 8, 0.05
 """Least size of a step that a single newest document shows, in standard deviations, and after how
 many documents; chance of noise below which it stands out at all."""
-PLACE = 3.84
-"""Rise of the sum of squares up to which a place is likely (95 %), in variances."""
-HIDDEN = 0.99
-"""Confidence of the largest step that may be hidden."""
-MOST_NEEDED = 9
+PLACE, HIDDEN, MOST_NEEDED = 3.84, 0.99, 9
+"""Rise of the sum of squares up to which a place is likely (95 %), in variances; confidence of the
+largest step that may be hidden; most documents to ask for."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +115,12 @@ class Findings:
     """Series that the newest build holds, with two documents before it on its unit."""
 
 
-Found: TypeAlias = tuple[float, float, int, int, int]
+Found: TypeAlias = tuple[float, float, int, int, int, float]
 """Shift, its variance, how many of how many documents agree, places where it could be."""
 
 
-class Change(NamedTuple):
-    """Documents of a track: first of a new level twice, or those where a slope begins and ends."""
-
-    begin: int
-    end: int
+Change: TypeAlias = tuple[int, int]
+"""Documents of a track: first of a new level twice, or those where a slope begins and ends."""
 
 
 def detect(grid: Grid, least: float, pins: Mapping[int, Sequence[int]], floor: float) -> Findings:
@@ -164,7 +156,7 @@ def _changes(track: Track, least: float, pins: set[int]) -> list[Step]:
         if max(doubts, default=0.0) <= FALSE_ARCHIVES:
             break
         del changes[int(np.argmax(doubts))]
-    begun = {one.begin for one in changes}
+    begun = {begin for begin, _ in changes}
     if pins <= begun:
         return [one for one in steps if one is not None]
     return _changes(track, least, pins & begun)  # nothing changed where the others are
@@ -203,7 +195,7 @@ def _slopes(track: Track, splits: list[int], pins: set[int]) -> list[Change]:
     ):
         at = list(group)
         slope = None if splits[at[0]] in pins else _slope(track, bounds[at[0] : at[-1] + 3])
-        found += [Change(splits[n], splits[n]) for n in at] if slope is None else [slope]
+        found += [(splits[n], splits[n]) for n in at] if slope is None else [slope]
     return found
 
 
@@ -229,17 +221,17 @@ def _slope(track: Track, bounds: list[int]) -> Change | None:
     old, new = np.triu_indices(len(steep), 1)
     middle = float(np.median((steep[new] - steep[old]) / (new - old))) * (b[at] - a[at])
     rise = float(line[at] @ y) / float((line[at] ** 2).sum())
-    return Change(first + int(a[at]), first + int(b[at])) if middle / rise >= TRUE_SLOPE else None
+    return (first + int(a[at]), first + int(b[at])) if middle / rise >= TRUE_SLOPE else None
 
 
 def _step(track: Track, changes: list[Change], place: int, pins: set[int]) -> Step | None:
     """Return a change, with its levels up to the changes on either side; None if they overlap or
     have no unit in common."""
     begin, end = changes[place]
-    first = changes[place - 1].end if place else 0
+    first = changes[place - 1][1] if place else 0
     count = len(track.values)
-    following = [*changes, Change(count, count)][place + 1]
-    stop = following.begin + (following.begin < following.end)
+    following = [*changes, (count, count)][place + 1]
+    stop = following[0] + (following[0] < following[1])
     if begin < end:
         line = np.clip((np.arange(first, stop) - begin) / (end - begin), 0, 1)
         line -= line.mean()
@@ -249,41 +241,48 @@ def _step(track: Track, changes: list[Change], place: int, pins: set[int]) -> St
             np.arange(end, stop),
             track.build[[begin, end]],
         )
-        found = float(line @ track.values[first:stop]) / total, track.long_run / total
-        return _told(track, old, new, (*found, end - begin, end - begin, len(line)), ends, "slope")
+        fit = float(line @ track.values[first:stop]) / total, track.long_run / total
+        return _told(
+            track, old, new, (*fit, end - begin, end - begin, len(line), 0.0), ends, "slope"
+        )
     old, new = np.arange(first, begin), np.arange(begin, stop)
-    shift, variance, agreeing = _contrast(track, old, new)
+    shift, variance, agreeing, alike = _contrast(track, old, new)
     short = any(len(side) < LEAST_DOCUMENTS and side[0] not in pins for side in (old, new))
     if short or min(few / many for few, many in agreeing) < AGREEING:
         return None
     places = HEAD_PLACES if stop == count and len(new) <= HEAD else count
     ends = _place(track, first, begin, stop)
-    return _told(track, old, new, (shift, variance, *min(agreeing), places), ends, "step")
+    few, many = min(agreeing)
+    found = (shift, variance, few, many, places, alike)
+    return _told(track, old, new, found, ends, "step")
 
 
 def _told(track: Track, old: Ints, new: Ints, found: Found, builds: Ints, kind: str) -> Step:
     """Return a change. Its chance is that of noise, or of so many odd documents of half its size
     among as many."""
-    shift, variance, few, count, places = found
+    shift, variance, few, count, places, alike = found
     half = two_sided(track.dof) * math.sqrt(variance)
     chance = float(t_two_sided(np.array([shift / math.sqrt(variance)]), np.array([track.dof]))[0])
-    chance += math.comb(count, few) * track.share(abs(shift) / 2) ** few
+    chance += (
+        math.comb(count, few) * max(track.share(abs(shift) / 2), alike * (few <= SHORT)) ** few
+    )
     before, after = (tuple(track.column[side].tolist()) for side in (old, new))
     about = shift, shift - half, shift + half, track.series * places * chance
     return Step(track.row, after[0], before, after, *about, int(builds[0]), int(builds[1]), kind)
 
 
-def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tuple[int, int]]]:
+def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[list[int]], float]:
     """Return the shift between documents of the same units, its variance, and for both sides how
     many of how many documents are nearer to the middle of their own side. Odd documents do not
     count for the shift. Without a unit in common, none agrees."""
     weight = shift = 0.0
-    agreeing = np.zeros((2, 2), np.int64)
+    agreeing, alike = np.zeros((2, 2), np.int64), np.zeros(2)
     for unit in np.intersect1d(track.unit[old], track.unit[new]):
         both = [track.raw[side[track.unit[side] == unit]] for side in (old, new)]
         own = [np.abs(part - np.median(part)) for part in both]
-        other = [np.abs(one - np.median(two)) for one, two in zip(both, both[::-1], strict=True)]
-        agreeing += [[np.sum(a < b), a.size] for a, b in zip(own, other, strict=True)]
+        near = [a < np.abs(b - np.median(c)) for a, b, c in zip(own, both, both[::-1], strict=True)]
+        agreeing += [[np.sum(one), one.size] for one in near]
+        alike += _alike(both, near)
         reach = CLIP * math.sqrt(track.variance)
         both = [part[far <= reach] for part, far in zip(both, own, strict=True)]
         sizes = np.array([part.size for part in both])
@@ -292,8 +291,17 @@ def _contrast(track: Track, old: Ints, new: Ints) -> tuple[float, float, list[tu
             weight += precision
             shift += precision * float(both[1].mean() - both[0].mean())
     if not weight:
-        return 0.0, 1.0, [(0, 1)]
-    return shift / weight, 1 / weight, [(int(few), int(count)) for few, count in agreeing]
+        return 0.0, 1.0, [[0, 1]], 0.0
+    return shift / weight, 1 / weight, agreeing.tolist(), float(alike[0] / alike[1])
+
+
+def _alike(both: list[Array], near: list[Flags]) -> Array:
+    """Return how many of how many documents of the longer side stand out from their own middle as
+    far as every one of the shorter side does."""
+    (short, mine), (long, _) = sorted(zip(both, near, strict=True), key=lambda one: len(one[0]))
+    far, others = short[mine] - np.median(long), long - np.median(long)
+    sign = math.copysign(1.0, float(np.median(short - np.median(long))))
+    return np.array([np.sum(sign * others >= np.min(sign * far, initial=math.inf)), long.size])
 
 
 def _place(track: Track, first: int, begin: int, stop: int) -> Ints:
@@ -324,7 +332,7 @@ def _newest(track: Track, steps: list[Step], last: int, least: float) -> Newest 
         shift = 0.0
     else:
         found, ends = (shift, float(variances[0])), track.build[[-1, -1]]
-        step = _told(track, level[:-1], level[-1:], (*found, 1, 1, 1), ends, "alone")
+        step = _told(track, level[:-1], level[-1:], (*found, 1, 1, 1, 0.0), ends, "alone")
         far = max(ALONE, ALONE_SIGMAS * math.sqrt(track.variance))
         if step.p <= FALSE_ARCHIVES and abs(shift) >= far and count > ALONE_AFTER:
             return step

@@ -24,19 +24,16 @@ if TYPE_CHECKING:
     Array: TypeAlias = npt.NDArray[np.float64]
     Ints: TypeAlias = npt.NDArray[np.int64]
 
-CLIP = 4.0
-"""Standard deviations beyond which a difference of neighbours is a step or an odd document."""
-CLIP_PAIRS = 3.0
-"""The same for the correlation, which steps of that size would feign."""
-ODD = 5.0
-"""Standard deviations of a difference by which an odd document stands out from both neighbours."""
+CLIP, CLIP_PAIRS, ODD = 4.0, 3.0, 5.0
+"""Standard deviations beyond which a difference of neighbours is a step or an odd document; the
+same for the correlation, which steps of that size would feign; and by which an odd document stands
+out from both neighbours."""
 DIFFERENCE_DOF = 2 / 3
 """Degrees of freedom for each difference: those that share a document are correlated."""
-LEAST_PAIRS = 12
-"""Pairs of differences, of all series, from which on their correlation is believed."""
+LEAST_PAIRS, MOST_CORRELATION = 12, 0.9
+"""Pairs of differences, of all series, from which on their correlation is believed; its limit."""
 CLIPPED, ERROR = 0.01, 0.75
 """Bias of the ratio of sums by `CLIP_PAIRS`; its error for n pairs, times √n."""
-MOST_CORRELATION = 0.9
 
 
 @dataclass(frozen=True, eq=False)

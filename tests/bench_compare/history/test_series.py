@@ -40,7 +40,7 @@ def test_the_known_steps_of_a_public_series_are_dated(tmp_path, series, capsys):
         assert len(places) == len(series["steps"])
 
 
-def test_at_least_nineteen_of_the_points_are_held():
+def test_the_public_series_hold_twenty_one_known_steps_or_more():
     assert sum(len(series["steps"]) for series in PUBLIC) >= 21
 
 
@@ -49,3 +49,12 @@ def test_six_series_of_a_hundred_builds_of_noise_have_no_event(tmp_path, seed, c
     random = np.random.default_rng(seed)
     rows = 1e-3 * np.exp(random.normal(0, 0.02, (100, 6)))
     assert [] == events(written(tmp_path / "a", rows), capsys)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 5, 7])
+def test_two_levels_by_chance_are_not_steps(tmp_path, seed, capsys):
+    """Each value of six cases is of one of two levels, 10 % apart. Some run of equal ones is longer
+    than normal noise would give."""
+    random = np.random.default_rng(seed)
+    logs = random.normal(0, 0.003, (6, 24)) + 0.1 * (random.random((6, 24)) < 0.5)
+    assert [] == events(written(tmp_path / "a", 1e-3 * np.exp(logs.T)), capsys)
