@@ -32,8 +32,8 @@ DIFFERENCE_DOF = 2 / 3
 """Degrees of freedom for each difference: those that share a document are correlated."""
 LEAST_PAIRS, MOST_CORRELATION = 12, 0.9
 """Pairs of differences, of all series, from which on their correlation is believed; its limit."""
-CLIPPED, ERROR = 0.01, 0.75
-"""Bias of the ratio of sums by `CLIP_PAIRS`; its error for n pairs, times √n."""
+COMMON, ERROR = 0.15, 0.75
+"""Errors of the ratio of sums of n pairs, times √n, that are taken off it: all series, one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,7 @@ def _correlation(products: Array, squares: Array, pairs: Array) -> Array:
     known = (pairs > 0) & (squares > 0)
     every = np.full(len(pairs), -0.5)
     if pairs.sum() >= LEAST_PAIRS and known.any():
-        every += 0.5 + products[known].sum() / squares[known].sum() - CLIPPED
+        every += 0.5 + products[known].sum() / squares[known].sum() - COMMON / pairs.sum() ** 0.5
         own = products[known] / squares[known] - ERROR / np.sqrt(pairs[known])
         every[known] = np.maximum(every[known], own)
     return np.array(np.clip(1 + 2 * every, 0.0, MOST_CORRELATION))
