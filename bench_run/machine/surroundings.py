@@ -90,11 +90,9 @@ def others_on(device: str) -> int | None:
     return len(there - _tree(find_run(os.getpid())).keys())
 
 
-def tree_time_s(root: int) -> float | None:
-    """Return processor time of a process and all below it, ended ones included: what a child had
-    used counts as its parent's once it is waited for, so the sum never falls."""
-    found = _tree(root)
-    return _seconds(found.values()) if found else None
+def below(root: int) -> tuple[int, ...]:
+    """Return the ids of a process and all below it."""
+    return tuple(_tree(root))
 
 
 def _host_times() -> tuple[float, float] | None:

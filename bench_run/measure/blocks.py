@@ -20,7 +20,6 @@ from bench_run.measure.loop import (
     MOST_SAMPLES,
     NONE,
     Measured,
-    PartCheck,
     SamplingBudget,
     end_to_end,
     names_of,
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench_run.engines.base import Plan
-    from bench_run.measure.canaries import Canaries
+    from bench_run.measure.checks import Checks
     from bench_run.measure.kernel_pass import KernelTimes
-    from bench_run.measure.loop import Check, Clock
+    from bench_run.measure.loop import Clock
     from bench_run.measure.placements import Placements
     from bench_run.streams.base import Stream
 
@@ -89,15 +88,14 @@ class BlockLoop:
         plan: Plan,
         stream: Stream,
         budget: SamplingBudget,
-        check: Check | None = None,
+        checks: Checks = NONE,
         clock: Clock = read_clock,
-        canaries: Canaries = NONE,
         records: KernelTimes | None = None,
         placements: Placements | None = None,
     ) -> None:
         """Set up blocks. `records` times short kernels by the device's own records."""
         self._plan, self._stream, self._budget = plan, stream, budget
-        self._check, self._clock, self._canaries = check, clock, canaries
+        self._checks, self._clock = checks, clock
         self._records, self._placements = records, placements or OnePlace()
         self._sample = sampler(plan, stream, budget.executions, clock)
         self._names = names_of(stream)
@@ -112,24 +110,21 @@ class BlockLoop:
         clock, series = self._clock, self._series
         with quiet():
             cpu_ns, wall_ns = time.process_time_ns(), clock()
-            warmup = warm_up(self._plan, self._stream, self._budget, clock, self._canaries)
+            warmup = warm_up(self._plan, self._stream, self._budget, clock, self._checks)
             used_ns, passed_ns = time.process_time_ns() - cpu_ns, clock() - wall_ns
             is_single = self._stream.clock == "host" and used_ns < ONE_THREAD * passed_ns
             each_ns = self._placements.estimate_ns = (
                 min(warmup) if warmup else self._budget.first_run_ns
             )
             self._budget = sized(self._budget, each_ns)
-            self._canaries.choose(each_ns, self._budget.iterations)
-            if self._check is not None:
-                self._check.plan_samples(self._budget.iterations)
+            wanted = self._budget.iterations
+            self._checks.plan(each_ns, wanted, wanted)
             with same_core() if is_single else nullcontext():
                 began, enough = 0, False
                 while (place := next_block(enough=enough)) is not None:
                     began = began or clock()
                     self._block(place, each_ns)
                     enough = self._is_enough(clock() - began)
-            if self._check is not None and series["e2e_ns"]:
-                self._check.after_last(len(series["e2e_ns"]) - 1, self._sample)
         ended = "blocks" if self._budget.by_time else why_over(self._budget, series["e2e_ns"])
         cost_ns = statistics.median(self._costs) if self._costs else None
         wanted = len(series["e2e_ns"])
@@ -146,8 +141,8 @@ class BlockLoop:
         if not self._budget.by_time:
             count = held_block(self._budget.iterations, len(series["e2e_ns"]))
         for _ in range(lead):
-            self._sample(self._canaries.before, self._canaries.touch)
-            self._canaries.after()
+            self._sample(self._checks.before, self._checks.touch)
+            self._checks.after(None)
         block = replace(
             self._budget,
             iterations=count,
@@ -158,9 +153,9 @@ class BlockLoop:
             taken.begins[name].append(len(series[name]))
         if "device_ns" in series:
             series["device_ns"] += self._on_device(block, each_ns)
-        check = None if self._check is None else PartCheck(self._check, len(series["e2e_ns"]))
+        first = len(series["e2e_ns"])
         series["e2e_ns"] += end_to_end(
-            plan, stream, block, check, self._clock, self._canaries, series.get("submit_ns")
+            plan, stream, block, self._clock, self._checks, first, series.get("submit_ns")
         )
 
     def _on_device(self, block: SamplingBudget, each_ns: int) -> list[int]:
@@ -172,16 +167,8 @@ class BlockLoop:
                 return found
             if not is_first:
                 return []  # one series has one clock
-        check = self._check if is_first else None
         return on_device(
-            self._plan,
-            self._stream,
-            block,
-            each_ns,
-            self._canaries,
-            self._clock,
-            check,
-            self._costs,
+            self._plan, self._stream, block, each_ns, self._checks, self._clock, self._costs
         )
 
     def _is_enough(self, passed_ns: int) -> bool:

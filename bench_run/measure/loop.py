@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from bench_schema.settings import RecordedSettings, rows_of
 
-from bench_run.measure.canaries import Canaries, NoCanaries
+from bench_run.measure.checks import NoChecks
 from bench_run.measure.clock import read_clock
 from bench_run.measure.marks import cost_of_marks, empty_kernel, forced_gates, why_ungated
 from bench_run.measure.placements import OnePlace
@@ -25,36 +25,17 @@ from bench_run.streams.base import FEWEST, LEAD, TAIL
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan
+    from bench_run.measure.checks import Checks
     from bench_run.measure.placements import Placements
     from bench_run.streams.base import EmptyKernel, Stream
 
-NONE = NoCanaries()
+NONE = NoChecks()
 
 Clock = Callable[[], int]
 Hook = Callable[[], object]
 RunLikeSample = Callable[[Hook, Hook], int]
-"""One execution exactly as samples are taken, and how many nanoseconds it took. The first hook is
-called before the caches are brought into their state, the second right before the run."""
-
-
-class Check(Protocol):
-    """Work between the samples, outside of their times."""
-
-    def plan_samples(self, count: int) -> None:
-        """Prepare for so many end-to-end samples."""
-
-    def after_sample(self, index: int, run: RunLikeSample) -> bool:
-        """Work after sample number `index`, before another one; return True if it disturbed the
-        caches."""
-
-    def after_last(self, index: int, run: RunLikeSample) -> None:
-        """Work after the last sample, number `index`."""
-
-    def before_block(self) -> None:
-        """Prepare for a block of samples by the device's clock."""
-
-    def after_block(self) -> None:
-        """Note that a block was completed."""
+"""Takes a sample; returns its nanoseconds. The first hook is called before the caches are brought
+into their state, the second right before the run."""
 
 
 MOST_SAMPLES = rows_of(RecordedSettings)["iterations"].most
@@ -124,9 +105,8 @@ def measure(
     plan: Plan,
     stream: Stream,
     budget: SamplingBudget,
-    check: Check | None = None,
+    checks: Checks = NONE,
     clock: Clock = read_clock,
-    canaries: Canaries = NONE,
     placements: Placements | None = None,
     has_records: Callable[[int], bool] | None = None,
 ) -> Measured:
@@ -135,22 +115,20 @@ def measure(
     be timed by the device's own records: then few are timed here."""
     placements = placements or OnePlace()
     with quiet():
-        warmup = warm_up(plan, stream, budget, clock, canaries)
+        warmup = warm_up(plan, stream, budget, clock, checks)
         placements.estimate_ns = min(warmup) if warmup else budget.first_run_ns
         each_ns = placements.estimate_ns
         is_asked = budget.by_time or has_records is not None
         if stream.clock != "host" and is_asked and each_ns < ROUND_NS:
             each_ns = device_estimate(plan, stream, budget, each_ns)
         budget = sized(budget, each_ns)
-        canaries.choose(placements.estimate_ns, budget.iterations)
         is_recorded = has_records is not None and has_records(each_ns)
         on_host, on_dev = shares(stream, budget, is_recorded)
+        checks.plan(placements.estimate_ns, on_host.iterations, on_dev.iterations)
         names = names_of(stream)
         series: dict[str, list[int]] = {name: [] for name in names}
         begins: dict[str, list[int]] = {name: [] for name in names}
         costs: list[float] = []
-        if check is not None:
-            check.plan_samples(on_host.iterations)
         places = min(len(parts_of(share, placements.count)) for share in (on_host, on_dev))
         parts = (parts_of(share, places) for share in (on_host, on_dev))
         for number, (part, device_part) in enumerate(zip(*parts, strict=True)):
@@ -159,17 +137,13 @@ def measure(
                     begins[name].append(len(series[name]))
             if "device_ns" in series:
                 estimate_ns = min(warmup) if warmup else 0
-                first = check if not number else None
                 series["device_ns"] += on_device(
-                    plan, stream, device_part, estimate_ns, canaries, clock, first, costs
+                    plan, stream, device_part, estimate_ns, checks, clock, costs
                 )
-            watched = None if check is None else PartCheck(check, len(series["e2e_ns"]))
+            first = len(series["e2e_ns"])
             series["e2e_ns"] += end_to_end(
-                plan, stream, part, watched, clock, canaries, series.get("submit_ns")
+                plan, stream, part, clock, checks, first, series.get("submit_ns")
             )
-        if check is not None and series["e2e_ns"]:
-            last = sampler(plan, stream, budget.executions, clock)
-            check.after_last(len(series["e2e_ns"]) - 1, last)
     cost_ns = statistics.median(costs) if costs else None
     why, wanted = why_over(on_host, series["e2e_ns"]), budget.iterations
     return Measured({"e2e_ns": warmup}, series, why, begins, cost_ns, wanted, is_recorded)
@@ -247,70 +221,43 @@ def parts_of(budget: SamplingBudget, count: int) -> list[SamplingBudget]:
     ]
 
 
-class PartCheck:
-    """Checks of a part of the samples: its last one is not the last of all."""
-
-    def __init__(self, check: Check, before: int) -> None:
-        """`before`: samples before this part."""
-        self._check, self._before = check, before
-
-    def plan_samples(self, count: int) -> None:
-        self._check.plan_samples(count)
-
-    def after_sample(self, index: int, run: RunLikeSample) -> bool:
-        return self._check.after_sample(self._before + index, run)
-
-    def after_last(self, index: int, run: RunLikeSample) -> None:
-        self._check.after_sample(self._before + index, run)
-
-    def before_block(self) -> None:
-        self._check.before_block()
-
-    def after_block(self) -> None:
-        self._check.after_block()
-
-
 def warm_up(
-    plan: Plan, stream: Stream, budget: SamplingBudget, clock: Clock, canaries: Canaries
+    plan: Plan, stream: Stream, budget: SamplingBudget, clock: Clock, checks: Checks = NONE
 ) -> list[int]:
     """Take samples that do not count, for at most half the time limit of a pass."""
     limit = None if budget.max_time_ns is None else budget.max_time_ns // 2
     few = SamplingBudget(budget.warmup, budget.warmup, 0, limit, budget.executions)
-    return end_to_end(plan, stream, few, None, clock, canaries)
+    return end_to_end(plan, stream, few, clock, checks, None)
 
 
 def end_to_end(
     plan: Plan,
     stream: Stream,
     budget: SamplingBudget,
-    check: Check | None,
     clock: Clock,
-    canaries: Canaries = NONE,
+    checks: Checks = NONE,
+    first: int | None = 0,
     submits: list[int] | None = None,
 ) -> list[int]:
-    """Take samples of call, execution and wait, one after another. `submits`: the part of each that
-    the call took is appended to it."""
+    """Take samples of call, execution and wait, one after another. `first`: number of the first
+    one in its series; None: they do not count. `submits`: the part of each that the call took is
+    appended to it."""
     samples: list[int] = []
     if budget.iterations == 0:
         return samples
     synchronize, keep = stream.synchronize, samples.append
     count, began = 0, clock()
-    sample = sampler(plan, stream, budget.executions, clock)
     timed = sampler(plan, stream, budget.executions, clock, submits)
     while True:
-        keep(timed(canaries.before, canaries.touch))
-        canaries.after()
+        keep(timed(checks.before, checks.touch))
+        was_read = checks.after(None if first is None else first + count)
         count += 1
-        is_over = _is_over(budget, count, clock() - began)
-        if not is_over and check is not None and check.after_sample(count - 1, sample):
+        if _is_over(budget, count, clock() - began):
+            checks.drain()
+            return samples
+        if was_read:
             plan.run()  # brings the caches back to what the next sample expects
             synchronize()
-            is_over = _is_over(budget, count, clock() - began)
-        if is_over:
-            canaries.drain()
-            if check is not None:
-                check.after_last(count - 1, sample)
-            return samples
 
 
 def _is_over(budget: SamplingBudget, count: int, lasted_ns: int) -> bool:
@@ -373,9 +320,8 @@ def on_device(
     stream: Stream,
     budget: SamplingBudget,
     estimate_ns: int,
-    canaries: Canaries = NONE,
+    checks: Checks = NONE,
     clock: Clock = read_clock,
-    check: Check | None = None,
     costs: list[float] | None = None,
     corrects: bool = True,
 ) -> list[int]:
@@ -392,19 +338,19 @@ def on_device(
     empties: list[int] = []
     limit_ns, began = _limit_ns(budget), clock()
     busy_ns, forced = 0, forced_gates(stream)
-    block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
+    block = _block_size(stream, budget, estimate_ns, checks.queue_share)
     each_ns: float = budget.executions * (estimate_ns or budget.first_run_ns)
     while True:
         count = min(block, max(1, budget.iterations - len(samples)))
         if each_ns > 0:
             left_ns = limit_ns - (clock() - began)
             count = max(1, int(min(count, left_ns / each_ns)))
-        marks, around = _gated_block(plan, stream, budget.executions, count, canaries, check, empty)
+        marks, around = _gated_block(plan, stream, budget.executions, count, checks, empty)
         if forced_gates(stream) != forced:
             samples, empties = [], []
             began, forced = clock(), forced_gates(stream)
             empty = None  # without a gate the time between marks is the host's
-            block = _block_size(stream, budget, estimate_ns, canaries.queue_share)
+            block = _block_size(stream, budget, estimate_ns, checks.queue_share)
             continue
         taken = [stream.elapsed_ns(*pair) for pair in marks]
         samples += taken
@@ -440,23 +386,20 @@ def _gated_block(
     stream: Stream,
     executions: int,
     count: int,
-    canaries: Canaries,
-    check: Check | None,
+    checks: Checks,
     empty: EmptyKernel | None,
 ) -> tuple[Marks, Marks]:
     """Return the marks around so many samples, and those around the empty kernels among them, all
     enqueued behind one gate; they are done."""
     marks: Marks = []
     around: Marks = []
-    if check is not None:
-        check.before_block()
-        stream.synchronize()  # a gate closes on an idle stream
+    checks.before_block()
     with stream.gate():
         if empty is not None:
             _measured(stream, empty.launch, LEAD)
             around += _measured(stream, empty.launch, FEWEST - count)
         for _ in range(count):
-            canaries.before()
+            checks.before_queued()
             stream.flush()
             if empty is not None:
                 around += _measured(stream, empty.launch, 1)
@@ -464,13 +407,11 @@ def _gated_block(
             for _ in range(executions):
                 plan.run()
             marks.append((begin, stream.mark()))
-            canaries.after()
+            checks.after_queued()
         if empty is not None:
             _measured(stream, empty.launch, TAIL)
     stream.synchronize()
-    canaries.drain()
-    if check is not None:
-        check.after_block()
+    checks.after_block()
     return marks, around
 
 
@@ -494,7 +435,7 @@ def _block_size(stream: Stream, budget: SamplingBudget, estimate_ns: int, share:
     """Return the number of iterations behind one gate: never more than the queue holds, in cool
     duty no long blocks.
 
-    `share` of the queue is for samples, the rest for what `Canaries` enqueue between them.
+    `share` of the queue is for samples, the rest for what `Checks` enqueue between them.
     """
     depth = max(1, int(share * stream.gate_depth) // budget.executions)
     if budget.rest_s <= 0 or estimate_ns <= 0:

@@ -17,7 +17,7 @@ from bench_run.errors import EngineError
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan
-    from bench_run.measure.canaries import Canaries
+    from bench_run.measure.checks import Checks
     from bench_run.streams.base import Stream
 
 GAP_UNIT, GAP_UNITS = 4096, 512
@@ -32,12 +32,10 @@ LONGEST_NS = 50_000_000
 class Placements:
     """Moves the buffers of one plan. A plan that cannot move has one place."""
 
-    def __init__(
-        self, plan: Plan, stream: Stream, canaries: Canaries, count: int, name: str
-    ) -> None:
-        """`count`: places in a round; `name` is what gaps are drawn by."""
-        self._plan, self._stream, self._canaries = plan, stream, canaries
-        self._draw = Random(name)  # noqa: S311 - places, not secrets
+    def __init__(self, plan: Plan, stream: Stream, checks: Checks, count: int, secret: str) -> None:
+        """`count`: places in a round; gaps are drawn from the secret."""
+        self._plan, self._stream, self._checks = plan, stream, checks
+        self._draw = Random(f"{secret} places")  # noqa: S311 - repeatable
         self.count = 1 if plan.abilities.relocate is None else count
         self.estimate_ns = 0
         """Time of an execution."""
@@ -49,10 +47,9 @@ class Placements:
         if self.count == 1 or relocate is None:
             return False
         begin = time.perf_counter_ns()
-        self._canaries.restore()
         with suppress(EngineError):  # there is not enough memory
             relocate(self._draw.randint(1, GAP_UNITS) * GAP_UNIT)
-            self._canaries.moved(self._plan.abilities.locate_inputs)
+            self._checks.moved()
             for _ in range(min(MOST_RUNS, max(2, RECOVERY_NS // max(1, self.estimate_ns)))):
                 self._plan.run()
             self._stream.synchronize()

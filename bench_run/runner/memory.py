@@ -22,7 +22,6 @@ from bench_run.graph.scratch import (
 from bench_run.machine.memory import free_host_bytes
 from bench_run.machine.telemetry import free_memory_bytes
 from bench_run.streams.host import last_level_cache_bytes
-from bench_run.tensors.rotation import most_sets
 from bench_run.validate.settings import KEPT_BYTES
 
 if TYPE_CHECKING:
@@ -41,9 +40,6 @@ class MemoryBytes:
     """Bytes on the device; None if there is only the processor, or it does not report them."""
 
 
-KEPT_AT_A_TIME = 48 << 20
-"""Outputs that a worker keeps while samples are taken, beside those of the first and the last: what
-is copied in the time for that (`worker/outputs.py`)."""
 USUAL = Scratch(outputs=2.0)
 """Scratch of an engine without figures of its own, on a processor, in float32."""
 DEVICE_COPIES = 2
@@ -85,12 +81,12 @@ def _buffers(graph: Graph, cache: str, *, on_host: bool) -> int:
 
 
 def _while_checked(graph: Graph, here: int, beside: int) -> int:
-    """Add up in the worker: buffers and the results that an engine allocates beside them, the sets
-    of inputs, outputs of the first run and of iterations among the samples; and what is expected on
-    the usual inputs and on one other set, in the memory's order."""
+    """Add up in the worker: buffers and the results that an engine allocates beside them, inputs,
+    outputs of the first run, of the last and of samples. In the process that compares them: inputs
+    and changed inputs, and what is expected on both, in the memory's order."""
     inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
-    sets = (1 + most_sets(graph)) * inputs
-    kept = 3 * outputs + min(KEPT_AT_A_TIME, KEPT_BYTES, 2 * outputs)
+    sets = 3 * inputs
+    kept = 2 * outputs + max(2 * outputs, min(KEPT_BYTES, 4 * outputs))
     expected = 2 * sum(
         (1 if is_in_order(t) else 2) * t.elements * (8 if DTYPES[t.data_type].bits >= 32 else 4)
         for t in graph.outputs

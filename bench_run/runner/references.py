@@ -9,7 +9,7 @@ import shutil
 import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -37,6 +37,7 @@ from bench_run.runner.memory import reference_need
 from bench_run.runner.parallel.sharing import Room
 from bench_run.tensors.data import Data
 from bench_run.tensors.seeded.roles import spelled_out
+from bench_run.tensors.slots import SharedFile
 from bench_run.text import size_text
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.main import NICE, REFERENCE_THREADS
@@ -233,6 +234,8 @@ class Expected:
     """Why there are none."""
     source: Literal["computed", "read"] | None = None
     """See `ValidationSettings`."""
+    sums: Mapping[str, str] = field(default_factory=dict)
+    """See `ValidationSettings`."""
 
 
 class ReferenceStore:
@@ -253,11 +256,11 @@ class ReferenceStore:
         self._helpers = Helpers(settings.timeout_s) if helpers is None else helpers
         self._one = Helpers(settings.timeout_s, cores=1)
         """Helper processes for engines that compute references, one each."""
-        self._judges = Helpers(settings.timeout_s)
         self._scratch = Scratch()
         self._inputs = BoundedFolder(self._scratch.folder("inputs"), SPOOL_BYTES)
         self._outputs = BoundedFolder(self._scratch.folder("outputs"), SPOOL_BYTES)
         self._left = self._scratch.folder("left")
+        """Folder for systems whose memory cannot be shared without a file."""
         self._known: dict[Key, Expected] = {}
         self._pending: dict[Key, Future[Expected]] = {}
         self._numbers = itertools.count(1)
@@ -280,11 +283,6 @@ class ReferenceStore:
     def times(self) -> list[TimeBreakdown]:
         """Times of the helpers while the run did not wait for all of them."""
         return self._helpers.times if self._ahead else []
-
-    @property
-    def is_strict(self) -> bool:
-        """True if the process that computed outputs does not compare them."""
-        return self._chosen.strict
 
     def data(self, graph: PlannedGraph) -> Data:
         """Return the source of the inputs of a graph."""
@@ -367,7 +365,11 @@ class ReferenceStore:
         expected = self._expected(graph, reference)
         settings = self._settings(graph, reference, math)
         return replace(
-            settings, expected=expected.folder, reason=expected.reason, source=expected.source
+            settings,
+            expected=expected.folder,
+            sums=expected.sums,
+            reason=expected.reason,
+            source=expected.source,
         )
 
     def _settings(
@@ -434,23 +436,39 @@ class ReferenceStore:
         folder = self._known[key].folder
         return folder is not None and not Path(folder).exists()
 
-    def outputs_file(self) -> str:
-        """Return a new file for what a round leaves in its outputs, see `judge`."""
-        return str(self._left / f"{next(self._numbers)}.safetensors")
+    def outputs_file(self) -> SharedFile:
+        """Return memory for what a round leaves in its outputs, see `judge`."""
+        return SharedFile(self._left)
 
     def judge(self, case: Case, request: RunCase, settings: ValidationSettings) -> Case:
         """Return a round's case with the judgement of its outputs: compared now, by a process that
         has not loaded its engine."""
-        assert request.outputs_file is not None
-        if not case.rounds:
-            Path(request.outputs_file).unlink(missing_ok=True)
+        if not case.rounds or request.outputs_file is None:
             return case
-        asked = Judge(request.case_id, request.graph, request.data, settings, request.outputs_file)
-        engine = reference_engine(FORMULAS, self._engines)
+        reference = settings.reference
+        asked = Judge(
+            case_id=request.case_id,
+            graph=request.graph,
+            fingerprint=request.graph_id.fingerprint,
+            data=request.data,
+            settings=settings,
+            secret=request.secret,
+            outputs_file=request.outputs_file,
+            slots=request.slots,
+            engine=reference not in (*OWN, "none"),
+        )
+        engine = reference_engine(reference if asked.engine else FORMULAS, self._engines)
+        helpers = self._one if asked.engine else self._helpers
+        touching = self._touching if asked.engine else nullcontext
+
+        def ask(pool: WorkerPool) -> Judged:
+            with touching():
+                return pool.ask(engine, asked)
+
         with self._lock:
             if self._closed:
                 raise StoppedError
-            judging = self._judges.submit(lambda pool: pool.ask(engine, asked))
+            judging = helpers.submit(ask)
         try:
             with nullcontext() if self._ahead else self._breakdown.on("validating"):
                 found = judging.result()
@@ -458,8 +476,11 @@ class ReferenceStore:
             raise StoppedError from None
         except BenchRunError as error:
             reason = f"the outputs could not be compared: {error}"
-            found = Judged(Validation("failed", settings.reference, reason, (), 0, 0, None), None)
-        rounds = tuple(replace(each, checks=found.checks) for each in case.rounds)
+            failed = Validation("failed", settings.reference, reason, (), 0, 0, None)
+            found = Judged(failed, None, None)
+        rounds = tuple(
+            replace(each, checks=found.checks, checksum=found.checksum) for each in case.rounds
+        )
         return replace(case, validation=found.validation, rounds=rounds)
 
     def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
@@ -500,6 +521,8 @@ class ReferenceStore:
         try:
             with nullcontext() if reference in OWN else self._touching():
                 answer = pool.ask(engine, request)
+            if answer.damaged:
+                self.notes["a kept reference was damaged: it was computed again"] = None
         except BenchRunError as error:
             problem = error
         if answer.not_kept is not None:
@@ -508,7 +531,7 @@ class ReferenceStore:
             size = size_text(self._kept.most_bytes)
             how = "another size or folder, or none: --reference-cache SIZE, DIR, off"
             self.notes[f"references are kept in {self._kept.folder}, at most {size}; {how}"] = None
-        expected = Expected(request.folder, None, answer.source)
+        expected = Expected(request.folder, None, answer.source, answer.sums)
         stored = isinstance(problem, OutputError) and Path(request.folder).exists()
         if problem is not None and not stored:
             shutil.rmtree(request.folder, ignore_errors=True)
@@ -522,7 +545,7 @@ class ReferenceStore:
         with self._lock:
             self._closed = True
         self._room.stop()
-        for helpers in (self._helpers, self._one, self._judges):
+        for helpers in (self._helpers, self._one):
             helpers.close()
 
     def close(self) -> None:

@@ -9,12 +9,13 @@ so that drift hits all of them alike.
 from __future__ import annotations
 
 import math
+import os
 import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,8 @@ from bench_run.runner.parallel.gate import CaseRun
 from bench_run.runner.parallel.lanes import Lanes, turn_of
 from bench_run.runner.parallel.sharing import ALONE, Sharing, room_here
 from bench_run.runner.stopping import CaseState, until_precise
-from bench_run.worker.messages import RunCase, case_of
+from bench_run.validate.settings import KEPT_BYTES
+from bench_run.worker.messages import SAMPLES, RunCase, case_of
 from bench_run.worker.parent.process import GATE_PHASE
 
 if TYPE_CHECKING:
@@ -73,6 +75,9 @@ def request_of(
     )
 
 
+SECRET_BYTES = 16
+MOST_READ = 3
+"""Samples of a round whose outputs are read: two at least, of a device one in a block."""
 HUNG = "the engine hung behind the closed gate"
 
 Save = Callable[[Case], None]
@@ -265,23 +270,31 @@ class Rounds:
             settle=self._sampling.settle,
             placements=self._sampling.placements,
             in_blocks=turn.sides > 1 and self._sampling.interleave == "blocks",
+            secret=os.urandom(SECRET_BYTES).hex(),
         )
-        if store.is_strict and request.validation_settings.wanted:
-            # Its worker does not learn where the expected outputs lie.
-            hidden = replace(request.validation_settings, expected=None, pending=True)
-            path = store.outputs_file()
-            request = replace(request, validation_settings=hidden, outputs_file=path)
-        turn.wait_for_expected = partial(store.validation_settings, case.graph, reference, math)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
-        result = pool.run_case(case.engine, request, turn)
-        if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
-            result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
-        result = enforced(result, case, self.pool.facts(case.engine).device)
-        if request.outputs_file is not None:
+        with closing(store.outputs_file()) as outputs:
+            request = with_outputs(request, outputs.path)
+            result = pool.run_case(case.engine, request, turn)
+            if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
+                result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
+            result = enforced(result, case, self.pool.facts(case.engine).device)
             settings = store.validation_settings(case.graph, reference, math)
             result = store.judge(result, request, settings)
         return with_companions(result, self._sampling.companions)
+
+
+def with_outputs(request: RunCase, path: str) -> RunCase:
+    """Return the request with memory for its outputs, if they are going to be compared or saved.
+    Its worker does not learn where the expected outputs lie."""
+    settings = request.validation_settings
+    if not settings.wanted and settings.save_outputs is None:
+        return request
+    hidden = replace(settings, expected=None, sums={}, pending=settings.wanted)
+    size = sum(tensor.bytes for tensor in request.graph.outputs)
+    slots = SAMPLES + max(2, min(MOST_READ, KEPT_BYTES // max(1, size)))
+    return replace(request, validation_settings=hidden, outputs_file=path, slots=slots)
 
 
 def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:

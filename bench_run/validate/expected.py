@@ -1,19 +1,18 @@
-"""Expected outputs and what allows a result to differ from them, remembered from round to round."""
+"""Expected outputs and what allows a result to differ from them."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
-from bench_run.files import replacing
-from bench_run.validate.outputs import CheckResult, OutputChecker
+from bench_run.errors import OutputError
+from bench_run.validate.outputs import OutputChecker
 from bench_run.validate.tolerance import (
     Circumstances,
     Noise,
@@ -37,71 +36,62 @@ APPROXIMATION = "approximation.json"
 """File with the relative L2 error of each output of a graph that approximates another one."""
 
 
-@dataclass
-class Remembered:
-    """Results of earlier rounds of a graph: a file next to its expected outputs, valid as long as
-    these are, in one run."""
-
-    path: Path
-    tolerances: dict[int, Tolerance] | None = None
-    results: dict[str, CheckResult] = field(default_factory=dict)
-    """Results by checksum of the outputs."""
-    saved: int = 0
-
-    @classmethod
-    def read(cls, folder: str, math: str = "fp32") -> Remembered:
-        """Read the remembered tolerances and results for this arithmetic, with which both differ;
-        empty if the file cannot be read."""
-        path = Path(folder) / f"remembered-{math}"
-        try:
-            found = msgspec.msgpack.decode(path.read_bytes(), type=_Kept)
-        except (OSError, msgspec.DecodeError):
-            return cls(path)
-        return cls(path, found.tolerances, found.results, len(found.results))
-
-    def save(self) -> None:
-        """Save new results; if that fails they are computed again later."""
-        if len(self.results) == self.saved or self.tolerances is None:
-            return
-        with suppress(OSError), replacing(self.path) as part:
-            part.write_bytes(msgspec.msgpack.encode(_Kept(self.tolerances, self.results)))
-
-
-class _Kept(msgspec.Struct):
-    """Contents of the file."""
-
-    tolerances: dict[int, Tolerance]
-    results: dict[str, CheckResult]
-
-
 def make_checker(
-    graph: Graph, inputs: Callable[[], Storages], settings: ValidationSettings, place: int = 0
-) -> tuple[OutputChecker, Remembered] | None:
-    """Return the checker of a graph's outputs for set number `place` of its inputs, and what it
-    remembers; None if nothing is expected. `inputs` are asked for where tolerances are to be worked
-    out."""
+    graph: Graph, inputs: Callable[[], Storages], settings: ValidationSettings
+) -> OutputChecker | None:
+    """Return the checker of a graph's outputs on its usual inputs; None if nothing is expected.
+    `inputs` are asked for to work out tolerances. Raises `OutputError` if a file of expected
+    outputs is not what it was when it was written."""
     if settings.expected is None:
         return None
-    folder = settings.expected if place == 0 else f"{settings.expected}/{place}"
-    if not Path(folder).is_dir():
-        return None
-    known = Remembered.read(folder, settings.math)
-    expected = load_expected(folder)
-    if known.tolerances is None:
-        known.tolerances = _tolerances(graph, inputs(), settings, expected, _read_noise(folder))
-    mismatches, errors = settings.mismatches, _approximation(settings.expected)
-    return OutputChecker(
-        graph, expected, known.tolerances, mismatches, known.results, errors
-    ), known
+    folder = Path(settings.expected)
+    files = {name: _read(folder / name) for name in settings.sums}
+    for name, content in files.items():
+        if settings.sums[name] != sum_of(content):
+            raise OutputError(
+                f"{folder / name}: the expected outputs were changed on disk after they had been "
+                "written: something in this run writes into files that are not its own"
+            )
+    expected = {
+        int(name.removesuffix(".npy")): np.load(io.BytesIO(content))
+        for name, content in files.items()
+        if name.endswith(".npy")
+    }
+    noise = {
+        int(uid): (float(a), float(b), float(c))
+        for uid, (a, b, c) in json.loads(files.get(NOISE, b"{}")).items()
+    }
+    errors = json.loads(files.get(APPROXIMATION, b"{}"))
+    limits = tolerances_of(graph, inputs(), settings, expected, noise or None)
+    approximation = {int(uid): float(error) for uid, error in errors.items()}
+    return OutputChecker(graph, expected, limits, settings.mismatches, approximation)
 
 
-def _tolerances(
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def sum_of(content: bytes) -> str:
+    """Return the hash of a file's content."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def sums_of(folder: Path) -> dict[str, str]:
+    """Return the hash of each file in a folder, by name."""
+    return {path.name: sum_of(path.read_bytes()) for path in folder.iterdir() if path.is_file()}
+
+
+def tolerances_of(
     graph: Graph,
     inputs: Storages,
     settings: ValidationSettings,
     expected: Storages,
-    noise: Mapping[int, Noise] | None,
+    noise: Mapping[int, Noise] | None = None,
 ) -> dict[int, Tolerance]:
+    """Return what allows outputs on these inputs to differ from the expected ones."""
     overrides = dict(custom_overrides(graph))
     if settings.sidecar is not None:
         for name, row in read_overrides(Path(settings.sidecar), graph).items():
@@ -130,25 +120,3 @@ def custom_overrides(graph: Graph) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if every:
             yield "", every
         yield from ((k, v) for k, v in custom.tolerance.items() if isinstance(v, Mapping))
-
-
-def _read_noise(folder: str) -> Mapping[int, Noise] | None:
-    try:
-        found = json.loads((Path(folder) / NOISE).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return {int(uid): (float(a), float(b), float(c)) for uid, (a, b, c) in found.items()}
-
-
-def _approximation(folder: str) -> Mapping[int, float]:
-    try:
-        found = json.loads((Path(folder) / APPROXIMATION).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return {int(uid): float(error) for uid, error in found.items()}
-
-
-def load_expected(folder: str) -> Mapping[int, np.ndarray[Any, Any]]:
-    """Return expected outputs by uid, mapped from disk rather than read."""
-    paths = Path(folder).glob("*.npy")
-    return {int(path.stem): np.load(path, mmap_mode="r") for path in paths}

@@ -196,16 +196,15 @@ class OutputChecker:
         expected: Mapping[int, Array],
         tolerances: Mapping[int, Tolerance],
         worst: int = 5,
-        known: dict[str, CheckResult] | None = None,
         approximation: Mapping[int, float] = MappingProxyType({}),
     ) -> None:
-        """`known` holds results by checksum; those found out here are added to it. `approximation`:
-        relative L2 errors of the reference itself, which approximates another graph."""
+        """`approximation`: relative L2 errors of the reference itself, which approximates another
+        graph."""
         self._graph = graph
         self._expected = expected
         self._tolerances = tolerances
         self._worst = worst
-        self._known = {} if known is None else known
+        self._known: dict[str, CheckResult] = {}
         self._approximation = approximation
         self._wanted: dict[int, Array] = {}
 
@@ -220,9 +219,18 @@ class OutputChecker:
             self._known[key] = self._compared(key, outputs)
         return self._known[key]
 
-    def against(self, expected: Mapping[int, Array]) -> OutputChecker:
-        """Return a checker with the same tolerances for other inputs."""
-        return OutputChecker(self._graph, expected, self._tolerances, self._worst)
+    def against(
+        self, expected: Mapping[int, Array], tolerances: Mapping[int, Tolerance] | None = None
+    ) -> OutputChecker:
+        """Return a checker for other inputs, with the same tolerances if there are none of
+        theirs."""
+        limits = self._tolerances if tolerances is None else tolerances
+        return OutputChecker(self._graph, expected, limits, self._worst, self._approximation)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the expected outputs."""
+        return sum(array.nbytes for array in self._expected.values())
 
     def _in_order(self, tensor: Tensor) -> Array:
         """Return the expected output in the form for `compare`; made when first needed."""

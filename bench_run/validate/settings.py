@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the fields' types
+from dataclasses import dataclass, field
 from typing import Literal
 
 from bench_schema.document import GOLDEN as GOLDEN
@@ -11,7 +11,7 @@ from bench_schema.document import GOLDEN as GOLDEN
 FORMULAS = "numpy"
 """The reference by formulas in float64, computed with NumPy; no engine."""
 KEPT_BYTES = 256 << 20
-"""Once so much is kept of timed iterations, only the last one is kept besides."""
+"""Most that is kept of the outputs of samples, besides those of one."""
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,15 @@ class ValidationSettings:
 
     reference: str
     expected: str | None
-    """Folder with ``UID.npy`` for each output, and with ``N/UID.npy`` for set number N of the
-    inputs; None: outputs are not checked."""
+    """Folder with ``UID.npy`` for each output; None: outputs are not checked."""
+    sums: Mapping[str, str] = field(default_factory=dict)
+    """Hash of each file in it when it was written, by name."""
     reason: str | None = None
     """Why nothing is expected."""
     source: Literal["computed", "read"] | None = None
     """Origin of the float64 reference: computed in this run or read from an earlier one's store."""
     pending: bool = False
-    """True if the expected outputs are still being computed: they are requested once needed."""
+    """True if outputs are going to be compared, and not by the process that has this."""
     policy: str = "default"
     rtol: float | None = None
     atol: float | None = None
@@ -42,11 +43,6 @@ class ValidationSettings:
     def wanted(self) -> bool:
         """True if outputs are going to be checked."""
         return self.pending or self.expected is not None
-
-    @property
-    def lost(self) -> bool:
-        """True if the expected outputs were removed to make room for those of other graphs."""
-        return self.expected is not None and not Path(self.expected).is_dir()
 
     @property
     def by_engine(self) -> bool:

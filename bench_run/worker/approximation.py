@@ -15,7 +15,7 @@ import numpy as np
 from bench_run.files import writing
 from bench_run.graph.chain import ChainGraph
 from bench_run.tensors.layout import logical_view, to_storage
-from bench_run.validate.expected import APPROXIMATION, NOISE, load_expected
+from bench_run.validate.expected import APPROXIMATION, NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ def store_errors(
 ) -> None:
     """Write the relative L2 error of each output beside what is expected. If operands are rounded
     to whole numbers, also how far outputs move if one of them becomes the next number."""
-    expected = load_expected(str(folder))
+    expected = {int(path.stem): np.load(path) for path in folder.glob("*.npy")}
     origins = origins_of(graph)
     given = {
         uid: to_storage(logical_view(inputs[own], graph.by_uid[own]), exact.by_uid[uid])
@@ -56,8 +56,7 @@ def store_errors(
         (folder / APPROXIMATION).write_text(json.dumps(errors), encoding="utf-8")
         if any(tensor.data_type == "int8" for tensor in graph.tensors):
             noise = _noise(graph, inputs, expected, compute)
-            for place in (folder, *(each for each in folder.iterdir() if each.is_dir())):
-                (place / NOISE).write_text(json.dumps(noise), encoding="utf-8")
+            (folder / NOISE).write_text(json.dumps(noise), encoding="utf-8")
 
 
 def origins_of(graph: Graph) -> dict[int, int]:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench_run.engines import chain
-from bench_run.errors import BenchRunError, OutputError
+from bench_run.errors import OutputError
 from bench_run.files import writing
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view, to_storage
-from bench_run.tensors.rotation import has_references, input_sets
-from bench_run.validate.expected import NOISE, is_custom
+from bench_run.validate.expected import NOISE, is_custom, sums_of
 from bench_run.worker.messages import Evaluated
 from bench_run.worker.reference_cache import cache_at, key_of
 
@@ -94,15 +93,14 @@ def attempt(engine: Engine, request: Attempt) -> None:
 
 
 def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
-    """Store what is expected of each set of inputs (`tensors/rotation.py`) in the request's folder:
-    of the usual ones as ``UID.npy``, of set number N as ``N/UID.npy``; then write golden tensors
+    """Store what is expected in the request's folder as ``UID.npy``; then write golden tensors
     where these are asked for. Raises `OutputError`: the folder is there if that was about them."""
     graph, folder = request.graph, Path(request.folder)
     inputs = inputs_of(graph, request.data)
     expected: Arrays | None = None
     answer = Evaluated()
     if request.write_golden is not None or engine is not None:
-        expected = _compute(engine, graph, inputs)
+        expected = compute(engine, graph, inputs)
         _store(graph, expected, folder)
         answer = Evaluated("computed" if engine is None else None)
     elif request.data.golden is not None:
@@ -110,23 +108,17 @@ def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
         _store(graph, {u: logical_view(s, graph.by_uid[u]) for u, s in stored.items()}, folder)
     else:
         answer = _formulas(request, inputs, folder)
-    sets = input_sets(graph, request.data, inputs) if has_references(graph) else ()
-    for place, others in enumerate(sets[1:], 1):
-        with suppress(BenchRunError):  # then outputs must not fit those of the usual set
-            if engine is None:
-                _formulas(request, others, folder / str(place))
-            else:
-                _store(graph, _compute(engine, graph, others), folder / str(place))
     if expected is not None and request.write_golden is not None:
         _write_golden(request, inputs, expected)
     if request.exact is not None:
         from bench_run.worker.approximation import store_errors
 
         store_errors(request.exact, graph, inputs, folder, compute_expected)
-    return answer
+    return replace(answer, sums=sums_of(folder))
 
 
-def _compute(engine: Engine | None, graph: Graph, inputs: Storages) -> Arrays:
+def compute(engine: Engine | None, graph: Graph, inputs: Storages) -> Arrays:
+    """Return what an engine computes, or float64 formulas without one: logical arrays by uid."""
     if engine is None:
         return compute_expected(graph, inputs)
     outputs = run_engine(engine, graph, inputs)
@@ -144,18 +136,19 @@ def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:
     cache = cache_at(request.kept, request.kept_bytes)
     noise = [NOISE] if is_custom(graph) else []
     names = [*(f"{tensor.uid}.npy" for tensor in graph.outputs), *noise]
-    is_read, problem = _tried(lambda: cache.fetch(key, names, folder))
-    if is_read:
+    found, problem = _tried(lambda: cache.fetch(key, names, folder))
+    if found == "read":
         return Evaluated("read")
     if problem is not None:
         shutil.rmtree(folder, ignore_errors=True)  # a part of an entry
     _compute_formulas(graph, inputs, folder)
     if problem is None:
         _, problem = _tried(lambda: cache.store(key, folder))
-    return Evaluated("computed", None if problem is None else f"{request.kept}: {problem}")
+    not_kept = None if problem is None else f"{request.kept}: {problem}"
+    return Evaluated("computed", not_kept, damaged=found == "damaged")
 
 
-def _tried(use: Callable[[], bool | None]) -> tuple[bool | None, str | None]:
+def _tried(use: Callable[[], str | None]) -> tuple[str | None, str | None]:
     """Return the answer of the cache, or its error in words: whatever fails there costs the cache,
     not the validation."""
     try:

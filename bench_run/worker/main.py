@@ -31,7 +31,6 @@ from bench_run.worker.messages import (
     Answered,
     AnswerT,
     AskBlock,
-    AskExpected,
     Attack,
     Attacked,
     Attempt,
@@ -70,7 +69,6 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
-    from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.plan_store import PlanStore
 
 NICE = "BENCH_RUN_NICE"
@@ -125,16 +123,6 @@ class EngineServer:
             raise EOFError  # the run is ending
         return reply.place
 
-    def expected(self) -> ValidationSettings:
-        """Wait for the expected outputs."""
-        from bench_run.validate.settings import ValidationSettings
-
-        self._pipe.send(encode(AskExpected()))
-        reply = _incoming(self._pipe)
-        if not isinstance(reply, ValidationSettings):
-            raise EOFError  # the run is ending
-        return reply
-
     def open(self, request: Open) -> EngineOpened:
         begin = read_clock()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
@@ -157,7 +145,7 @@ class EngineServer:
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
         claim = self.claim if request.shares_device else None
         blocks = self.next_block if request.in_blocks else None
-        run = RunHooks(self.announce, claim, self.expected, self._threads, blocks)
+        run = RunHooks(self.announce, claim, self._threads, blocks)
         case = run_case(self.engine, request, self._import_ns, run)
         failures, self._thread_failures = dict.fromkeys(self._thread_failures), []
         return replace(case, notes=(*case.notes, *(f"a thread ended by {f}" for f in failures)))
@@ -220,9 +208,11 @@ class EngineServer:
         return evaluate(self.engine if request.engine else None, request)
 
     def judge(self, request: Judge) -> Judged:
+        from bench_run.reference.threads import use_threads
         from bench_run.worker.judge import judge
 
-        return judge(request)
+        use_threads(int(os.environ.get(REFERENCE_THREADS, "1")))
+        return judge(self.engine if request.engine else None, request)
 
     def trace(self, request: Trace) -> None:
         from bench_run.engines import chain

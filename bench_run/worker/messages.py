@@ -111,17 +111,12 @@ class BlockTurn:
     """Place among the sides that take one block each; None after the last one."""
 
 
-class AskExpected(msgspec.Struct, frozen=True, tag=True):
-    """Sent by a worker that wants to check outputs whose reference was pending; answered by the
-    `ValidationSettings` once they are known."""
-
-
 @dataclass(frozen=True)
 class Close:
     """Give everything back and end. Not answered."""
 
 
-Incoming: TypeAlias = "Request[Any] | Granted | BlockTurn | ValidationSettings | Close"
+Incoming: TypeAlias = "Request[Any] | Granted | BlockTurn | Close"
 """Messages to a worker."""
 
 
@@ -145,7 +140,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     fields: dict[str, str | None]
 
 
-Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Claim | AskBlock | AskExpected | Uncaught
+Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Claim | AskBlock | Uncaught
 """Messages from a worker."""
 
 
@@ -206,8 +201,12 @@ class RunCase(Request[Case]):
     is_pass: bool = False
     """True if it leaves the caches in their state itself: nothing is touched before its
     iterations."""
+    secret: str = ""
+    """Source of all draws: changes of inputs, canaries, places, and which samples are read."""
     outputs_file: str | None = None
-    """File for its outputs, to be judged in another process; None: the worker judges them."""
+    """File for its outputs (`tensors/slots.py`); None: they are not compared."""
+    slots: int = 0
+    """Number of slots in it."""
 
 
 @dataclass(frozen=True)
@@ -323,6 +322,10 @@ class Evaluated:
     """Origin of the float64 reference: computed now, or read from an earlier run's store."""
     not_kept: str | None = None
     """Why they could not be kept for later runs."""
+    damaged: bool = False
+    """True if those of an earlier run were there and damaged."""
+    sums: Mapping[str, str] = field(default_factory=dict)
+    """Hash of each file in the folder, by name."""
 
 
 @dataclass(frozen=True)
@@ -353,6 +356,8 @@ class Judged:
 
     validation: Validation
     checks: Checks | None
+    checksum: str | None
+    """Hash of the outputs on the usual inputs."""
 
 
 @dataclass(frozen=True)
@@ -363,9 +368,14 @@ class Judge(Request[Judged]):
 
     case_id: str
     graph: AnyGraph
+    fingerprint: str
     data: Data
     settings: ValidationSettings
+    secret: str
     outputs_file: str
+    slots: int
+    engine: bool = False
+    """True if the worker's engine computes the reference."""
 
 
 @dataclass(frozen=True)
@@ -381,6 +391,8 @@ class Trace(Request[None]):
     folder: str
 
 
+FIRST, LAST, SAMPLES = 0, 1, 2
+"""Slots of `RunCase.outputs_file`: of the first run, of the last one, and the first of samples."""
 NOT_CHECKED = "not checked: "
 """Words of a note on adversarial inputs if the reference or the comparison failed, and not the
 engine."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Engine, Plan
     from bench_run.tensors.layout import Storages
-    from bench_run.validate.outputs import CheckResult
+    from bench_run.validate.outputs import CheckResult, OutputChecker
     from bench_run.worker.messages import RunCase
     from bench_run.worker.run_case import Phase
 
@@ -70,6 +70,8 @@ class PlanStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._plans: dict[str, StoredPlan] = {}
+        self._checkers: dict[tuple[str | None, str], OutputChecker | None] = {}
+        """Checker of the last graph."""
 
     def keep(self, request: BuildPlan, import_ns: int, announce: Phase) -> PlanBuilt:
         """Build the case's plan, run it, validate it; one that does not come so far is not kept."""
@@ -141,13 +143,15 @@ class PlanStore:
         """Return the validation of these outputs; their result is added to those of earlier
         runs."""
         settings = run.validation_settings
-        made = make_checker(run.graph, inputs, settings)
-        if made is None:
+        key = settings.expected, settings.math
+        if key not in self._checkers:
+            self._checkers.clear()
+            self._checkers[key] = make_checker(run.graph, inputs, settings)
+        checker = self._checkers[key]
+        if checker is None:
             reason = settings.reason or "no reference was requested"
             return Validation("not checked", settings.reference, reason)
-        checker, known = made
         results.append(checker.check(outputs))
-        known.save()
         return validation(settings.reference, run.graph, results)
 
     def repeat(self, request: Repeat) -> Validation:
@@ -174,7 +178,7 @@ class PlanStore:
         announce("measure", 0)
         warm = SamplingBudget(budget.warmup, budget.warmup, 0, budget.max_time_ns)
         with quiet():
-            first = end_to_end(kept.plan, stream, warm, None, time.perf_counter_ns)
+            first = end_to_end(kept.plan, stream, warm, time.perf_counter_ns)
             ready = time.perf_counter_ns()
             samples = self._samples(kept, budget, min(first, default=0))
         before_ns = ready - began
@@ -190,7 +194,7 @@ class PlanStore:
         """Return samples by the clock of an ordinary round."""
         plan, stream = kept.plan, self._engine.stream
         if stream.clock == "host":
-            return end_to_end(plan, stream, budget, None, time.perf_counter_ns)
+            return end_to_end(plan, stream, budget, time.perf_counter_ns)
         recorded = kept.kernels.sample(budget, estimate_ns)
         return on_device(plan, stream, budget, estimate_ns) if recorded is None else recorded
 

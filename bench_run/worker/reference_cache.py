@@ -1,9 +1,9 @@
 """Expected outputs of earlier runs, in a folder of bounded size.
 
 An entry is a ZIP file named by its key (see the second half of this module): the files of all
-outputs, unpacked, with the checksums that the format has. It appears whole or not at all; one that
-is damaged is removed and computed again. Several processes, on several hosts too, may use the
-folder at the same time.
+outputs, unpacked, with the checksums that the format has. It appears whole or not at all. One that
+is damaged is removed and computed again, which is said. Several processes, on several hosts too,
+may use the folder at the same time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -58,6 +58,9 @@ DAMAGED = (
 """Errors of a ZIP file in which some bits have changed."""
 
 
+Found: TypeAlias = Literal["read", "missing", "damaged"]
+
+
 class ReferenceCache:
     """One folder, made when something is stored."""
 
@@ -66,8 +69,9 @@ class ReferenceCache:
         least = most_bytes // MOST_ENTRIES
         self._bounded = BoundedFolder(self.folder, most_bytes, KEY.match, least)
 
-    def fetch(self, key: str, names: Collection[str], target: Path) -> bool:
-        """Copy the files of these names to a new folder `target`; return True if all exist."""
+    def fetch(self, key: str, names: Collection[str], target: Path) -> Found:
+        """Copy the files of these names to a new folder `target`, unless an entry is missing or
+        damaged; a damaged one is removed."""
         entry = self.folder / f"{key}.zip"
         try:
             with zipfile.ZipFile(entry) as packed:
@@ -85,8 +89,9 @@ class ReferenceCache:
             if not isinstance(error, OSError) or error.errno == errno.EINVAL:
                 with suppress(OSError):
                     entry.unlink()
-            return False
-        return True
+                return "damaged"
+            return "missing"
+        return "read"
 
     def store(self, key: str, source: Path) -> None:
         """Keep the files of a folder, if there is room. Raises `OSError`."""

@@ -7,36 +7,39 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from bench_schema.document import (
     INIT_PHASES,
     Case,
-    Checks,
     DeviceTiming,
     Memory,
     Outcome,
     Round,
-    Validation,
 )
 from bench_schema.estimate import WarmupCut, warmup_cut
 
 from bench_run.engines import chain
-from bench_run.engines.reported import Bytes, Reports, Words
+from bench_run.engines.reported import Bytes, Reports, Words, converted
 from bench_run.engines.within_pass import whole_pass, within_pass
 from bench_run.errors import EngineError, UnsupportedGraphError, message_of
 from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.blocks import BlockLoop, Blocks
 from bench_run.measure.canaries import canaries_of
+from bench_run.measure.checks import SampleChecks
 from bench_run.measure.clock import read_clock
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
 from bench_run.measure.energy import Used, measure_energy
+from bench_run.measure.inputs import SameInputs, own_inputs
 from bench_run.measure.kernel_pass import (
     KernelTimes,
     Recorded,
@@ -46,47 +49,30 @@ from bench_run.measure.kernel_pass import (
     prepare_records,
     record_kernels,
 )
-from bench_run.measure.loop import Measured, SamplingBudget, end_to_end, measure
+from bench_run.measure.loop import Measured, SamplingBudget, measure
 from bench_run.measure.marks import is_ours, why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.placements import Placements
-from bench_run.measure.rotation import rotate_inputs
+from bench_run.measure.processors import ProcessorWatch
+from bench_run.measure.reading import OutputReader, told_whole
 from bench_run.measure.settle import Settler
-from bench_run.measure.unfinished import (
-    DEVICE_NS,
-    LARGE_BYTES,
-    ThreadWatch,
-    find_false_clock,
-    find_hidden,
-)
+from bench_run.measure.unfinished import find_false_clock
 from bench_run.tensors.data import inputs_of
-from bench_run.tensors.rotation import SETS, input_sets
+from bench_run.tensors.slots import SharedFile, Slots
 from bench_run.tensors.uniform import uniform_notes
 from bench_run.text import time_text
-from bench_run.worker.judge import write_outputs
-from bench_run.worker.messages import case_of, outcome_of
-from bench_run.worker.outputs import (
-    OutputKeeper,
-    OutputReader,
-    OutputValidator,
-    Subject,
-)
+from bench_run.worker.left import Left
+from bench_run.worker.messages import FIRST, LAST, SAMPLES, case_of, outcome_of
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan
     from bench_run.measure.blocks import NextBlock
-    from bench_run.measure.canaries import Canaries
-    from bench_run.measure.rotation import Rotation
     from bench_run.streams.base import Stream
     from bench_run.tensors.layout import Storages
-    from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse, RunCase
 
-SETS_FACT = "input sets"
-"""Name of the number of sets that took turns, if it is not the usual one."""
-
-SAMPLES_AGAIN = 8
-"""Samples that are taken again where the wall clock shows more than the first ones."""
+BYTES_EACH_ROUND = 64 * 1024**2
+"""Larger inputs are put back and compared in the first round only."""
 Phase = Callable[[str, int], None]
 """Called with each phase, and how many nanoseconds of the one before went into checks."""
 
@@ -98,8 +84,6 @@ class RunHooks:
     announce: Phase
     claim: Callable[[DeviceUse], None] | None = None
     """Waits until a device that others use too is free for that; None if it is not shared."""
-    expected: Callable[[], ValidationSettings] | None = None
-    """Waits for what was pending in the request."""
     threads: int | None = None
     """Threads, and processors, that the worker is held to; None: as many as there are."""
     next_block: NextBlock | None = None
@@ -149,67 +133,87 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
     timeline = Timeline(run, phases)
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     plan: Plan | None = None
-    reader: OutputReader | None = None
     try:
-        with timeline.time("build"):
-            built = chain.build(engine, request.graph, request.variant)
-        timeline.enter("inputs")
-        inputs = inputs_of(request.graph, request.data)
-        host_peak = ProcessPeak()
-        with timeline.time("plan"):
-            plan = chain.plan(engine, built)
-        reader = OutputReader(plan, engine.stream, request.graph)
-        reader.expect()
-        _first_run(engine, plan, inputs, request, timeline)
-        timeline.host_peak_bytes = host_peak.taken_bytes()
-        outputs = reader.read()
-        if request.round_index == 0:
-            uniform = uniform_notes(request.graph, inputs, outputs)
-            request = replace(request, notes=(*request.notes, *uniform))
-        wanted, in_pass = request.validation_settings.wanted, request.surroundings is not None
-        rotation: Rotation | None = None
-        if wanted:
-            sets = (inputs,) if in_pass else input_sets(request.graph, request.data, inputs)
-            rotation = rotate_inputs(plan, engine.stream, sets)
-            del sets
-        with (
-            closing(rotation or reader),
-            whole_pass(engine)
-            if request.is_pass
-            else within_pass(engine, plan, request.graph, inputs, request.surroundings) as within,
-        ):
-            del inputs
-            name = f"{request.case_id} {request.round_index}"
-            left = outputs if within.run_in_place is None else within.run_in_place()
-            canaries = canaries_of(
-                plan, engine.stream, request.graph, left, name, may_change=wanted and not in_pass
+        with ExitStack() as stack:
+            with timeline.time("build"):
+                built = chain.build(engine, request.graph, request.variant)
+            timeline.enter("inputs")
+            inputs = inputs_of(request.graph, request.data)
+            host_peak = ProcessPeak()
+            with timeline.time("plan"):
+                plan = chain.plan(engine, built)
+            slots = _slots(request, stack)
+            slots.touch(FIRST)
+            _first_run(engine, plan, inputs, request, timeline)
+            timeline.host_peak_bytes = host_peak.taken_bytes()
+            plan = told_whole(plan, engine.stream, request.graph, inputs)
+            reader = stack.enter_context(
+                closing(OutputReader(plan, engine.stream, request.graph, slots))
             )
-            with closing(canaries):
-                subject = Subject(
-                    request.case_id,
-                    request.graph,
-                    request.validation_settings,
-                    request.round_index,
-                )
-                restore = within.restore
-                keeper = OutputKeeper(
-                    *(plan, subject, outputs, canaries, reader, rotation, restore),
-                    executions=request.budget.executions,
-                )
-                timeline.claim("free")
-                del left, outputs
-                facts = dict(within.facts)
-                if rotation is not None and rotation.count < SETS:
-                    facts[SETS_FACT] = str(rotation.count)
-                return _measured_case(engine, keeper, request, timeline, started, facts)
+            reader.take(FIRST)
+            outputs = slots.slot(FIRST)
+            if request.round_index == 0:
+                uniform = uniform_notes(request.graph, inputs, outputs)
+                request = replace(request, notes=(*request.notes, *uniform))
+            within = stack.enter_context(
+                whole_pass(engine)
+                if request.is_pass
+                else within_pass(engine, plan, request.graph, inputs, request.surroundings)
+            )
+            left = outputs if within.run_in_place is None else within.run_in_place()
+            canaries = stack.enter_context(
+                closing(canaries_of(plan, engine.stream, request.graph, left, request.secret))
+            )
+            stays = request.surroundings is not None or not request.validation_settings.wanted
+            checks = SampleChecks(
+                plan,
+                engine.stream,
+                SameInputs()
+                if stays
+                else own_inputs(plan, engine.stream, request.graph, request.secret),
+                canaries,
+                reader,
+                range(SAMPLES, slots.count) if within.restore is None else range(0),
+                request.secret,
+                request.budget.executions,
+            )
+            if engine.stream.clock == "host":
+                for slot in range(LAST, slots.count):
+                    slots.touch(slot)
+            else:
+                reader.reserve(slots.count - SAMPLES)
+            timeline.claim("free")
+            del left, outputs, inputs
+            this = Measuring(plan, reader, slots, checks, within.restore, dict(within.facts))
+            return _measured_case(engine, this, request, timeline, started)
     except (UnsupportedGraphError, EngineError, MemoryError) as error:
         return case_of(request, outcome_of(error, timeline.current))
     finally:
-        if reader is not None:
-            reader.close()
         if plan is not None:
             with suppress(EngineError):  # it is about to be replaced; the outcome is known already
                 plan.close()
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """A plan that ran once, with what checks its samples."""
+
+    plan: Plan
+    reader: OutputReader
+    slots: Slots
+    checks: SampleChecks
+    restore: Callable[[], None] | None
+    """Puts the inputs in place that outputs are checked for; None: samples run on these."""
+    facts: Mapping[str, str]
+
+
+def _slots(request: RunCase, stack: ExitStack) -> Slots:
+    """Return the memory for outputs: this process's own if they are not compared."""
+    path, count = request.outputs_file, request.slots
+    if path is None:
+        path = stack.enter_context(closing(SharedFile(Path(tempfile.gettempdir())))).path
+        count = SAMPLES
+    return Slots(path, request.graph, count, write=True)
 
 
 def _first_run(
@@ -237,48 +241,44 @@ def _first_run(
 
 
 def _measured_case(
-    engine: Engine,
-    keeper: OutputKeeper,
-    request: RunCase,
-    timeline: Timeline,
-    started: str,
-    facts: Mapping[str, str],
+    engine: Engine, this: Measuring, request: RunCase, timeline: Timeline, started: str
 ) -> Case:
-    plan = keeper.plan
+    plan, checks, stream = this.plan, this.checks, engine.stream
     host = HostWatch()
     unsettled = _take_device(engine, plan, request, timeline)
     host.begin()
-    before = observe(engine.facts.device, engine.stream, at_once=True)
+    before = observe(engine.facts.device, stream, at_once=True)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
-    threads = ThreadWatch(timeline.run.threads)
-    places = _places(request, plan, engine.stream, keeper.canaries)
+    processors = ProcessorWatch(timeline.run.threads)
+    # Within a pass all buffers lie as the pass has them.
+    count = 1 if request.surroundings is not None else request.placements
+    places = Placements(plan, stream, checks, count, request.secret)
     next_block = timeline.run.next_block
-    measured, blocks = _measure(plan, engine.stream, budget, keeper, places, next_block)
-    keeper.canaries.restore()
-    implausible = threads.reason()
-    after = observe(engine.facts.device, engine.stream)
+    checks.begin()
+    measured, blocks = _measure(plan, stream, budget, checks, places, next_block)
+    implausible = processors.reason(sum(measured.series["e2e_ns"]))
+    after = observe(engine.facts.device, stream)
     host.end()
-    if asks_for_records(engine.stream, measured.series.get("device_ns", ())):
+    if asks_for_records(stream, measured.series.get("device_ns", ())):
         _wait_for_clock(engine, request.budget.rest_s, timeline)
-    timeline.enter("measure", keeper.spent_ns)
+    timeline.enter("measure", checks.spent_ns)
     if next_block is not None:
         places.count = 1  # it was moved among the blocks, and only the names of kernels are new
-    recorded = record_kernels(plan, engine.stream, budget, measured, places)
+    recorded = record_kernels(plan, stream, budget, measured, places)
     recorded = in_blocks(recorded, measured, blocks)
-    used = measure_energy(plan, engine.stream, engine.facts.device) if request.energy else Used()
+    used = measure_energy(plan, stream, engine.facts.device) if request.energy else Used()
     reports = Reports(request.engine)
-    facts = {**facts, **_ask_witness(plan, reports)}
-    implausible = implausible or _find_hidden(engine, keeper, measured)
+    facts = {**this.facts, **_ask_witness(plan, reports)}
+    implausible = implausible or _false_clock(engine, plan, request, measured)
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
-    checks, validation = _validate(keeper, request, timeline)
+    _leave_outputs(engine, this, request, timeline)
     notes = (*unsettled, *recorded.notes, *disturbances(before, after), *used.notes)
     measured_round = _round(
         request,
         recorded,
         started,
-        checks,
         engine,
         telemetry_before=before,
         telemetry_after=after,
@@ -303,7 +303,6 @@ def _measured_case(
             if name in timeline.phases
         },
         rounds=(measured_round,),
-        validation=validation,
         memory=Memory(peak_bytes, plan_facts.workspace_bytes, plan_facts.buffer_bytes),
         plan={**plan_facts.chosen, **facts},
         stopped_by=measured.stopped_by,
@@ -317,7 +316,7 @@ def _measure(
     plan: Plan,
     stream: Stream,
     budget: SamplingBudget,
-    keeper: OutputKeeper,
+    checks: SampleChecks,
     places: Placements,
     next_block: NextBlock | None,
 ) -> tuple[Measured, Blocks]:
@@ -327,24 +326,14 @@ def _measure(
             plan,
             stream,
             budget,
-            keeper,
-            canaries=keeper.canaries,
+            checks,
             placements=places,
             has_records=lambda execution_ns: is_recorded(plan, stream, execution_ns),
         )
         return found, Blocks()
     records = KernelTimes(plan, stream) if stream.clock != "host" else None
-    loop = BlockLoop(
-        plan, stream, budget, keeper, canaries=keeper.canaries, records=records, placements=places
-    )
+    loop = BlockLoop(plan, stream, budget, checks, records=records, placements=places)
     return loop.measure(next_block)
-
-
-def _places(request: RunCase, plan: Plan, stream: Stream, canaries: Canaries) -> Placements:
-    """Return the places of the buffers. Within a pass all buffers lie as the pass has them."""
-    count = 1 if request.surroundings is not None else request.placements
-    name = f"{request.case_id} {request.round_index} {os.getpid()}"
-    return Placements(plan, stream, canaries, count, name)
 
 
 def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorded:
@@ -363,23 +352,12 @@ def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorde
     return replace(recorded, measured=replace(recorded.measured, series=series, placements=moves))
 
 
-def _find_hidden(engine: Engine, keeper: OutputKeeper, measured: Measured) -> str | None:
-    """Return the reason why samples are not the time of an iteration, in one line."""
-    subject, samples = keeper.subject, measured.series["e2e_ns"]
-    size = sum(tensor.bytes for tensor in subject.graph.outputs)
-    if not samples or (subject.round_index > 0 and size > LARGE_BYTES):
+def _false_clock(engine: Engine, plan: Plan, request: RunCase, measured: Measured) -> str | None:
+    """Return the reason why a clock of the engine's own is not believed, in one line."""
+    device_ns, e2e_ns = (measured.series.get(name, ()) for name in ("device_ns", "e2e_ns"))
+    if not device_ns or not e2e_ns or request.round_index or is_ours(engine.stream):
         return None
-    run, stream, device_ns = keeper.plan.run, engine.stream, measured.series.get("device_ns", ())
-    each_ns = DEVICE_NS if device_ns else 0
-    few = SamplingBudget(0, SAMPLES_AGAIN)
-
-    def again() -> Sequence[int]:
-        return end_to_end(keeper.plan, stream, few, None, read_clock)
-
-    found = find_hidden(run, stream.synchronize, keeper.arrive, samples, each_ns, again)
-    if found is None and device_ns and not is_ours(stream) and subject.round_index == 0:
-        return find_false_clock(run, stream, device_ns, samples)
-    return found
+    return find_false_clock(plan.run, engine.stream, device_ns, e2e_ns)
 
 
 _settlers: dict[tuple[str, str], Settler] = {}
@@ -427,34 +405,60 @@ def _take_device(
     return _settle(engine, plan, request, timeline)
 
 
-def _validate(
-    keeper: OutputKeeper, request: RunCase, timeline: Timeline
-) -> tuple[Checks | None, Validation | None]:
-    """Validate all stored outputs, or leave them to another process."""
+def _leave_outputs(engine: Engine, this: Measuring, request: RunCase, timeline: Timeline) -> None:
+    """Leave the outputs of samples, and of a last run on the usual inputs, for the process that
+    compares them."""
     timeline.enter("validate")
-    made: list[Storages] = []
-
-    def inputs() -> Storages:
-        if not made:
-            made.append(inputs_of(request.graph, request.data))
-        return made[0]
-
-    compared = inputs() if keeper.looks_at_inputs else {}
-    keeper.expect()
+    if request.outputs_file is None:
+        return
+    size = sum(tensor.bytes for tensor in request.graph.inputs)
+    is_repeated = request.round_index == 0 or size <= BYTES_EACH_ROUND
+    inputs = inputs_of(request.graph, request.data) if is_repeated else {}
+    this.slots.touch(LAST)
     timeline.claim("shared")
     timeline.enter("validate")
-    keeper.finish(compared)
+    this.reader.fetch()
+    changed: tuple[int, ...] | None = None
+    if is_repeated:
+        changed = _run_again(engine, this, inputs, request.case_id)
     timeline.claim("free")
-    if request.outputs_file is not None:
-        write_outputs(request.outputs_file, keeper.left())
-        return None, None
-    settings = request.validation_settings
-    if (settings.pending or settings.lost) and timeline.run.expected is not None:
-        timeline.enter("reference")
-        settings = timeline.run.expected()
-    timeline.enter("validate")
-    validator = OutputValidator(keeper.left(), settings, request.data, inputs)
-    return validator.checks(), validator.validation()
+    canaries = this.checks.canaries
+    left = Left(
+        reads=tuple(this.checks.reads),
+        uids=this.checks.inputs.uids,
+        repeats=int(is_repeated),
+        changed_inputs=changed,
+        looked=canaries.looked,
+        untouched=canaries.untouched,
+    )
+    this.slots.write_report(msgspec.json.encode(left))
+
+
+def _run_again(
+    engine: Engine, this: Measuring, inputs: Storages, case_id: str
+) -> tuple[int, ...] | None:
+    """Run on the usual inputs, with nothing of other runs in the outputs. Return the inputs that
+    were not what they had been; None if the plan cannot tell."""
+    plan = this.plan
+    if this.restore is None:
+        plan.upload(inputs)
+    else:
+        this.restore()
+    plan.poison()
+    plan.run()
+    engine.stream.synchronize()
+    this.reader.take(LAST)
+    changed_inputs = plan.abilities.changed_inputs
+    if changed_inputs is None:
+        return None
+    if this.restore is not None:
+        this.restore()
+    uids: tuple[int, ...] = converted(
+        case_id, "changed_inputs()", changed_inputs(inputs), tuple[int, ...]
+    )
+    if not inputs.keys() >= set(uids):
+        raise EngineError(f"{case_id}: changed_inputs() names no input: {uids}")
+    return uids
 
 
 def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:
@@ -502,7 +506,6 @@ def _round(
     request: RunCase,
     recorded: Recorded,
     started: str,
-    checks: Checks | None,
     engine: Engine,
     **observed: Any,
 ) -> Round:
@@ -532,7 +535,6 @@ def _round(
         warmup={name: np.array(values, np.int64) for name, values in measured.warmup.items()},
         cut={name: cut.cut for name, cut in cuts.items()},
         not_warm=tuple(name for name, cut in cuts.items() if cut.not_warm),
-        checks=checks,
         executions_per_sample=request.budget.executions,
         placements=moves,
         host=platform.node() or None,
@@ -540,6 +542,7 @@ def _round(
         device_correction_ns=0.0 if recorded.replaces_events else measured.cost_of_marks_ns,
         device_timing=timing,
         device_bound_ns=recorded.bound_ns,
+        secret=request.secret or None,
         **observed,
     )
 

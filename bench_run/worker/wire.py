@@ -27,7 +27,6 @@ from bench_schema.journal import read_value
 from bench_run.errors import error_of, plain_parts
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.model import Graph
-from bench_run.validate.settings import ValidationSettings
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
@@ -46,10 +45,7 @@ from bench_run.worker.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KINDS = {
-    kind.__name__: kind
-    for kind in (*Request.__subclasses__(), Granted, BlockTurn, Close, ValidationSettings)
-}
+KINDS = {kind.__name__: kind for kind in (*Request.__subclasses__(), Granted, BlockTurn, Close)}
 """Messages that the run sends, by name."""
 HEADER = struct.Struct(">I")
 MOST_BYTES = 256 << 20

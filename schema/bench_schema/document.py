@@ -142,7 +142,7 @@ class Telemetry:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """Validation of timed iterations of one round, outside the timed region.
+    """Validation of samples of one round, outside the timed region. Each ran on inputs of its own.
 
     Parallel arrays, one entry for each iteration of the series that was checked.
     """
@@ -229,6 +229,11 @@ class Round:
     placements: Mapping[str, Samples] = field(default_factory=dict)
     """Number of the first sample after each move of the case's buffers to another place in memory,
     by series."""
+    secret: str | None = None
+    """Source of all draws of the round: changes of its inputs, the bytes that were written into
+    outputs, places in memory, and which samples were read."""
+    checksum: str | None = None
+    """Hash of the outputs on the usual inputs: equal hashes are equal results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,7 +234,13 @@ def merge_validations(
 def merge_deterministic(parts: Sequence[bool | None], rounds: Sequence[Round]) -> bool | None:
     """Return True if all checked iterations of all rounds gave the same bytes, as inputs are the
     same."""
-    sums = [total for round_ in rounds if round_.checks for total in round_.checks.checksum]
+    sums = [
+        total
+        for each in rounds
+        for total in (
+            (each.checksum,) if each.checksum else each.checks.checksum if each.checks else ()
+        )
+    ]
     if False in parts:
         return False
     return len(set(sums)) == 1 if len(sums) > 1 else _last(parts)

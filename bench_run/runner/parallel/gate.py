@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from bench_run.plan.cases import PlannedCase
-    from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse
 
 
@@ -290,8 +289,6 @@ class CaseTurn:
         self._use: DeviceUse = "free"
         self._cooling = False
         self._held = Held()
-        self.wait_for_expected: Callable[[], ValidationSettings] | None = None
-        """Waits for what the outputs are compared with."""
         self.sides = len(group.states)
         """Cases of the group."""
 
@@ -328,11 +325,6 @@ class CaseTurn:
     def wait_until_prepared(self) -> None:
         """Wait until the case is ready to be measured, or ended. Raises `StoppedError`."""
         self._gate.wait_until_prepared(*self._first)
-
-    def expected(self) -> ValidationSettings:
-        """Wait for what the outputs are compared with."""
-        assert self.wait_for_expected is not None, "nothing was pending"
-        return self.wait_for_expected()
 
     def end(self) -> None:
         """End the case, however it went."""

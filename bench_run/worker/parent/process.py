@@ -25,7 +25,6 @@ from bench_run.worker.messages import (
     Answered,
     AnswerT,
     AskBlock,
-    AskExpected,
     BlockTurn,
     Claim,
     Close,
@@ -45,7 +44,6 @@ from bench_run.worker.wire import Pipe, WireError, decode_outgoing, encode_reque
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.messages import DeviceUse
     from bench_run.worker.parent.start import ProcessHandle
 
@@ -88,9 +86,6 @@ class Turn(Protocol):
     def next_block(self, *, enough: bool) -> int | None:
         """Wait until this side may measure a block: its place among the sides, None after the
         last one."""
-
-    def expected(self) -> ValidationSettings:
-        """Wait until the expected outputs are known."""
 
     def end(self) -> None:
         """Release everything that is held."""
@@ -192,7 +187,7 @@ class Worker:
                 due = min(whole, phase)
                 if self.announce is not None:
                     self.announce(message.phase, message.checked_ns)
-            elif isinstance(message, (Claim, AskBlock, AskExpected)):
+            elif isinstance(message, (Claim, AskBlock)):
                 begin = time.monotonic()
                 answer = _wait_for(message, turn)
                 if answer is not None:
@@ -265,13 +260,11 @@ class Worker:
             self._pipe.close()
 
 
-def _wait_for(message: Claim | AskBlock | AskExpected, turn: Turn | None) -> object:
+def _wait_for(message: Claim | AskBlock, turn: Turn | None) -> object:
     """Return the answer once the worker's request is fulfilled; None if it does not expect one."""
     if isinstance(message, Claim):
         if turn is not None:
             turn.claim(message.use)
         return None if message.use == "free" else Granted()
-    assert turn is not None, "nothing is pending while no other process works"
-    if isinstance(message, AskBlock):
-        return BlockTurn(turn.next_block(enough=message.enough))
-    return turn.expected()
+    assert turn is not None, "blocks are of sides that take turns"
+    return BlockTurn(turn.next_block(enough=message.enough))
