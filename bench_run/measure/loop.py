@@ -252,12 +252,14 @@ def end_to_end(
         keep(timed(checks.before, checks.touch))
         was_read = checks.after(None if first is None else first + count)
         count += 1
-        if _is_over(budget, count, clock() - began):
-            checks.drain()
-            return samples
-        if was_read:
+        is_over = _is_over(budget, count, clock() - began)
+        if was_read and not is_over:
             plan.run()  # brings the caches back to what the next sample expects
             synchronize()
+            is_over = _is_over(budget, count, clock() - began)
+        if is_over:
+            checks.drain()
+            return samples
 
 
 def _is_over(budget: SamplingBudget, count: int, lasted_ns: int) -> bool:

@@ -19,8 +19,7 @@ import numpy as np
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import array_type
 from bench_run.tensors.changes import changeable
-from bench_run.tensors.layout import plain_array, storage_size
-from bench_run.validate.outputs import check_fit
+from bench_run.tensors.layout import check_fit, plain_array, storage_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

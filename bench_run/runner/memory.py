@@ -85,7 +85,7 @@ def _while_checked(graph: Graph, here: int, beside: int) -> int:
     outputs of the first run, of the last and of samples. In the process that compares them: inputs
     and changed inputs, and what is expected on both, in the memory's order."""
     inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
-    sets = 3 * inputs
+    sets = 2 * inputs
     kept = 2 * outputs + max(2 * outputs, min(KEPT_BYTES, 4 * outputs))
     expected = 2 * sum(
         (1 if is_in_order(t) else 2) * t.elements * (8 if DTYPES[t.data_type].bits >= 32 else 4)

@@ -188,6 +188,7 @@ def _text(value: object) -> str:
     return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
 
 
+RESTORED = "the journal was changed by another process: it was written again, nothing is lost"
 FINISHED = "the run is finished: nothing is measured, and the file stays as it is"
 
 
@@ -311,12 +312,17 @@ class Record:
         if not complete and self._output.exists() and read(self._output).run.complete:
             return self.measured(order)  # a part does not replace a whole: the journal stays
         with writing(self._output):
+            notes = []
+            if self._journal is not None:
+                self._journal.restore()
+                notes += [RESTORED] * self._journal.was_changed
             return seal(
                 journal_path(self._output),
                 self._output,
                 finished=now(),
                 complete=complete,
                 order=order,
+                notes=notes,
             )
 
     def measured(self, order: Sequence[str]) -> Document:

@@ -446,6 +446,7 @@ class ReferenceStore:
         if not case.rounds or request.outputs_file is None:
             return case
         reference = settings.reference
+        is_compared = settings.expected is not None or settings.save_outputs is not None
         asked = Judge(
             case_id=request.case_id,
             graph=request.graph,
@@ -455,7 +456,7 @@ class ReferenceStore:
             secret=request.secret,
             outputs_file=request.outputs_file,
             slots=request.slots,
-            engine=reference not in (*OWN, "none"),
+            engine=settings.expected is not None and reference not in OWN,
         )
         engine = reference_engine(reference if asked.engine else FORMULAS, self._engines)
         helpers = self._one if asked.engine else self._helpers
@@ -465,13 +466,18 @@ class ReferenceStore:
             with touching():
                 return pool.ask(engine, asked)
 
-        with self._lock:
-            if self._closed:
-                raise StoppedError
-            judging = helpers.submit(ask)
         try:
-            with nullcontext() if self._ahead else self._breakdown.on("validating"):
-                found = judging.result()
+            if not is_compared:  # only what was seen while samples were taken
+                from bench_run.worker.judge import judge
+
+                found = judge(None, asked)
+            else:
+                with self._lock:
+                    if self._closed:
+                        raise StoppedError
+                    judging = helpers.submit(ask)
+                with nullcontext() if self._ahead else self._breakdown.on("validating"):
+                    found = judging.result()
         except CancelledError:
             raise StoppedError from None
         except BenchRunError as error:

@@ -286,15 +286,13 @@ class Rounds:
 
 
 def with_outputs(request: RunCase, path: str) -> RunCase:
-    """Return the request with memory for its outputs, if they are going to be compared or saved.
-    Its worker does not learn where the expected outputs lie."""
+    """Return the request with memory for its outputs: of samples too, if they are going to be
+    compared. Its worker does not learn where the expected outputs lie."""
     settings = request.validation_settings
-    if not settings.wanted and settings.save_outputs is None:
-        return request
     hidden = replace(settings, expected=None, sums={}, pending=settings.wanted)
     size = sum(tensor.bytes for tensor in request.graph.outputs)
-    slots = SAMPLES + max(2, min(MOST_READ, KEPT_BYTES // max(1, size)))
-    return replace(request, validation_settings=hidden, outputs_file=path, slots=slots)
+    read = max(2, min(MOST_READ, KEPT_BYTES // max(1, size))) if settings.wanted else 0
+    return replace(request, validation_settings=hidden, outputs_file=path, slots=SAMPLES + read)
 
 
 def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:

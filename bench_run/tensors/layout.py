@@ -19,7 +19,7 @@ from bench_run.graph.dtypes import DTYPES, array_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_run.graph.model import Tensor
+    from bench_run.graph.model import Graph, Tensor
 
 
 Array = npt.NDArray[Any]
@@ -65,6 +65,16 @@ def plain_array(found: object) -> Array:
         kind = f"{type(found).__module__}.{type(found).__qualname__}"
         raise EngineError(f"the engine gave a {kind} for an output: give a numpy.ndarray itself")
     return found
+
+
+def check_fit(graph: Graph, outputs: Storages) -> None:
+    """Raise `EngineError` if an output is missing or does not fit its tensor."""
+    for tensor in graph.outputs:
+        if tensor.uid not in outputs:
+            raise EngineError(f"the engine gave no output for {describe(tensor)}")
+        problem = misfit(plain_array(outputs[tensor.uid]), tensor)
+        if problem is not None:
+            raise EngineError(f"the engine's output does not fit: {problem}")
 
 
 def logical_view(storage: Array, tensor: Tensor) -> Array:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bench_schema.document import Mismatch, OutputValidation, Real, Validation, spell, unspell
 
-from bench_run.errors import EngineError
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.difference import Array, ArrayDifference, Bound, difference
 from bench_run.tensors.files import write_tensors
-from bench_run.tensors.layout import describe, logical_view, memory_order, misfit, plain_array
+from bench_run.tensors.layout import check_fit, describe, logical_view, memory_order
 from bench_run.validate.tolerance import exceeded
 
 if TYPE_CHECKING:
@@ -175,16 +174,6 @@ def _index(place: int, tensor: Tensor) -> tuple[int, ...]:
     walked = np.unravel_index(place, [tensor.dims[axis] for axis in order])
     by_axis = dict(zip(order, (int(i) for i in walked), strict=True))
     return tuple(by_axis[axis] for axis in range(len(tensor.dims)))
-
-
-def check_fit(graph: Graph, outputs: Storages) -> None:
-    """Raise `EngineError` if an output is missing or does not fit its tensor."""
-    for tensor in graph.outputs:
-        if tensor.uid not in outputs:
-            raise EngineError(f"the engine gave no output for {describe(tensor)}")
-        problem = misfit(plain_array(outputs[tensor.uid]), tensor)
-        if problem is not None:
-            raise EngineError(f"the engine's output does not fit: {problem}")
 
 
 class OutputChecker:

@@ -33,11 +33,11 @@ def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
 
 
-def start_guardian() -> None:
-    """Fork; this process becomes the guardian, and only the child returns. It must lead a process
-    group of its own."""
+def start_guardian() -> int | None:
+    """Fork; this process becomes the guardian, and only the child returns, with the guardian's id.
+    It must lead a process group of its own; None: it does not."""
     if sys.platform != "linux" or os.getpgrp() != os.getpid():
-        return
+        return None
     run, guardian = os.getppid(), os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored ones would leave no status
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
@@ -49,6 +49,7 @@ def start_guardian() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if os.getppid() != guardian:
         os._exit(1)
+    return guardian
 
 
 def _guard(server: int, run: int) -> None:

@@ -81,8 +81,9 @@ REFERENCE_THREADS = "BENCH_RUN_REFERENCE_THREADS"
 class EngineServer:
     """The engine this process holds, and how each request is met."""
 
-    def __init__(self, pipe: Pipe) -> None:
-        self._pipe = pipe
+    def __init__(self, pipe: Pipe, guardian: int | None = None) -> None:
+        """`guardian`: id of the process above this one, below which all that it starts stays."""
+        self._pipe, self._guardian = pipe, guardian
         self._engine: Engine | None = None
         self._name = ""
         self._kept: PlanStore | None = None
@@ -145,7 +146,7 @@ class EngineServer:
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
         claim = self.claim if request.shares_device else None
         blocks = self.next_block if request.in_blocks else None
-        run = RunHooks(self.announce, claim, self._threads, blocks)
+        run = RunHooks(self.announce, claim, self._threads, self._guardian, blocks)
         case = run_case(self.engine, request, self._import_ns, run)
         failures, self._thread_failures = dict.fromkeys(self._thread_failures), []
         return replace(case, notes=(*case.notes, *(f"a thread ended by {f}" for f in failures)))
@@ -320,11 +321,11 @@ def main(descriptor: int) -> int:
     """Serve requests from the pipe until a close request, or until the run is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
     os.nice(int(os.environ.get(NICE, "0")))
-    start_guardian()
+    guardian = start_guardian()
     faulthandler.enable(2, all_threads=False)  # says in which call the process died
     become_victim()
     pipe = pipe_of(descriptor)
-    server = EngineServer(pipe)
+    server = EngineServer(pipe, guardian)
     threading.excepthook = server.note_thread
     while True:
         try:

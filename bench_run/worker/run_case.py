@@ -86,6 +86,8 @@ class RunHooks:
     """Waits until a device that others use too is free for that; None if it is not shared."""
     threads: int | None = None
     """Threads, and processors, that the worker is held to; None: as many as there are."""
+    guardian: int | None = None
+    """Id of the process below which everything stays that the worker starts."""
     next_block: NextBlock | None = None
     """Waits for the next block; None if other sides do not alternate with this one."""
 
@@ -250,7 +252,7 @@ def _measured_case(
     before = observe(engine.facts.device, stream, at_once=True)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
-    processors = ProcessorWatch(timeline.run.threads)
+    processors = ProcessorWatch(timeline.run.threads, timeline.run.guardian)
     # Within a pass all buffers lie as the pass has them.
     count = 1 if request.surroundings is not None else request.placements
     places = Placements(plan, stream, checks, count, request.secret)
@@ -412,9 +414,10 @@ def _leave_outputs(engine: Engine, this: Measuring, request: RunCase, timeline: 
     if request.outputs_file is None:
         return
     size = sum(tensor.bytes for tensor in request.graph.inputs)
-    is_repeated = request.round_index == 0 or size <= BYTES_EACH_ROUND
+    is_repeated = request.validation_settings.wanted and (
+        request.round_index == 0 or size <= BYTES_EACH_ROUND
+    )
     inputs = inputs_of(request.graph, request.data) if is_repeated else {}
-    this.slots.touch(LAST)
     timeline.claim("shared")
     timeline.enter("validate")
     this.reader.fetch()

@@ -104,16 +104,23 @@ def journal_path(output: PathLike) -> Path:
 
 
 class Journal:
-    """An open journal; every append is one write that reaches the operating system at once."""
+    """An open journal; every append is one write that reaches the operating system at once. What it
+    holds is kept here too: a file that another process deletes or changes is written again."""
 
-    def __init__(self, path: PathLike, header: Document) -> None:
-        self.path = Path(path)
+    def __init__(self, path: PathLike, header: Document, text: bytes) -> None:
+        """`text`: what the file holds."""
+        self.path, self._text = Path(path), [text]
+        self.was_changed = False
+        """True once something else had changed the file."""
         self._engines = {engine.key for engine in header.engines}
+        self._open()
+
+    def _open(self) -> None:
         try:
             self._file = self.path.open("r+b", buffering=0)
         except OSError as error:
-            raise UnwritableError(str(path), f"cannot be written: {error.strerror}") from None
-        self._file.seek(0, os.SEEK_END)
+            raise UnwritableError(str(self.path), f"cannot be written: {error.strerror}") from None
+        self._size = self._file.seek(0, os.SEEK_END)
 
     @classmethod
     def create(cls, path: PathLike, header: Document, cases: Sequence[Case] = ()) -> Journal:
@@ -128,17 +135,18 @@ class Journal:
             raise UnwritableError(str(path), "an unfinished run is there already")
         run = replace(header.run, complete=False, finished=None)
         first = _line("journal", replace(header, run=run), str(path))
-        write_bytes(path, b"".join([first, *(_line("case", case, str(path)) for case in cases)]))
-        return cls(path, header)
+        text = b"".join([first, *(_line("case", case, str(path)) for case in cases)])
+        write_bytes(path, text)
+        return cls(path, header, text)
 
     @classmethod
     def reopen(cls, path: PathLike) -> Journal:
         """Return an existing journal to go on with; a torn last line is dropped from the file."""
         data = read_bytes(path)
-        journal = cls(path, _collect(data, str(path), [])[0])
         whole = data.rfind(b"\n") + 1
+        journal = cls(path, _collect(data, str(path), [])[0], data[:whole])
         journal._file.truncate(whole)
-        journal._file.seek(whole)
+        journal._size = journal._file.seek(whole)
         return journal
 
     def append_case(self, case: Case) -> None:
@@ -147,7 +155,9 @@ class Journal:
         if case.engine not in self._engines:
             raise SchemaError(str(self.path), f"new case: no engine {case.engine!r} was added")
         text = _line("case", case, str(self.path))
-        start, written = self._file.tell(), 0
+        if not self._is_there():
+            self.restore()
+        start, written = self._size, 0
         try:
             while written < len(text):
                 written += self._file.write(text[written:])
@@ -159,6 +169,28 @@ class Journal:
                 self._file.seek(start)
                 with contextlib.suppress(OSError):
                     self._file.truncate()
+        self._text.append(text)
+        self._size += len(text)
+
+    def _is_there(self) -> bool:
+        """Return True if the path still names this file, and it is as long as it was left."""
+        with contextlib.suppress(OSError):
+            named = self.path.stat()
+            return os.path.samestat(named, os.fstat(self._file.fileno())) and (
+                named.st_size == self._size
+            )
+        return False
+
+    def restore(self) -> None:
+        """Write the file again if it does not hold what was written."""
+        text = b"".join(self._text)
+        with contextlib.suppress(OSError):
+            if self.path.read_bytes() == text:
+                return
+        self.was_changed = True
+        self._file.close()
+        write_bytes(self.path, text)
+        self._open()
 
     def close(self) -> None:
         self._file.close()
@@ -252,14 +284,16 @@ def seal(
     finished: str,
     complete: bool = True,
     order: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> Document:
     """Turn a journal into the document, by one atomic replace; then the journal goes.
 
     Cases stand in the order of their ids in ``order``; those it does not name come last, as they
-    first appeared.
+    first appeared. ``notes`` are added to those of the run.
     """
     document = read_journal(journal)
-    run = replace(document.run, finished=finished, complete=complete)
+    said = (*document.run.notes, *notes)
+    run = replace(document.run, finished=finished, complete=complete, notes=said)
     document = replace(document, run=run, cases=ordered(document.cases, order))
     write_bytes(output, encode(document))
     try:

@@ -36,7 +36,7 @@ def run(open_engine, spec, profile, **options):
     inputs = make_inputs(ADD, 0)
     plan.upload(inputs)
     plan.poison()
-    samples = end_to_end(plan, engine.stream, BUDGET, None, time.perf_counter_ns)
+    samples = end_to_end(plan, engine.stream, BUDGET, time.perf_counter_ns)
     samples += on_device(plan, engine.stream, BUDGET, 0)
     assert 4 == len(samples)
     plan.witness()

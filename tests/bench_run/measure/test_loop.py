@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench_run.engines.base import PlanAbilities
 from bench_run.measure import loop
-from bench_run.measure.canaries import NoCanaries
+from bench_run.measure.checks import NoChecks
 from bench_run.measure.loop import SamplingBudget, end_to_end, measure, on_device, quiet
 from bench_run.measure.placements import OnePlace
 from bench_run.streams.base import StreamAbilities
@@ -66,22 +66,29 @@ class ScriptedPlan:
         self.stream.now += self.stream.durations.pop(0)
 
 
-class Check:
-    """Takes so long after each sample."""
+class Check(NoChecks):
+    """Takes so long before and after each sample."""
 
-    def __init__(self, stream, took_ns, *, disturbs=False):
+    def __init__(self, stream, took_ns, *, before_ns=0, disturbs=False):
         self.stream, self.took_ns, self.disturbs = stream, took_ns, disturbs
+        self.before_ns = before_ns
         self.last = None
 
-    def plan_samples(self, count):
-        self.count = count
+    def plan(self, estimate_ns, count, queued):
+        self.estimate_ns, self.count = estimate_ns, count
 
-    def after_sample(self, index, run):
+    def before(self):
+        self.stream.now += self.before_ns
+
+    def after(self, index):
         self.stream.now += self.took_ns
-        return self.disturbs
-
-    def after_last(self, index, run):
         self.last = index
+        return self.disturbs and index is not None
+
+    before_queued = before
+
+    def after_queued(self):
+        self.stream.now += self.took_ns
 
     def before_block(self):
         self.stream.calls.append("before block")
@@ -90,7 +97,7 @@ class Check:
         self.stream.calls.append("after block")
 
 
-def measured(stream, budget, check=None):
+def measured(stream, budget, check=loop.NONE):
     plan = ScriptedPlan(stream)
     return measure(plan, stream, budget, check, stream.time), plan
 
@@ -128,24 +135,22 @@ def test_max_time_still_takes_one_sample():
 
 def costly(costs_ns, limit_ns, clock, **budget):
     """The wall time of the last pass where all that comes with a sample takes so long: a run, a
-    flush, a wait, a check and what canaries do before and after."""
-    run, flush, wait, checked, before, after = costs_ns
+    flush, a wait, and checks before and after."""
+    run, flush, wait, before, after = costs_ns
     stream = ScriptedStream([run] * 2000, clock=clock, gate_depth=16)
     took = lambda cost: lambda *_: setattr(stream, "now", stream.now + cost)  # noqa: E731
     stream.flush, stream.synchronize = took(flush), took(wait)
-    canaries = NoCanaries()
-    canaries.before, canaries.after = took(before), took(after)
+    check = Check(stream, after, before_ns=before)
     budget = SamplingBudget(0, max_time_ns=limit_ns, **budget)
     plan, begin = ScriptedPlan(stream), stream.now
     if clock == "host":
-        check = Check(stream, checked, disturbs=False)
-        end_to_end(plan, stream, budget, check, stream.time, canaries)
+        end_to_end(plan, stream, budget, stream.time, check)
     else:
-        on_device(plan, stream, budget, run, canaries, stream.time)
+        on_device(plan, stream, budget, run, check, stream.time)
     return stream.now - begin
 
 
-COSTS = st.tuples(*[st.integers(1, 100)] * 6)
+COSTS = st.tuples(*[st.integers(1, 100)] * 5)
 
 
 @pytest.mark.parametrize("limits", [{}, {"min_time_ns": 900}])
@@ -162,7 +167,7 @@ def test_max_time_bounds_the_wall_time_whatever_comes_with_a_sample(limits, cost
 def test_max_time_bounds_the_wall_time_of_the_device_pass(costs_ns):
     """By one block, which is as long as the time that the samples before leave."""
     took_ns = costly(costs_ns, 1_000, "events", iterations=10**20)
-    run, flush, wait, _, before, after = costs_ns
+    run, flush, wait, before, after = costs_ns
     each_ns = run + flush + before + after
     first_ns = max(1, min(16, 1_000 // run)) * each_ns + wait
     assert 1_000 <= took_ns <= max(first_ns, 1_000 + each_ns + wait)
@@ -236,22 +241,6 @@ def test_a_check_runs_outside_of_the_sample_and_an_untimed_run_precedes_the_next
     assert (result.series["e2e_ns"], plan.runs) == ([10, 12], 3)
 
 
-def test_a_check_runs_as_samples_do_and_its_time_is_none():
-    stream = ScriptedStream([10, 50, 12, 13])
-    check = Check(stream, 0)
-    hooks = (lambda: stream.calls.append("before"), lambda: stream.calls.append("touch"))
-
-    def after_sample(index, run):
-        return index == 0 and run(*hooks) == 50
-
-    check.after_sample = after_sample
-    result, _ = measured(stream, SamplingBudget(0, 2), check)
-    assert [10, 13] == result.series["e2e_ns"]
-    begin = stream.calls.index("before")
-    wanted = ["before", "flush", "synchronize", "touch", "run", "synchronize"]
-    assert wanted == stream.calls[begin : begin + 6]
-
-
 def test_a_check_surrounds_each_block_of_device_samples():
     stream = ScriptedStream([10] * 8, clock="events", gate_depth=2)
     measured(stream, SamplingBudget(0, 4), Check(stream, 0))
@@ -293,19 +282,12 @@ def test_garbage_collection_is_off_inside_and_back_afterwards():
     assert (inside, gc.isenabled()) == (False, True)
 
 
-class Asked(NoCanaries):
-    """Notes how long an iteration was said to take."""
-
-    def choose(self, estimate_ns, count):
-        self.estimate_ns = estimate_ns
-
-
 @pytest.mark.parametrize(("warmup", "estimate_ns"), [(0, 5000), (2, 30)])
-def test_without_warmup_the_first_run_says_how_canaries_are_placed(warmup, estimate_ns):
-    stream, canaries = ScriptedStream([30] * 3), Asked()
-    budget = SamplingBudget(warmup=warmup, iterations=1, first_run_ns=5000)
-    measure(ScriptedPlan(stream), stream, budget, clock=stream.time, canaries=canaries)
-    assert estimate_ns == canaries.estimate_ns
+def test_without_warmup_the_first_run_says_how_long_an_iteration_takes(warmup, estimate_ns):
+    stream = ScriptedStream([30] * 3)
+    check = Check(stream, 0)
+    measured(stream, SamplingBudget(warmup=warmup, iterations=1, first_run_ns=5000), check)
+    assert estimate_ns == check.estimate_ns
 
 
 @pytest.mark.parametrize(
@@ -329,7 +311,7 @@ def test_by_time_of_a_device_its_own_time_counts_and_the_host_takes_no_more_than
 def test_where_records_follow_few_samples_are_taken_by_events():
     stream = ScriptedStream([50_000] * 400, clock="events", gate_depth=64)
     budget, plan = SamplingBudget(0, 0, by_time=True), ScriptedPlan(stream)
-    result = measure(plan, stream, budget, None, stream.time, has_records=lambda ns: ns == 50_000)
+    result = measure(plan, stream, budget, clock=stream.time, has_records=lambda ns: ns == 50_000)
     assert (30, 240, True) == (len(result.series["device_ns"]), result.wanted, result.is_recorded)
 
 

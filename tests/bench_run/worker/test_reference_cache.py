@@ -45,7 +45,7 @@ def cache(tmp_path, computed):
 
 
 def test_what_was_kept_is_had_bit_for_bit(cache, computed, tmp_path):
-    assert cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+    assert "read" == cache.fetch(KEYS[0], NAMES, tmp_path / "had")
     assert NAMES == sorted(path.name for path in (tmp_path / "had").iterdir())
     for name in NAMES:
         assert (computed / name).read_bytes() == (tmp_path / "had" / name).read_bytes()
@@ -64,7 +64,7 @@ def test_a_bit_that_changed_and_bytes_that_were_lost_change_no_output(cache, com
     for number, raw in enumerate(damaged(path.read_bytes())):
         path.write_bytes(raw)
         had = tmp_path / str(number)
-        if cache.fetch(KEYS[0], NAMES, had):  # what says nothing, as a time
+        if "read" == cache.fetch(KEYS[0], NAMES, had):  # what says nothing, as a time
             for name in NAMES:
                 assert (computed / name).read_bytes() == (had / name).read_bytes()
         else:
@@ -76,10 +76,10 @@ def test_a_full_disk_costs_the_entry_nothing(cache, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(reference_cache.zipfile.ZipFile, "extractall", full)
-    assert not cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+    assert "missing" == cache.fetch(KEYS[0], NAMES, tmp_path / "had")
     assert not (tmp_path / "had").exists()
     monkeypatch.undo()
-    assert cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+    assert "read" == cache.fetch(KEYS[0], NAMES, tmp_path / "had")
 
 
 def size_of(folder):
@@ -91,7 +91,7 @@ def test_what_was_used_longest_ago_makes_room(tmp_path, computed):
     cache = ReferenceCache(tmp_path / "cache", room)
     for key in KEYS[:4]:
         cache.store(key, computed)
-    assert cache.fetch(KEYS[0], NAMES, tmp_path / "had")
+    assert "read" == cache.fetch(KEYS[0], NAMES, tmp_path / "had")
     for key in KEYS[4:6]:
         cache.store(key, computed)
     names = {path.stem for path in entries(cache.folder)}
@@ -114,7 +114,7 @@ had = 0
 for turn in range(150):
     number = int(random.integers(8))
     key, target = f"{number:064x}", base / f"{me}-{turn}"
-    if cache.fetch(key, ["1.npy"], target):
+    if "read" == cache.fetch(key, ["1.npy"], target):
         assert (np.load(target / "1.npy") == number).all()
         had += 1
     else:
@@ -199,7 +199,7 @@ def test_a_folder_that_may_only_be_read_is_read(cache):
             shared.store(KEYS[1], own / "had")
         return 7
 
-    assert 1 == exit_code(lambda: shared.fetch(KEYS[0], NAMES, own / "had"))
+    assert 1 == exit_code(lambda: "read" == shared.fetch(KEYS[0], NAMES, own / "had"))
     assert 7 == exit_code(store)
     shutil.rmtree(own)
 
