@@ -1,10 +1,12 @@
 """Changes the inputs that a plan reads (`tensors/changes.py`).
 
-They are changed where the plan tells that they lie, and nothing of the engine is called for it.
+They are changed where the plan tells that they lie, and nothing of the engine is called for it. On
+a device whose memory is out of reach they are uploaded.
 """
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -22,9 +24,13 @@ if TYPE_CHECKING:
     from bench_run.graph.model import Graph
     from bench_run.streams.base import DeviceMemory, Stream
     from bench_run.tensors.changes import Change
-    from bench_run.tensors.layout import Storage
+    from bench_run.tensors.layout import Storage, Storages
 
     Places = Mapping[int, Storage | int]
+
+
+UPLOADED_SHARE = 0.25
+"""Part of the samples before which inputs are uploaded that only the plan reaches."""
 
 
 class OwnInputs(Protocol):
@@ -32,6 +38,8 @@ class OwnInputs(Protocol):
 
     uids: tuple[int, ...]
     """Inputs that change; others stay."""
+    can_queue: bool
+    """True if a change does not wait for the device."""
 
     def find(self) -> None:
         """Find the inputs that the next run reads; this may call the engine."""
@@ -54,6 +62,7 @@ class SameInputs:
     """Inputs that stay."""
 
     uids: tuple[int, ...] = ()
+    can_queue = True
 
     def find(self) -> None:
         return None
@@ -67,6 +76,8 @@ class SameInputs:
 class LocatedInputs:
     """Inputs in memory that the plan tells of. Where copies of the buffers take turns, each has
     changes of its own."""
+
+    can_queue = True
 
     def __init__(
         self, plan: Plan, locate: LocateInputs, changes: Changes, widths: Mapping[int, int]
@@ -162,20 +173,54 @@ class DeviceInputs(LocatedInputs):
         self._made.setdefault(self._key, []).append(number)
 
 
-def own_inputs(plan: Plan, stream: Stream, graph: Graph, secret: str) -> OwnInputs:
-    """Return what changes the plan's inputs, as far as it tells where they lie."""
+class UploadedInputs(LocatedInputs):
+    """Inputs on a device that only the plan reaches: a copy of ours is changed and uploaded, before
+    samples that are drawn, since that takes long."""
+
+    can_queue = False
+
+    def __init__(
+        self,
+        plan: Plan,
+        inputs: Storages,
+        changes: Changes,
+        widths: Mapping[int, int],
+        draw: Random,
+    ) -> None:
+        copy = dict(inputs) | {uid: inputs[uid].copy() for uid in changes.uids}
+        super().__init__(plan, lambda: copy, changes, widths)
+        self._copy, self._lots = copy, draw
+
+    def change(self) -> None:
+        if self._lots.random() < UPLOADED_SHARE:
+            super().change()
+
+    def _write(self, number: int, changes: tuple[Change, ...]) -> None:
+        super()._write(number, changes)
+        self._plan.upload(self._copy)
+
+    def read_by(self, executions: int) -> tuple[int, ...]:  # noqa: ARG002
+        return super().read_by(1)
+
+
+def own_inputs(
+    plan: Plan, stream: Stream, graph: Graph, inputs: Storages, secret: str
+) -> OwnInputs:
+    """Return what changes the plan's inputs."""
     locate, memory = plan.abilities.locate_inputs, stream.abilities.memory
-    if locate is None:
-        return SameInputs()
     widths = {t.uid: DTYPES[t.data_type].bytes for t in graph.inputs}
-    places = locate()
-    found = [uid for uid in changeable(graph) if uid in places]
+    places = {} if locate is None else locate()
+    free = changeable(graph)
+    found = [uid for uid in free if uid in places]
     on_host = [uid for uid in found if isinstance(places[uid], np.ndarray)]
-    if on_host:
+    if not free:
+        return SameInputs()
+    if locate is not None and on_host:
         return LocatedInputs(plan, locate, Changes(graph, secret, on_host), widths)
     device = None if memory is None else memory()
-    if device is None or not found:
-        return SameInputs()
+    if locate is None or device is None or not found:
+        draw = Random(f"{secret} uploads")  # noqa: S311 - repeatable
+        return UploadedInputs(plan, inputs, Changes(graph, secret), widths, draw)
     return DeviceInputs(plan, locate, Changes(graph, secret, found), widths, device)
 
 

@@ -154,8 +154,8 @@ class OutputReader:
         addresses = self._addresses()
         if addresses is None:
             self._store(slot, self._on_host())
-        elif self._rooms:
-            room = self._held.get(slot) or self._rooms.pop()
+        elif slot in self._held or self._rooms:
+            room = self._held[slot] if slot in self._held else self._rooms.pop()
             self._held[slot] = room
             self._copy(room, addresses)
         else:

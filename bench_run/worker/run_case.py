@@ -172,7 +172,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                 engine.stream,
                 SameInputs()
                 if stays
-                else own_inputs(plan, engine.stream, request.graph, request.secret),
+                else own_inputs(plan, engine.stream, request.graph, inputs, request.secret),
                 canaries,
                 reader,
                 range(SAMPLES, slots.count) if within.restore is None else range(0),
