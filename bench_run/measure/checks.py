@@ -3,13 +3,14 @@
 Before a sample its inputs change and canaries are written, after some, drawn at random, its outputs
 are read: what is checked are samples. Nothing before a sample tells whether it is going to be read.
 
-On a device that holds for samples that are timed by the host; before a short one there is one more
-iteration, which keeps the host's caches warm: without it a launch takes 5 µs longer. In a block
-that is enqueued as a whole, a kernel of ours right before an iteration makes it 0.1 to 0.3 µs
-longer on an H200 (another kernel's code and shared memory are in place). Long iterations do not show that. Before some of the
-short ones inputs change, an iteration follows that is not timed, and another one without but
-between marks, which leaves the device as a sample expects it. The others wait as long on the host,
-so that no rhythm tells them. The last sample of a block is read.
+On a device that holds for samples that are timed by the host. Before a short one there is one more
+iteration, which keeps the host's caches warm: without it a launch takes 5 µs longer.
+
+In a block that is enqueued as a whole, a kernel of ours right before an iteration makes it 0.1 to
+0.3 µs longer on an H200 (another kernel's code and shared memory are in place). Long iterations do
+not show that. Before some of the short ones inputs change, an iteration follows that is not timed,
+and another one without but between marks, which leaves the device as a sample expects it. The
+others wait as long on the host, so that no rhythm tells them. The last sample of a block is read.
 """
 
 from __future__ import annotations

@@ -440,13 +440,41 @@ class ReferenceStore:
         """Return memory for what a round leaves in its outputs, see `judge`."""
         return SharedFile(self._left)
 
-    def judge(self, case: Case, request: RunCase, settings: ValidationSettings) -> Case:
+    def judge(
+        self, case: Case, request: RunCase, settings: Callable[[], ValidationSettings]
+    ) -> Case:
         """Return a round's case with the judgement of its outputs: compared now, by a process that
-        has not loaded its engine."""
+        has not loaded its engine. `settings` waits for the expected outputs; where these were
+        changed on disk they are computed again, and that is noted."""
         if not case.rounds or request.outputs_file is None:
             return case
+        known = settings()
+        try:
+            try:
+                found = self._judged(request, known)
+            except OutputError as error:
+                self.notes[f"{error}: they were computed again"] = None
+                with self._lock:
+                    self._known = {
+                        key: one for key, one in self._known.items() if one.folder != known.expected
+                    }
+                found = self._judged(request, settings())
+        except BenchRunError as error:
+            if isinstance(error, StoppedError):
+                raise
+            reason = f"the outputs could not be compared: {error}"
+            failed = Validation("failed", known.reference, reason, (), 0, 0, None)
+            found = Judged(failed, None, None)
+        rounds = tuple(
+            replace(each, checks=found.checks, checksum=found.checksum) for each in case.rounds
+        )
+        return replace(case, validation=found.validation, rounds=rounds)
+
+    def _judged(self, request: RunCase, settings: ValidationSettings) -> Judged:
+        """Ask a process for the judgement. Raises its errors, `OutputError` where the expected
+        outputs are not what they were, and `StoppedError`."""
+        assert request.outputs_file is not None
         reference = settings.reference
-        is_compared = settings.expected is not None or settings.save_outputs is not None
         asked = Judge(
             case_id=request.case_id,
             graph=request.graph,
@@ -458,6 +486,10 @@ class ReferenceStore:
             slots=request.slots,
             engine=settings.expected is not None and reference not in OWN,
         )
+        if settings.expected is None and settings.save_outputs is None:
+            from bench_run.worker.judge import judge  # only what was seen with the samples
+
+            return judge(None, asked)
         engine = reference_engine(reference if asked.engine else FORMULAS, self._engines)
         helpers = self._one if asked.engine else self._helpers
         touching = self._touching if asked.engine else nullcontext
@@ -466,28 +498,15 @@ class ReferenceStore:
             with touching():
                 return pool.ask(engine, asked)
 
+        with self._lock:
+            if self._closed:
+                raise StoppedError
+            judging = helpers.submit(ask)
         try:
-            if not is_compared:  # only what was seen while samples were taken
-                from bench_run.worker.judge import judge
-
-                found = judge(None, asked)
-            else:
-                with self._lock:
-                    if self._closed:
-                        raise StoppedError
-                    judging = helpers.submit(ask)
-                with nullcontext() if self._ahead else self._breakdown.on("validating"):
-                    found = judging.result()
+            with nullcontext() if self._ahead else self._breakdown.on("validating"):
+                return judging.result()
         except CancelledError:
             raise StoppedError from None
-        except BenchRunError as error:
-            reason = f"the outputs could not be compared: {error}"
-            failed = Validation("failed", settings.reference, reason, (), 0, 0, None)
-            found = Judged(failed, None, None)
-        rounds = tuple(
-            replace(each, checks=found.checks, checksum=found.checksum) for each in case.rounds
-        )
-        return replace(case, validation=found.validation, rounds=rounds)
 
     def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
         """Start a helper; the caller holds the lock."""

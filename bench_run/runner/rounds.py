@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -280,7 +281,7 @@ class Rounds:
             if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
                 result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
             result = enforced(result, case, self.pool.facts(case.engine).device)
-            settings = store.validation_settings(case.graph, reference, math)
+            settings = partial(store.validation_settings, case.graph, reference, math)
             result = store.judge(result, request, settings)
         return with_companions(result, self._sampling.companions)
 

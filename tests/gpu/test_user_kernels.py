@@ -185,8 +185,8 @@ def test_each_of_three_edits_is_measured(tmp_path):
 
 def test_cheats_are_found_and_honest_functions_believed(monkeypatch):
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
-    cheats = importlib.import_module("gpu_kernel_cheats")
-    engine = f"kernel@{ROOT / 'tests' / 'exploits' / 'gpu_kernel_cheats.py'}"
+    cheats = importlib.import_module("torch_cheats")
+    engine = f"kernel@{ROOT / 'tests' / 'exploits' / 'torch_cheats.py'}"
     document = run(op=["matmul: m=1024 n=1024 k=1024"], engine=[engine])
     found = {case.variant["kernel"]: case for case in document.cases}
     assert cheats.TABLE.keys() == found.keys()
