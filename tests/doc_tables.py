@@ -18,11 +18,16 @@ from bench_run.graph.make.operators.row import TYPES
 from bench_run.graph.make.parameters import expected, show_value
 from bench_run.graph.make.spec import NODES, OPS, make_graphs
 from bench_run.graph.operations import OPERATIONS, POINTWISE_MODES
+from tests.exploits.cheats import not_seen
 
 GRAPHS = Path(__file__).resolve().parents[1] / "graphs"
 OPERATORS_PAGE = GRAPHS.parent / "bench_run" / "docs" / "operators.md"
 CONFIG_PAGE = OPERATORS_PAGE.with_name("config.md")
-PAGES = (GRAPHS / "README.md", GRAPHS / "FORMAT.md", OPERATORS_PAGE, CONFIG_PAGE)
+VALIDATION_PAGE = OPERATORS_PAGE.with_name("validation.md")
+PAGES = (
+    *(GRAPHS / "README.md", GRAPHS / "FORMAT.md"),
+    *(OPERATORS_PAGE, CONFIG_PAGE, VALIDATION_PAGE),
+)
 VALUES = Path(__file__).parent / "data" / "operator_values.json"
 """Written by `tests.benchmarks.operator_values`."""
 _TABLE = re.compile(r"(<!-- table ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -42,6 +47,7 @@ def _table(name):
         "names": names_table,
         "operators beyond": beyond_table,
         "rare settings": settings_table,
+        "not seen": not_seen,
     }
     return tables[name]() if name in tables else node_types(name.split())
 
