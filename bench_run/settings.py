@@ -387,8 +387,8 @@ class Options(RecordedSettings[NoReturn]):
         False,
         flag="--strict",
         section="Validation",
-        help="compare outputs in a process that never loads the engine's code: its outputs "
-        "are written to a file and read again, a second or so for each GB",
+        help="on a GPU, let a process that never loads the engine's code read its outputs, "
+        "where the driver allows it; elsewhere it always does",
     )
     save_outputs: str | None = setting(
         None,

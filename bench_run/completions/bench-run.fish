@@ -77,7 +77,7 @@ complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverag
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l reference-cache -r -d 'references kept across runs'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l mismatches -r -d 'worst mismatches to record per output'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l adversarial -d 'after the samples run each case on inputs that bring mistakes to light'
-complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l strict -d 'compare outputs in a process that never loads the engines code'
+complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l strict -d 'on a GPU, let a process that never loads the engines code read its outputs, where the driver allows it'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l save-outputs -r -d 'write the outputs of the first execution'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -s o -l output -r -d 'result document'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l csv -r -d 'one row per case'

@@ -9,8 +9,9 @@ that is a part of its time (`Whole`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the fields' types
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,6 @@ from bench_run.tensors.changes import changeable
 from bench_run.tensors.layout import check_fit, plain_array, storage_size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bench_run.engines.base import Plan, PlanAbilities, PlanFacts
     from bench_run.graph.model import Graph, Tensor
     from bench_run.streams.base import Stream
@@ -96,6 +95,16 @@ class Whole:
 
     def close(self) -> None:
         self._plan.close()
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Copies of outputs in one allocation of a device."""
+
+    handle: str
+    """Name of the allocation for other processes."""
+    offsets: Mapping[int, Mapping[int, int]]
+    """Offset of each output by slot and uid, in bytes."""
 
 
 class OutputReader:
@@ -220,6 +229,25 @@ class OutputReader:
             self._slots.touch(slot)
             self._fetch(slot, addresses)
         self.close()
+
+    def share(self) -> Shared | None:
+        """Return the copies that the device holds, for another process to read; None if there are
+        none, or if the device does not share its memory."""
+        if self._block is None or self._memory is None or not self._held:
+            return None
+        self._stream.synchronize()
+        try:
+            handle = self._memory.handle_of(self._block)
+        except EngineError:
+            return None
+        block = self._block
+        return Shared(
+            handle,
+            {
+                slot: {uid: address - block for uid, address in addresses.items()}
+                for slot, addresses in self._held.items()
+            },
+        )
 
     def close(self) -> None:
         """Give memory back."""

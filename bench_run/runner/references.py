@@ -41,7 +41,7 @@ from bench_run.tensors.slots import SharedFile
 from bench_run.text import size_text
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.main import NICE, REFERENCE_THREADS
-from bench_run.worker.messages import Evaluate, Evaluated, Judge, Judged
+from bench_run.worker.messages import Evaluate, Evaluated, Judge, Judged, ReadDevice
 from bench_run.worker.parent.pool import WorkerPool
 from bench_run.worker.parent.start import Launcher
 from bench_run.worker.reference_cache import MOST_BYTES
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case
 
+    from bench_run.measure.reading import Shared
     from bench_run.options import Validation as Settings
     from bench_run.plan.cases import PlannedGraph
     from bench_run.worker.messages import RunCase
@@ -507,6 +508,30 @@ class ReferenceStore:
                 return judging.result()
         except CancelledError:
             raise StoppedError from None
+
+    def read_device(self, request: RunCase, device: str, shared: Shared) -> bool:
+        """Let a process that has not loaded the engine copy outputs from the device; False, which
+        is noted, if it cannot."""
+        assert request.outputs_file is not None
+        asked = ReadDevice(request.graph, device, shared, request.outputs_file, request.slots)
+        engine = reference_engine(FORMULAS, self._engines)
+        with self._lock:
+            if self._closed:
+                raise StoppedError
+            reading = self._helpers.submit(lambda pool: pool.ask(engine, asked))
+        try:
+            reading.result()
+        except CancelledError:
+            raise StoppedError from None
+        except BenchRunError as error:
+            self.notes[f"--strict: outputs were copied by the engine's process: {error}"] = None
+            return False
+        return True
+
+    @property
+    def is_strict(self) -> bool:
+        """True if outputs on a device are read by another process where it allows that."""
+        return self._chosen.strict
 
     def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
         """Start a helper; the caller holds the lock."""

@@ -277,6 +277,9 @@ class Rounds:
             return case_of(request, Outcome("skipped", problem, "plan"))
         with closing(store.outputs_file()) as outputs:
             request = with_outputs(request, outputs.path)
+            request = replace(request, strict=store.is_strict)
+            device = self.pool.facts(case.engine).device
+            turn.reader = partial(store.read_device, request, device)
             result = pool.run_case(case.engine, request, turn)
             if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
                 result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)

@@ -44,6 +44,10 @@ class DeviceMemory(Protocol):
     def copy_out(self, host: int, address: int, size: int) -> None:
         """Enqueue: to the host."""
 
+    def handle_of(self, address: int) -> str:
+        """Return the name of an allocation for other processes. Raises `EngineError` if the device
+        does not share its memory."""
+
 
 @dataclass
 class EmptyKernel:

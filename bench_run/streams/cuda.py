@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench_run.errors import EngineError, EngineUnavailableError, UsageError
-from bench_run.streams import cupti
+from bench_run.streams import cuda_ipc, cupti
 from bench_run.streams.base import (
     CACHES,
     FEWEST,
@@ -83,6 +83,9 @@ class CudaMemory:
             self._copy_small(to, address, size)
         else:
             self.driver.call("cuMemcpyDtoDAsync_v2", to, address, size, self.handle)
+
+    def handle_of(self, address: int) -> str:
+        return cuda_ipc.handle_of(self.driver, address)
 
     def _copy_small(self, to: int, address: int, size: int) -> None:
         """Copy by a kernel. The driver's own copy leaves the host's caches so that launches after

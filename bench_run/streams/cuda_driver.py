@@ -13,9 +13,12 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint,
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench_run.errors import EngineError, EngineUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Our own kernels, as PTX: the driver compiles them when they are loaded.
 #
@@ -239,6 +242,14 @@ class Driver:
             getattr(library, name).argtypes = types
         self._functions: dict[str, c_void_p] = {}
         self._module = c_void_p()
+
+    def bind(self, signatures: Mapping[str, tuple[Any, ...]]) -> None:
+        """Set the types of further functions. Raises `EngineError` if one is missing."""
+        for name, types in signatures.items():
+            function = getattr(self._library, name, None)
+            if function is None:
+                raise EngineError(f"CUDA: the driver has no {name}")
+            function.argtypes = types
 
     def call(self, name: str, *arguments: Any) -> None:
         code = getattr(self._library, name)(*arguments)

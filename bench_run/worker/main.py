@@ -31,6 +31,7 @@ from bench_run.worker.messages import (
     Answered,
     AnswerT,
     AskBlock,
+    AskRead,
     Attack,
     Attacked,
     Attempt,
@@ -52,6 +53,7 @@ from bench_run.worker.messages import (
     PlanBuilt,
     Plans,
     PlanSamples,
+    ReadDevice,
     Refusal,
     Release,
     Repeat,
@@ -61,6 +63,7 @@ from bench_run.worker.messages import (
     Trace,
     Uncaught,
     Variants,
+    WasRead,
 )
 from bench_run.worker.wire import Pipe, decode_request, encode, encode_reply, pipe_of
 
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
+    from bench_run.measure.reading import Shared
     from bench_run.worker.plan_store import PlanStore
 
 NICE = "BENCH_RUN_NICE"
@@ -124,6 +128,14 @@ class EngineServer:
             raise EOFError  # the run is ending
         return reply.place
 
+    def ask_read(self, shared: Shared) -> bool:
+        """Wait until another process has read outputs; False if it could not."""
+        self._pipe.send(encode(AskRead(shared)))
+        reply = _incoming(self._pipe)
+        if not isinstance(reply, WasRead):
+            raise EOFError  # the run is ending
+        return reply.done
+
     def open(self, request: Open) -> EngineOpened:
         begin = read_clock()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
@@ -146,7 +158,7 @@ class EngineServer:
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
         claim = self.claim if request.shares_device else None
         blocks = self.next_block if request.in_blocks else None
-        run = RunHooks(self.announce, claim, self._threads, self._guardian, blocks)
+        run = RunHooks(self.announce, claim, self._threads, self._guardian, blocks, self.ask_read)
         case = run_case(self.engine, request, self._import_ns, run)
         failures, self._thread_failures = dict.fromkeys(self._thread_failures), []
         return replace(case, notes=(*case.notes, *(f"a thread ended by {f}" for f in failures)))
@@ -215,6 +227,19 @@ class EngineServer:
         use_threads(int(os.environ.get(REFERENCE_THREADS, "1")))
         return judge(self.engine if request.engine else None, request)
 
+    def read_device(self, request: ReadDevice) -> None:
+        from bench_run.streams.cuda_ipc import read_shared
+        from bench_run.tensors.slots import Slots
+
+        slots = Slots(request.outputs_file, request.graph, request.slots, write=True)
+        copies = [
+            (offset, int(storage.ctypes.data), storage.nbytes)
+            for slot, offsets in request.shared.offsets.items()
+            for uid, storage in slots.slot(slot).items()
+            for offset in (offsets[uid],)
+        ]
+        read_shared(request.device, request.shared.handle, copies)
+
     def trace(self, request: Trace) -> None:
         from bench_run.engines import chain
         from bench_run.profilers.trace import leave_part
@@ -275,6 +300,7 @@ HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
         _row(Attempt, EngineServer.attempt),
         _row(Evaluate, EngineServer.evaluate),
         _row(Judge, EngineServer.judge),
+        _row(ReadDevice, EngineServer.read_device),
         _row(Trace, EngineServer.trace),
         _row(Attack, EngineServer.attack),
         _row(MeasureCeilings, EngineServer.measure_ceilings),

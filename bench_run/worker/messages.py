@@ -26,6 +26,7 @@ from bench_run.graph.chain import PassContext
 from bench_run.graph.model import Graph
 from bench_run.measure.ceilings import Ceilings
 from bench_run.measure.loop import SamplingBudget
+from bench_run.measure.reading import Shared
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import ValidationSettings
 
@@ -111,12 +112,27 @@ class BlockTurn:
     """Place among the sides that take one block each; None after the last one."""
 
 
+class AskRead(msgspec.Struct, frozen=True, tag=True):
+    """Sent by a worker whose outputs another process is to read from the device; answered by
+    `WasRead`."""
+
+    shared: Shared
+
+
+@dataclass(frozen=True)
+class WasRead:
+    """Answer to `AskRead`."""
+
+    done: bool
+    """False if the worker has to copy them itself."""
+
+
 @dataclass(frozen=True)
 class Close:
     """Give everything back and end. Not answered."""
 
 
-Incoming: TypeAlias = "Request[Any] | Granted | BlockTurn | Close"
+Incoming: TypeAlias = "Request[Any] | Granted | BlockTurn | WasRead | Close"
 """Messages to a worker."""
 
 
@@ -140,7 +156,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     fields: dict[str, str | None]
 
 
-Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Claim | AskBlock | Uncaught
+Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Claim | AskBlock | AskRead | Uncaught
 """Messages from a worker."""
 
 
@@ -207,6 +223,8 @@ class RunCase(Request[Case]):
     """File for its outputs (`tensors/slots.py`); None: they are not compared."""
     slots: int = 0
     """Number of slots in it."""
+    strict: bool = False
+    """True if outputs on a device are to be read by another process, where the device allows it."""
 
 
 @dataclass(frozen=True)
@@ -376,6 +394,20 @@ class Judge(Request[Judged]):
     slots: int
     engine: bool = False
     """True if the worker's engine computes the reference."""
+
+
+@dataclass(frozen=True)
+class ReadDevice(Request[None]):
+    """Copy outputs from memory of a device into a round's file."""
+
+    activity = "validating"
+
+    graph: AnyGraph
+    device: str
+    """Uuid of the device."""
+    shared: Shared
+    outputs_file: str
+    slots: int
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ from bench_run.worker.messages import FIRST, LAST, SAMPLES, case_of, outcome_of
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan
     from bench_run.measure.blocks import NextBlock
+    from bench_run.measure.reading import Shared
     from bench_run.streams.base import Stream
     from bench_run.tensors.layout import Storages
     from bench_run.worker.messages import DeviceUse, RunCase
@@ -90,6 +91,8 @@ class RunHooks:
     """Id of the process below which everything stays that the worker starts."""
     next_block: NextBlock | None = None
     """Waits for the next block; None if other sides do not alternate with this one."""
+    read: Callable[[Shared], bool] | None = None
+    """Lets another process read outputs from the device; False if it cannot."""
 
 
 @dataclass
@@ -183,7 +186,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                 for slot in range(LAST, slots.count):
                     slots.touch(slot)
             else:
-                reader.reserve(slots.count - SAMPLES)
+                reader.reserve(slots.count - SAMPLES + request.strict)
             timeline.claim("free")
             del left, outputs, inputs
             this = Measuring(plan, reader, slots, checks, within.restore, dict(within.facts))
@@ -420,10 +423,15 @@ def _leave_outputs(engine: Engine, this: Measuring, request: RunCase, timeline: 
     inputs = inputs_of(request.graph, request.data) if is_repeated else {}
     timeline.claim("shared")
     timeline.enter("validate")
-    this.reader.fetch()
+    if not request.strict:
+        this.reader.fetch()
     changed: tuple[int, ...] | None = None
     if is_repeated:
         changed = _run_again(engine, this, inputs, request.case_id)
+    shared = this.reader.share() if request.strict else None
+    if shared is None or timeline.run.read is None or not timeline.run.read(shared):
+        this.reader.fetch()
+    this.reader.close()
     timeline.claim("free")
     canaries = this.checks.canaries
     left = Left(

@@ -40,12 +40,14 @@ from bench_run.worker.messages import (
     Reply,
     Request,
     RunCase,
+    WasRead,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KINDS = {kind.__name__: kind for kind in (*Request.__subclasses__(), Granted, BlockTurn, Close)}
+REPLIES = Granted, BlockTurn, WasRead, Close
+KINDS = {kind.__name__: kind for kind in (*Request.__subclasses__(), *REPLIES)}
 """Messages that the run sends, by name."""
 HEADER = struct.Struct(">I")
 MOST_BYTES = 256 << 20

@@ -21,6 +21,7 @@ from bench_run.measure.time_breakdown import TimeBreakdown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from bench_run.measure.reading import Shared
     from bench_run.plan.cases import PlannedCase
     from bench_run.worker.messages import DeviceUse
 
@@ -289,6 +290,8 @@ class CaseTurn:
         self._use: DeviceUse = "free"
         self._cooling = False
         self._held = Held()
+        self.reader: Callable[[Shared], bool] | None = None
+        """Lets another process read outputs from the device."""
         self.sides = len(group.states)
         """Cases of the group."""
 
@@ -325,6 +328,9 @@ class CaseTurn:
     def wait_until_prepared(self) -> None:
         """Wait until the case is ready to be measured, or ended. Raises `StoppedError`."""
         self._gate.wait_until_prepared(*self._first)
+
+    def read(self, shared: Shared) -> bool:
+        return self.reader is not None and self.reader(shared)
 
     def end(self) -> None:
         """End the case, however it went."""

@@ -25,6 +25,7 @@ from bench_run.worker.messages import (
     Answered,
     AnswerT,
     AskBlock,
+    AskRead,
     BlockTurn,
     Claim,
     Close,
@@ -36,6 +37,7 @@ from bench_run.worker.messages import (
     Reply,
     Request,
     Uncaught,
+    WasRead,
 )
 from bench_run.worker.parent.death import MemoryKills, describe_death, detail_of, thread_failure
 from bench_run.worker.parent.start import ForkedProcess
@@ -44,6 +46,7 @@ from bench_run.worker.wire import Pipe, WireError, decode_outgoing, encode_reque
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bench_run.measure.reading import Shared
     from bench_run.worker.messages import DeviceUse
     from bench_run.worker.parent.start import ProcessHandle
 
@@ -86,6 +89,9 @@ class Turn(Protocol):
     def next_block(self, *, enough: bool) -> int | None:
         """Wait until this side may measure a block: its place among the sides, None after the
         last one."""
+
+    def read(self, shared: Shared) -> bool:
+        """Let another process read outputs from the device; return False if it could not."""
 
     def end(self) -> None:
         """Release everything that is held."""
@@ -187,7 +193,7 @@ class Worker:
                 due = min(whole, phase)
                 if self.announce is not None:
                     self.announce(message.phase, message.checked_ns)
-            elif isinstance(message, (Claim, AskBlock)):
+            elif isinstance(message, (Claim, AskBlock, AskRead)):
                 begin = time.monotonic()
                 answer = _wait_for(message, turn)
                 if answer is not None:
@@ -260,11 +266,13 @@ class Worker:
             self._pipe.close()
 
 
-def _wait_for(message: Claim | AskBlock, turn: Turn | None) -> object:
+def _wait_for(message: Claim | AskBlock | AskRead, turn: Turn | None) -> object:
     """Return the answer once the worker's request is fulfilled; None if it does not expect one."""
     if isinstance(message, Claim):
         if turn is not None:
             turn.claim(message.use)
         return None if message.use == "free" else Granted()
-    assert turn is not None, "blocks are of sides that take turns"
+    assert turn is not None, "blocks and reading are of rounds"
+    if isinstance(message, AskRead):
+        return WasRead(turn.read(message.shared))
     return BlockTurn(turn.next_block(enough=message.enough))
