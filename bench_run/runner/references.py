@@ -25,6 +25,7 @@ from bench_run.errors import (
     StoppedError,
     UnsupportedGraphError,
     UsageError,
+    WorkerTimeoutError,
 )
 from bench_run.files import BoundedFolder, Scratch, cache_folder
 from bench_run.machine.affinity import available_cpus
@@ -460,6 +461,8 @@ class ReferenceStore:
                         key: one for key, one in self._known.items() if one.folder != known.expected
                     }
                 found = self._judged(request, settings())
+            except WorkerTimeoutError:  # the reference takes too long to be computed once more
+                found = self._judged(request, known, samples=False)
         except BenchRunError as error:
             if isinstance(error, StoppedError):
                 raise
@@ -471,7 +474,9 @@ class ReferenceStore:
         )
         return replace(case, validation=found.validation, rounds=rounds)
 
-    def _judged(self, request: RunCase, settings: ValidationSettings) -> Judged:
+    def _judged(
+        self, request: RunCase, settings: ValidationSettings, *, samples: bool = True
+    ) -> Judged:
         """Ask a process for the judgement. Raises its errors, `OutputError` where the expected
         outputs are not what they were, and `StoppedError`."""
         assert request.outputs_file is not None
@@ -486,6 +491,8 @@ class ReferenceStore:
             outputs_file=request.outputs_file,
             slots=request.slots,
             engine=settings.expected is not None and reference not in OWN,
+            samples=samples,
+            round_index=request.round_index,
         )
         if settings.expected is None and settings.save_outputs is None:
             from bench_run.worker.judge import judge  # only what was seen with the samples
@@ -496,7 +503,7 @@ class ReferenceStore:
         touching = self._touching if asked.engine else nullcontext
 
         def ask(pool: WorkerPool) -> Judged:
-            with touching():
+            with self._room.take((reference_need(request.graph), 0)), touching():
                 return pool.ask(engine, asked)
 
         with self._lock:

@@ -394,6 +394,9 @@ class Judge(Request[Judged]):
     slots: int
     engine: bool = False
     """True if the worker's engine computes the reference."""
+    samples: bool = True
+    """False if only runs on the usual inputs are to be compared."""
+    round_index: int = 0
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                 request.budget.executions,
             )
             if engine.stream.clock == "host":
-                for slot in range(LAST, slots.count):
+                for slot in range(SAMPLES, slots.count):
                     slots.touch(slot)
             else:
                 reader.reserve(slots.count - SAMPLES + request.strict)

@@ -64,7 +64,7 @@ def cost_of(engine: str, times: int, timer: str) -> None:
                 words = (*ops, "--engine", engine, "--reference", reference, "--quiet", "--force")
                 begin = time.perf_counter()
                 command = [sys.executable, "-m", "bench_run", *words, "-o", str(path)]
-                subprocess.run([*command, "--timer", timer], check=True)
+                subprocess.run([*command, "--timer", timer], check=False)
                 walls[reference].append(time.perf_counter() - begin)
                 for case in read(path).cases:
                     medians[reference].setdefault(case.graph.name, []).append(case_time(case).value)
