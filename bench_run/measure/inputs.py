@@ -6,8 +6,9 @@ a device whose memory is out of reach they are uploaded.
 
 from __future__ import annotations
 
+from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,73 +27,36 @@ if TYPE_CHECKING:
     from bench_run.tensors.changes import Change
     from bench_run.tensors.layout import Storage, Storages
 
-    Places = Mapping[int, Storage | int]
-
-
 UPLOADED_SHARE = 0.25
 """Part of the samples before which inputs are uploaded that only the plan reaches."""
 
 
-class OwnInputs(Protocol):
-    """Inputs of one plan that change."""
+class OwnInputs:
+    """Inputs of one plan. Where copies of the buffers take turns, each has changes of its own."""
 
-    uids: tuple[int, ...]
-    """Inputs that change; others stay."""
-    can_queue: bool
+    can_queue = True
     """True if a change does not wait for the device."""
 
-    def find(self) -> None:
-        """Find the inputs that the next run reads; this may call the engine."""
-
-    def change(self) -> None:
-        """Change a few elements of those that were found."""
-
-    def change_much(self) -> None:
-        """Change a part of each."""
-
-    def read_by(self, executions: int) -> tuple[int, ...]:
-        """Return the numbers of the changes of the inputs that the last of so many executions
-        read, since those were found."""
-
-    def moved(self) -> None:
-        """Note that the buffers moved."""
-
-
-class SameInputs:
-    """Inputs that stay."""
-
-    uids: tuple[int, ...] = ()
-    can_queue = True
-
-    def find(self) -> None:
-        return None
-
-    change = change_much = moved = find
-
-    def read_by(self, executions: int) -> tuple[int, ...]:  # noqa: ARG002
-        return ()
-
-
-class LocatedInputs:
-    """Inputs in memory that the plan tells of. Where copies of the buffers take turns, each has
-    changes of its own."""
-
-    can_queue = True
-
     def __init__(
-        self, plan: Plan, locate: LocateInputs, changes: Changes, widths: Mapping[int, int]
+        self,
+        plan: Plan,
+        graph: Graph,
+        changes: Changes,
+        locate: LocateInputs,
+        memory: DeviceMemory | None = None,
     ) -> None:
-        """`widths`: bytes of an element, by uid."""
+        """Prepare. `changes`: of inputs that `locate` finds; `memory`: the device's, if they lie
+        there."""
         self.uids = changes.uids
-        self._plan, self._locate, self._changes, self._widths = plan, locate, changes, widths
-        self._numbers = iter(range(1, 1 << 62))
-        self._large = iter(range(-1, -(1 << 62), -1))
+        self._plan, self._locate, self._changes, self._memory = plan, locate, changes, memory
+        self._widths = {t.uid: DTYPES[t.data_type].bytes for t in graph.inputs}
+        self._numbers, self._large = count(1), count(-1, -1)
         self._upcoming = drawn_ahead(self._draw)
         self._made: dict[int, list[int]] = {}
         """Numbers of the changes of each copy, by the address of its first input."""
         self._order: list[int] = []
         """Addresses of the copies in the order of their turns."""
-        self._places: Places = {}
+        self._places: Mapping[int, Storage | int] = {}
         self._key = 0
 
     def _draw(self) -> tuple[int, tuple[Change, ...]]:
@@ -100,30 +64,44 @@ class LocatedInputs:
         return number, self._changes.of(number)
 
     def find(self) -> None:
-        self._places = self._locate()
-        self._key = _address(self._places[self.uids[0]])
+        """Find the inputs that the next run reads; this may call the engine."""
+        if self.uids:
+            self._places = self._locate()
+            self._key = self._address_in(self._places)
+
+    def _address_in(self, places: Mapping[int, Storage | int]) -> int:
+        place = places[self.uids[0]]
+        return place if isinstance(place, int) else int(place.ctypes.data)
 
     def change(self) -> None:
-        number, changes = next(self._upcoming)
-        self._write(number, changes)
+        """Change a few elements of those that were found."""
+        if self.uids:
+            self._write(*next(self._upcoming))
 
     def change_much(self) -> None:
+        """Find the inputs, and change a part of each."""
         self.find()
-        number = next(self._large)
-        self._write(number, self._changes.of(number))
+        if self.uids:
+            number = next(self._large)
+            self._write(number, self._changes.of(number))
 
     def _write(self, number: int, changes: tuple[Change, ...]) -> None:
         for each in changes:
-            width, memory = self._widths[each.uid], self._places[each.uid]
-            assert isinstance(memory, np.ndarray)
-            whole = plain_array(memory).view(np.uint8).data
-            source = slice(each.source * width, (each.source + each.count) * width)
-            whole[each.to * width : (each.to + each.count) * width] = whole[source]
+            width, place = self._widths[each.uid], self._places[each.uid]
+            to, source, size = (n * width for n in (each.to, each.source, each.count))
+            if isinstance(place, int):
+                assert self._memory is not None
+                self._memory.copy(place + to, place + source, size)
+            else:
+                whole = plain_array(place).view(np.uint8).data
+                whole[to : to + size] = whole[source : source + size]
         self._made.setdefault(self._key, []).append(number)
 
     def read_by(self, executions: int) -> tuple[int, ...]:
+        """Return the numbers of the changes of the inputs that the last of so many executions
+        read, since those were found."""
         key = self._key
-        if executions > 1:
+        if executions > 1 and self.uids:
             order = self._turns()
             key = order[(order.index(key) + executions - 1) % len(order)]
         return tuple(self._made.get(key, ()))
@@ -131,18 +109,20 @@ class LocatedInputs:
     def _turns(self) -> list[int]:
         """Find the copies by running until the first comes round again."""
         if self._key not in self._order:
-            key, self._order = self._key, []
-            first = _address(self._locate()[self.uids[0]])
+            first = address = self._address_in(self._locate())
+            self._order = []
             while len(self._order) < MOST_COPIES:
-                self._order.append(_address(self._locate()[self.uids[0]]))
+                self._order.append(address)
                 self._plan.run()
-                if _address(self._locate()[self.uids[0]]) == first:
+                address = self._address_in(self._locate())
+                if address == first:
                     break
-            if key not in self._order:  # an engine whose inputs lie elsewhere each time
-                self._order = [key]
+            if self._key not in self._order:  # an engine whose inputs lie elsewhere each time
+                self._order = [self._key]
         return self._order
 
     def moved(self) -> None:
+        """Note that the buffers moved."""
         made = list(self._made.values())
         self.find()
         self._order = []
@@ -150,46 +130,17 @@ class LocatedInputs:
             self._made = {self._key: made[0]}
 
 
-class DeviceInputs(LocatedInputs):
-    """The same on a device: changes are enqueued."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        locate: LocateInputs,
-        changes: Changes,
-        widths: Mapping[int, int],
-        memory: DeviceMemory,
-    ) -> None:
-        super().__init__(plan, locate, changes, widths)
-        self._memory = memory
-
-    def _write(self, number: int, changes: tuple[Change, ...]) -> None:
-        for each in changes:
-            width, begin = self._widths[each.uid], self._places[each.uid]
-            assert isinstance(begin, int)
-            source = begin + each.source * width
-            self._memory.copy(begin + each.to * width, source, each.count * width)
-        self._made.setdefault(self._key, []).append(number)
-
-
-class UploadedInputs(LocatedInputs):
+class UploadedInputs(OwnInputs):
     """Inputs on a device that only the plan reaches: a copy of ours is changed and uploaded, before
     samples that are drawn, since that takes long."""
 
     can_queue = False
 
-    def __init__(
-        self,
-        plan: Plan,
-        inputs: Storages,
-        changes: Changes,
-        widths: Mapping[int, int],
-        draw: Random,
-    ) -> None:
-        copy = dict(inputs) | {uid: inputs[uid].copy() for uid in changes.uids}
-        super().__init__(plan, lambda: copy, changes, widths)
-        self._copy, self._lots = copy, draw
+    def __init__(self, plan: Plan, graph: Graph, inputs: Storages, secret: str) -> None:
+        changes = Changes(graph, secret)
+        self._copy = dict(inputs) | {uid: inputs[uid].copy() for uid in changes.uids}
+        super().__init__(plan, graph, changes, lambda: self._copy)
+        self._lots = Random(f"{secret} uploads")  # noqa: S311 - repeatable
 
     def change(self) -> None:
         if self._lots.random() < UPLOADED_SHARE:
@@ -204,25 +155,16 @@ class UploadedInputs(LocatedInputs):
 
 
 def own_inputs(
-    plan: Plan, stream: Stream, graph: Graph, inputs: Storages, secret: str
+    plan: Plan, stream: Stream, graph: Graph, inputs: Storages, secret: str, *, stay: bool
 ) -> OwnInputs:
-    """Return what changes the plan's inputs."""
+    """Return what changes the plan's inputs. `stay`: True if none is to change."""
     locate, memory = plan.abilities.locate_inputs, stream.abilities.memory
-    widths = {t.uid: DTYPES[t.data_type].bytes for t in graph.inputs}
     places = {} if locate is None else locate()
-    free = changeable(graph)
-    found = [uid for uid in free if uid in places]
-    on_host = [uid for uid in found if isinstance(places[uid], np.ndarray)]
-    if not free:
-        return SameInputs()
-    if locate is not None and on_host:
-        return LocatedInputs(plan, locate, Changes(graph, secret, on_host), widths)
+    free = [] if stay else changeable(graph)
+    on_host = [uid for uid in free if isinstance(places.get(uid), np.ndarray)]
     device = None if memory is None else memory()
-    if locate is None or device is None or not found:
-        draw = Random(f"{secret} uploads")  # noqa: S311 - repeatable
-        return UploadedInputs(plan, inputs, Changes(graph, secret), widths, draw)
-    return DeviceInputs(plan, locate, Changes(graph, secret, found), widths, device)
-
-
-def _address(place: Storage | int) -> int:
-    return place if isinstance(place, int) else int(place.ctypes.data)
+    found = on_host or [uid for uid in free if uid in places and device is not None]
+    if free and not found:
+        return UploadedInputs(plan, graph, inputs, secret)
+    changes = Changes(graph, secret, found)
+    return OwnInputs(plan, graph, changes, locate or dict, None if on_host else device)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from bench_schema.document import Validation
+from bench_schema.document import Outcome, Validation
 
 from bench_run.engines import PROCESSOR_ENGINES, availability
 from bench_run.engines.base import EngineOptions, EngineSpec
@@ -21,6 +21,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import (
     BenchRunError,
     EngineUnavailableError,
+    GraphError,
     OutputError,
     StoppedError,
     UnsupportedGraphError,
@@ -40,6 +41,7 @@ from bench_run.tensors.data import Data
 from bench_run.tensors.seeded.roles import spelled_out
 from bench_run.tensors.slots import SharedFile
 from bench_run.text import size_text
+from bench_run.validate.expected import sums_of
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
 from bench_run.worker.main import NICE, REFERENCE_THREADS
 from bench_run.worker.messages import Evaluate, Evaluated, Judge, Judged, ReadDevice
@@ -463,9 +465,9 @@ class ReferenceStore:
                 found = self._judged(request, settings())
             except WorkerTimeoutError:  # the reference takes too long to be computed once more
                 found = self._judged(request, known, samples=False)
+        except (GraphError, UsageError) as error:  # what a person wrote: tolerances, golden files
+            return replace(case, outcome=Outcome("failed", str(error), "validate"))
         except BenchRunError as error:
-            if isinstance(error, StoppedError):
-                raise
             reason = f"the outputs could not be compared: {error}"
             failed = Validation("failed", known.reference, reason, (), 0, 0, None)
             found = Judged(failed, None, None)
@@ -590,6 +592,8 @@ class ReferenceStore:
             self.notes[f"references are kept in {self._kept.folder}, at most {size}; {how}"] = None
         expected = Expected(request.folder, None, answer.source, answer.sums)
         stored = isinstance(problem, OutputError) and Path(request.folder).exists()
+        if stored:  # what it was about is something else
+            expected = replace(expected, sums=sums_of(Path(request.folder)))
         if problem is not None and not stored:
             shutil.rmtree(request.folder, ignore_errors=True)
             expected = Expected(None, f"the reference {reference} gave no outputs: {problem}")

@@ -39,7 +39,7 @@ from bench_run.measure.checks import SampleChecks
 from bench_run.measure.clock import read_clock
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
 from bench_run.measure.energy import Used, measure_energy
-from bench_run.measure.inputs import SameInputs, own_inputs
+from bench_run.measure.inputs import own_inputs
 from bench_run.measure.kernel_pass import (
     KernelTimes,
     Recorded,
@@ -144,11 +144,11 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                 built = chain.build(engine, request.graph, request.variant)
             timeline.enter("inputs")
             inputs = inputs_of(request.graph, request.data)
+            slots = _slots(request, stack)
+            slots.touch(FIRST)
             host_peak = ProcessPeak()
             with timeline.time("plan"):
                 plan = chain.plan(engine, built)
-            slots = _slots(request, stack)
-            slots.touch(FIRST)
             _first_run(engine, plan, inputs, request, timeline)
             timeline.host_peak_bytes = host_peak.taken_bytes()
             plan = told_whole(plan, engine.stream, request.graph, inputs)
@@ -173,9 +173,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
             checks = SampleChecks(
                 plan,
                 engine.stream,
-                SameInputs()
-                if stays
-                else own_inputs(plan, engine.stream, request.graph, inputs, request.secret),
+                own_inputs(plan, engine.stream, request.graph, inputs, request.secret, stay=stays),
                 canaries,
                 reader,
                 range(SAMPLES, slots.count) if within.restore is None else range(0),

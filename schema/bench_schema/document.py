@@ -296,7 +296,7 @@ class Validation:
     iterations_checked: int = 0
     iterations_mismatched: int = 0
     deterministic: bool | None = None
-    """True if all checked iterations gave the same bytes; None below two iterations."""
+    """True if runs on the same inputs gave the same bytes; None below two of them."""
     iterations_poisoned: int | None = None
     """Checked iterations before which the outputs were overwritten: old results cannot pass."""
     inputs_unchanged: bool | None = None

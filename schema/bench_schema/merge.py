@@ -232,8 +232,7 @@ def merge_validations(
 
 
 def merge_deterministic(parts: Sequence[bool | None], rounds: Sequence[Round]) -> bool | None:
-    """Return True if all checked iterations of all rounds gave the same bytes, as inputs are the
-    same."""
+    """Return True if runs on the usual inputs gave the same bytes in all rounds."""
     sums = [
         total
         for each in rounds

@@ -67,7 +67,7 @@ def cost_of(engine: str, times: int, timer: str) -> None:
                 subprocess.run([*command, "--timer", timer], check=False)
                 walls[reference].append(time.perf_counter() - begin)
                 for case in read(path).cases:
-                    medians[reference].setdefault(case.graph.name, []).append(case_time(case).value)
+                    medians[reference].setdefault(case.graph.name, []).append(case_time(case).ns)
     checked, unchecked = (statistics.median(walls[each]) for each in ("auto", "none"))
     print(f"{engine}: {checked:.1f} s checked, {unchecked:.1f} s not: {checked / unchecked:.3f}")
     for name, values in medians["auto"].items():
