@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from bench_run.engines.arrange import RotatingPlan
-
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan
     from bench_run.measure.canaries import Canaries
@@ -262,7 +260,7 @@ class SampleChecks:
         self.canaries.drain()
         self._blocks += 1
         is_due = self._draw.randrange(self._blocks) == 0
-        if not is_due or not self._slots or isinstance(self._plan, RotatingPlan):
+        if not is_due or not self._slots or self.inputs.take_turns:
             return
         if self._reader.room or self._slots[-1] in self._reads:
             self._read(self._slots[-1], -1, {})

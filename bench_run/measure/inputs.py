@@ -106,6 +106,11 @@ class OwnInputs:
             key = order[(order.index(key) + executions - 1) % len(order)]
         return tuple(self._made.get(key, ()))
 
+    @property
+    def take_turns(self) -> bool:
+        """True if several copies of the buffers were found."""
+        return len(self._made) > 1
+
     def _turns(self) -> list[int]:
         """Find the copies by running until the first comes round again."""
         if self._key not in self._order:

@@ -9,9 +9,8 @@ that is a part of its time (`Whole`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - msgspec reads the fields' types
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,13 @@ import numpy as np
 
 from bench_run.errors import EngineError
 from bench_run.graph.dtypes import array_type
+from bench_run.streams.base import Shared
 from bench_run.tensors.changes import changeable
 from bench_run.tensors.layout import check_fit, plain_array, storage_size
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bench_run.engines.base import Plan, PlanAbilities, PlanFacts
     from bench_run.graph.model import Graph, Tensor
     from bench_run.streams.base import Stream
@@ -95,16 +97,6 @@ class Whole:
 
     def close(self) -> None:
         self._plan.close()
-
-
-@dataclass(frozen=True)
-class Shared:
-    """Copies of outputs in one allocation of a device."""
-
-    handle: str
-    """Name of the allocation for other processes."""
-    offsets: Mapping[int, Mapping[int, int]]
-    """Offset of each output by slot and uid, in bytes."""
 
 
 class OutputReader:

@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case
 
-    from bench_run.measure.reading import Shared
     from bench_run.options import Validation as Settings
     from bench_run.plan.cases import PlannedGraph
+    from bench_run.streams.base import Shared
     from bench_run.worker.messages import RunCase
 
 

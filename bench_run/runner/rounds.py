@@ -77,7 +77,7 @@ def request_of(
 
 
 SECRET_BYTES = 16
-MOST_READ = 3
+MOST_READ = 2
 """Samples of a round whose outputs are read: two at least, of a device one in a block."""
 HUNG = "the engine hung behind the closed gate"
 

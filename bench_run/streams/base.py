@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the fields' types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,6 +48,16 @@ class DeviceMemory(Protocol):
     def handle_of(self, address: int) -> str:
         """Return the name of an allocation for other processes. Raises `EngineError` if the device
         does not share its memory."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Copies of outputs in one allocation of a device."""
+
+    handle: str
+    """Name of the allocation for other processes."""
+    offsets: Mapping[int, Mapping[int, int]]
+    """Offset of each output by slot and uid, in bytes."""
 
 
 @dataclass

@@ -12,6 +12,7 @@ so have inputs that follow from one another, as those of a backward pass do.
 from __future__ import annotations
 
 import hashlib
+import struct
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 FEW = 2
 """Elements that change before a sample: more would be seen in the time of a short one."""
+STEPS = struct.Struct(">HQQ")
 SHARE, LARGEST_BYTES = 4, 16 << 20
 """A large change takes this part (1/4) of an input, and at most so many bytes."""
 
@@ -55,6 +57,8 @@ class Changes:
         self._secret = secret.encode()
         wanted = changeable(graph) if uids is None else tuple(uids)
         self._tensors = [graph.by_uid[uid] for uid in wanted]
+        self._gapless = [t.span == t.elements for t in self._tensors]
+        self._elements = [t.elements for t in self._tensors]
         self.uids = wanted
 
     def of(self, number: int) -> tuple[Change, ...]:
@@ -67,12 +71,12 @@ class Changes:
             return tuple(_large(tensor, draw) for tensor in self._tensors)
         found = []
         for begin in range(0, FEW * 18, 18):
-            which = int.from_bytes(drawn[begin : begin + 2], "big") % len(self._tensors)
-            tensor = self._tensors[which]
-            to, source = (
-                _place(tensor, int.from_bytes(drawn[at : at + 8], "big") % tensor.elements)
-                for at in (begin + 2, begin + 10)
-            )
+            which, first, second = STEPS.unpack_from(drawn, begin)
+            which %= len(self._tensors)
+            tensor, elements = self._tensors[which], self._elements[which]
+            to, source = first % elements, second % elements
+            if not self._gapless[which]:
+                to, source = _place(tensor, to), _place(tensor, source)
             found.append(Change(tensor.uid, to, source, 1))
         return tuple(found)
 
@@ -132,8 +136,6 @@ def _is_movable(graph: Graph, tensor: Tensor) -> bool:
 
 def _place(tensor: Tensor, number: int) -> int:
     """Return the place in the storage of element `number`, counted without the gaps."""
-    if tensor.span == tensor.elements:
-        return number
     index = np.unravel_index(number, tensor.dims)
     return int(sum(i * stride for i, stride in zip(index, tensor.strides, strict=True)))
 

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import Engine
     from bench_run.measure.ceilings import Ceilings
-    from bench_run.measure.reading import Shared
+    from bench_run.streams.base import Shared
     from bench_run.worker.plan_store import PlanStore
 
 NICE = "BENCH_RUN_NICE"

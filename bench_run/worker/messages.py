@@ -26,7 +26,7 @@ from bench_run.graph.chain import PassContext
 from bench_run.graph.model import Graph
 from bench_run.measure.ceilings import Ceilings
 from bench_run.measure.loop import SamplingBudget
-from bench_run.measure.reading import Shared
+from bench_run.streams.base import Shared
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import ValidationSettings
 

@@ -67,8 +67,7 @@ from bench_run.worker.messages import FIRST, LAST, SAMPLES, case_of, outcome_of
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan
     from bench_run.measure.blocks import NextBlock
-    from bench_run.measure.reading import Shared
-    from bench_run.streams.base import Stream
+    from bench_run.streams.base import Shared, Stream
     from bench_run.tensors.layout import Storages
     from bench_run.worker.messages import DeviceUse, RunCase
 

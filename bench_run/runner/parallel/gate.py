@@ -21,8 +21,8 @@ from bench_run.measure.time_breakdown import TimeBreakdown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bench_run.measure.reading import Shared
     from bench_run.plan.cases import PlannedCase
+    from bench_run.streams.base import Shared
     from bench_run.worker.messages import DeviceUse
 
 

@@ -46,7 +46,7 @@ from bench_run.worker.wire import Pipe, WireError, decode_outgoing, encode_reque
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench_run.measure.reading import Shared
+    from bench_run.streams.base import Shared
     from bench_run.worker.messages import DeviceUse
     from bench_run.worker.parent.start import ProcessHandle
 
