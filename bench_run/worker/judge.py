@@ -41,6 +41,9 @@ AFFORDABLE = 200_000_000_000
 """Operations up to which what a sample is compared with is always computed. Beyond, that is done
 only if the outputs fit the usual inputs, which they seldom do by right."""
 REMEMBERED_BYTES = 512 << 20
+SHARE_OF_BUDGET = 0.05
+"""Part of the seconds for a round after which no further sample is compared: the last one may take
+far longer, and five rounds compare five samples at least."""
 SLOW_S = 1.0
 """Seconds for one sample up to which samples of each round are compared."""
 
@@ -122,14 +125,15 @@ def judge(engine: Engine | None, request: Judge) -> Judged:
 
 
 def _samples(subject: Subject, usual: OutputChecker) -> list[tuple[Read, CheckResult]]:
-    """Check the outputs of samples: of the last one always, of others while the budget lasts."""
+    """Check the outputs of samples: of the last one always, of others while a part of the budget
+    lasts."""
     request = subject.request
     results: list[tuple[Read, CheckResult]] = []
     is_cheap = (flops(request.graph) or 0) <= AFFORDABLE
     took = _seconds.setdefault(request.fingerprint, [0.0])
     if not request.samples or not _is_due(request, took[0]):
         return []
-    end_ns = time.perf_counter_ns() + round(request.settings.budget_s * 1e9)
+    end_ns = time.perf_counter_ns() + round(request.settings.budget_s * 1e9 * SHARE_OF_BUDGET)
     for read in reversed(subject.left.reads):
         if results and time.perf_counter_ns() > end_ns:
             break

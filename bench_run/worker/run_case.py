@@ -185,8 +185,10 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
             else:
                 reader.reserve(slots.count - SAMPLES + request.strict)
             timeline.claim("free")
+            size = sum(storage.nbytes for storage in inputs.values())
+            kept = inputs if size <= BYTES_EACH_ROUND else None
             del left, outputs, inputs
-            this = Measuring(plan, reader, slots, checks, within.restore, dict(within.facts))
+            this = Measuring(plan, reader, slots, checks, within.restore, dict(within.facts), kept)
             return _measured_case(engine, this, request, timeline, started)
     except (UnsupportedGraphError, EngineError, MemoryError) as error:
         return case_of(request, outcome_of(error, timeline.current))
@@ -207,6 +209,8 @@ class Measuring:
     restore: Callable[[], None] | None
     """Puts the inputs in place that outputs are checked for; None: samples run on these."""
     facts: Mapping[str, str]
+    inputs: Storages | None
+    """The usual inputs, unless they are large."""
 
 
 def _slots(request: RunCase, stack: ExitStack) -> Slots:
@@ -413,17 +417,16 @@ def _leave_outputs(engine: Engine, this: Measuring, request: RunCase, timeline: 
     timeline.enter("validate")
     if request.outputs_file is None:
         return
-    size = sum(tensor.bytes for tensor in request.graph.inputs)
-    is_repeated = request.validation_settings.wanted and (
-        request.round_index == 0 or size <= BYTES_EACH_ROUND
-    )
-    inputs = inputs_of(request.graph, request.data) if is_repeated else {}
+    inputs = this.inputs
+    if inputs is None and request.round_index == 0:
+        inputs = inputs_of(request.graph, request.data)
+    is_repeated = inputs is not None and request.validation_settings.wanted
     timeline.claim("shared")
     timeline.enter("validate")
     if not request.strict:
         this.reader.fetch()
     changed: tuple[int, ...] | None = None
-    if is_repeated:
+    if inputs is not None and is_repeated:
         changed = _run_again(engine, this, inputs, request.case_id)
     shared = this.reader.share() if request.strict else None
     if shared is None or timeline.run.read is None or not timeline.run.read(shared):
