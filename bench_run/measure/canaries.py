@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bench_run.tensors.layout import Storage, Storages
 
     Bytes: TypeAlias = npt.NDArray[np.uint8]
+    Places: TypeAlias = Mapping[int, Storage | int]
 
 PLACES = 32
 """Canaries to choose from in each output."""
@@ -43,8 +44,9 @@ class Canaries(Protocol):
     untouched: int
     """Iterations that left them as they were."""
 
-    def write(self) -> None:
-        """Write them into the outputs of the next run."""
+    def write(self, places: Places | None) -> None:
+        """Write them into the outputs of the next run, which will lie at `places`; None: they are
+        to be found."""
 
     def look(self) -> None:
         """Look for them in the outputs of the last run."""
@@ -61,10 +63,13 @@ class NoCanaries:
 
     looked = untouched = 0
 
-    def write(self) -> None:
+    def write(self, places: Places | None) -> None:  # noqa: ARG002
         return None
 
-    look = drain = close = write
+    def look(self) -> None:
+        return None
+
+    drain = close = look
 
 
 class HostCanaries(NoCanaries):
@@ -86,10 +91,10 @@ class HostCanaries(NoCanaries):
             for uid, found in self._offsets.items()
         ]
 
-    def write(self) -> None:
+    def write(self, places: Places | None) -> None:
         """Write. No view of an output is kept: results that are allocated anew would not lie where
         those before them did."""
-        places, self._written = self._locate(upcoming=True), next(self._upcoming)
+        places, self._written = places or self._locate(upcoming=True), next(self._upcoming)
         for uid, begin, canary in self._written:
             _bytes(places[uid]).data[begin : begin + CANARY_BYTES] = canary
 
@@ -112,7 +117,7 @@ class DeviceCanaries(NoCanaries):
         self.looked = self.untouched = 0
         self._locate, self._uid, self._canary, self._watch = locate, uid, canary, watch
 
-    def write(self) -> None:
+    def write(self, places: Places | None) -> None:  # noqa: ARG002
         self._watch.put_out(self._address(upcoming=True))
 
     def look(self) -> None:

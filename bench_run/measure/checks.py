@@ -167,26 +167,29 @@ class SampleChecks:
         if self._on_host:
             self.inputs.find()
             self._expected = self._reader.places()
-            self.canaries.write()
+            self.canaries.write(self._expected)
         elif self._beside:
             self._plan.run()  # the host's caches hold what a launch takes
 
     def touch(self) -> None:
-        if not self._on_host:
+        if self._on_host:
+            self.inputs.change()
+            return
+        # As little as can be: a launch right after it is to find the host's caches warm.
+        if self._last is None or self.inputs.take_turns:
             self.inputs.find()
-            self.canaries.write()
         self.inputs.change()
-        if not self._on_host:
-            self._stream.synchronize()
+        self._stream.synchronize()
 
     def after(self, index: int | None) -> bool:
         self._last = index
         slot = None if index is None else self._slot_of(index)
-        if slot is None or index is None:
+        if slot is not None and index is not None:
+            self._read(slot, index, self._expected)
+            return True
+        if self._on_host:
             self.canaries.look()
-            return False
-        self._read(slot, index, self._expected)
-        return True
+        return False
 
     def _read(self, slot: int, index: int, expected: Places) -> None:
         """Read the outputs of the last run, which were `expected` there. Its inputs change before:
@@ -195,7 +198,7 @@ class SampleChecks:
         changes = self.inputs.read_by(self._executions)
         self.inputs.change()
         is_taken = self._reader.take_at_once(slot, expected)
-        if index >= 0:
+        if self._on_host:
             self.canaries.look()
         if not is_taken or self._reader.has_moved(expected):
             self._reader.take(slot)
@@ -248,7 +251,7 @@ class SampleChecks:
         if self.inputs.can_queue:
             self.inputs.find()
             self.inputs.change()
-        self.canaries.write()
+        self.canaries.write(None)
 
     def after_queued(self) -> None:
         if not self._beside:
@@ -269,5 +272,6 @@ class SampleChecks:
             self._stream.synchronize()
 
     def moved(self) -> None:
+        self._last = None
         self.inputs.moved()
         self.inputs.change_much()

@@ -19,6 +19,7 @@ from bench_schema.document import Checks, Validation
 
 from bench_run.errors import BenchRunError
 from bench_run.graph.work import flops
+from bench_run.machine.memory import free_host_bytes
 from bench_run.tensors.changes import Changes
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.layout import describe
@@ -40,11 +41,12 @@ if TYPE_CHECKING:
 AFFORDABLE = 200_000_000_000
 """Operations up to which what a sample is compared with is always computed. Beyond, that is done
 only if the outputs fit the usual inputs, which they seldom do by right."""
-REMEMBERED_BYTES = 512 << 20
+LEAST_BYTES, MOST_BYTES, SHARE_OF_MEMORY = 512 << 20, 4 << 30, 1 / 16
+"""Inputs and expected outputs that a process remembers, of the free memory."""
 SHARE_OF_BUDGET = 0.05
 """Part of the seconds for a round after which no further sample is compared: the last one may take
 far longer, and five rounds compare five samples at least."""
-SLOW_S = 1.0
+SLOW_S = 0.25
 """Seconds for one sample up to which samples of each round are compared."""
 
 ValueT = TypeVar("ValueT")
@@ -67,7 +69,9 @@ class Remembered:
         return value  # type: ignore[return-value]
 
 
-_remembered = Remembered(REMEMBERED_BYTES)
+_remembered = Remembered(
+    min(MOST_BYTES, max(LEAST_BYTES, int(free_host_bytes() * SHARE_OF_MEMORY)))
+)
 _seconds: dict[str, list[float]] = {}
 """Time that the last sample of each graph took, by fingerprint."""
 
@@ -125,8 +129,8 @@ def judge(engine: Engine | None, request: Judge) -> Judged:
 
 
 def _samples(subject: Subject, usual: OutputChecker) -> list[tuple[Read, CheckResult]]:
-    """Check the outputs of samples: of the last one always, of others while a part of the budget
-    lasts."""
+    """Check the outputs of samples, in an order that is drawn: of one always, of others while a
+    part of the budget lasts."""
     request = subject.request
     results: list[tuple[Read, CheckResult]] = []
     is_cheap = (flops(request.graph) or 0) <= AFFORDABLE
@@ -134,7 +138,8 @@ def _samples(subject: Subject, usual: OutputChecker) -> list[tuple[Read, CheckRe
     if not request.samples or not _is_due(request, took[0]):
         return []
     end_ns = time.perf_counter_ns() + round(request.settings.budget_s * 1e9 * SHARE_OF_BUDGET)
-    for read in reversed(subject.left.reads):
+    lots = Random(f"{request.secret} order")  # noqa: S311 - repeatable
+    for read in lots.sample(subject.left.reads, len(subject.left.reads)):
         if results and time.perf_counter_ns() > end_ns:
             break
         outputs = subject.slots.slot(read.slot)
