@@ -128,7 +128,7 @@ def of_templates(folder):
         path.mkdir(exist_ok=True)
         command = [sys.executable, "-m", "bench_run", "init", "kernel", kind]
         subprocess.run(command, cwd=path, capture_output=True, check=False, env=environment())
-        words = {"rounds": 2, "iterations": 48}
+        words = {"rounds": 1, "iterations": 24}
         (kernel,) = path.glob("my_kernel.*")
         op = "sdpa: b=1 h=4 s=64 d=64" if kind == "torch" else "matmul: m=128 n=128 k=128"
         yield from run([], op=[op], engine=[f"kernel@{kernel}"], **words).cases
