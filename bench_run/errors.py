@@ -110,6 +110,10 @@ class OutputError(BenchRunError):
     """A file that cannot be written."""
 
 
+class ChangedFileError(BenchRunError):
+    """A file of this run is not what it was when it was written."""
+
+
 class IncompleteRunError(BenchRunError):
     """The run is over, and something that was asked for is missing; `document` is what it
     measured."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from random import Random
+from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ class SampleChecks:
         self._plan, self._stream, self.inputs, self.canaries = plan, stream, inputs, canaries
         self._reader, self._slots, self._executions = reader, slots, executions
         self._draw = Random(f"{secret} samples")  # noqa: S311 - repeatable
-        self._due: set[int] = set()
+        self._lots = SystemRandom()
+        """Draws samples once they are over: nothing that lies in memory before tells which."""
         self._count = self._blocks = 0
         self._estimate_ns = 1
         self._last: int | None = None
@@ -156,7 +157,6 @@ class SampleChecks:
         self._estimate_ns, self._beside = max(1, estimate_ns), estimate_ns < LONG_NS
         self._share = min(WATCHED_SHARE, WATCHED / max(1, queued))
         self._count = count
-        self._due = set(self._draw.sample(range(count), min(count, len(self._own))))
 
     @property
     def _own(self) -> range:
@@ -206,16 +206,16 @@ class SampleChecks:
         self.spent_ns += time.perf_counter_ns() - begin
 
     def _slot_of(self, index: int) -> int | None:
-        """Return the slot for the outputs of a sample; None if it is not read. Beyond the samples
-        that were planned each has the same chance as those (Vitter 1985, "Random Sampling with a
-        Reservoir", algorithm R)."""
+        """Return the slot for the outputs of a sample that is over; None if it is not read. Each
+        has the same chance (Knuth, "Seminumerical Algorithms", 3.4.2, algorithm S), and so has one
+        beyond those that were planned (algorithm R)."""
         own = self._own
         if not own or not self._reader.room:
             return None
         free = [slot for slot in own if slot not in self._reads]
         if index < self._count:
-            return free[0] if index in self._due and free else None
-        place = self._draw.randrange(index + 1)
+            return free[0] if self._lots.randrange(self._count - index) < len(free) else None
+        place = self._lots.randrange(index + 1)
         return own[place] if place < len(own) else None
 
     def drain(self) -> None:
@@ -262,7 +262,7 @@ class SampleChecks:
         buffers take turns: there another one ran last."""
         self.canaries.drain()
         self._blocks += 1
-        is_due = self._draw.randrange(self._blocks) == 0
+        is_due = self._lots.randrange(self._blocks) == 0
         if not is_due or not self._slots or self.inputs.take_turns:
             return
         if self._reader.room or self._slots[-1] in self._reads:

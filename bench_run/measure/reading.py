@@ -251,7 +251,7 @@ class OutputReader:
 
 
 def _typed(place: Storage | int, tensor: Tensor) -> Storage:
-    """Return memory that a plan told of with the type of its tensor, if it is as large."""
+    """Return the memory at a place as an array of its tensor's type, if it is as large."""
     raw = np.ascontiguousarray(plain_array(place)).reshape(-1).view(np.uint8)
     kind = np.dtype(array_type(tensor.data_type))
     return raw.view(kind) if raw.size == storage_size(tensor) * kind.itemsize else raw

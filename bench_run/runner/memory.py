@@ -22,7 +22,6 @@ from bench_run.graph.scratch import (
 from bench_run.machine.memory import free_host_bytes
 from bench_run.machine.telemetry import free_memory_bytes
 from bench_run.streams.host import last_level_cache_bytes
-from bench_run.validate.settings import KEPT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,7 +85,7 @@ def _while_checked(graph: Graph, here: int, beside: int) -> int:
     and changed inputs, and what is expected on both, in the memory's order."""
     inputs, outputs = _bytes(graph.inputs), _bytes(graph.outputs)
     sets = 2 * inputs
-    kept = 2 * outputs + max(2 * outputs, min(KEPT_BYTES, 4 * outputs))
+    kept = 4 * outputs
     expected = 2 * sum(
         (1 if is_in_order(t) else 2) * t.elements * (8 if DTYPES[t.data_type].bits >= 32 else 4)
         for t in graph.outputs

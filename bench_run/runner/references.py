@@ -20,6 +20,7 @@ from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import (
     BenchRunError,
+    ChangedFileError,
     EngineUnavailableError,
     GraphError,
     OutputError,
@@ -456,7 +457,7 @@ class ReferenceStore:
         try:
             try:
                 found = self._judged(request, known)
-            except OutputError as error:
+            except ChangedFileError as error:
                 self.notes[f"{error}: they were computed again"] = None
                 with self._lock:
                     self._known = {
@@ -465,7 +466,7 @@ class ReferenceStore:
                 found = self._judged(request, settings())
             except WorkerTimeoutError:  # the reference takes too long to be computed once more
                 found = self._judged(request, known, samples=False)
-        except (GraphError, UsageError) as error:  # what a person wrote: tolerances, golden files
+        except (GraphError, OutputError, UsageError) as error:  # tolerances, files of the user
             return replace(case, outcome=Outcome("failed", str(error), "validate"))
         except BenchRunError as error:
             reason = f"the outputs could not be compared: {error}"
@@ -479,7 +480,7 @@ class ReferenceStore:
     def _judged(
         self, request: RunCase, settings: ValidationSettings, *, samples: bool = True
     ) -> Judged:
-        """Ask a process for the judgement. Raises its errors, `OutputError` where the expected
+        """Ask a process for the judgement. Raises its errors, `ChangedFileError` where the expected
         outputs are not what they were, and `StoppedError`."""
         assert request.outputs_file is not None
         reference = settings.reference

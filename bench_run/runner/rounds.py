@@ -29,7 +29,6 @@ from bench_run.runner.parallel.gate import CaseRun
 from bench_run.runner.parallel.lanes import Lanes, turn_of
 from bench_run.runner.parallel.sharing import ALONE, Sharing, room_here
 from bench_run.runner.stopping import CaseState, until_precise
-from bench_run.validate.settings import KEPT_BYTES
 from bench_run.worker.messages import SAMPLES, RunCase, case_of
 from bench_run.worker.parent.process import GATE_PHASE
 
@@ -77,8 +76,9 @@ def request_of(
 
 
 SECRET_BYTES = 16
-MOST_READ = 2
-"""Samples of a round whose outputs are read: two at least, of a device one in a block."""
+READ = 2
+"""Samples of a round whose outputs are read; of a device one of them in a block."""
+UNREAD = "--strict: outputs were copied by the engine's process: the device does not share memory"
 HUNG = "the engine hung behind the closed gate"
 
 Save = Callable[[Case], None]
@@ -283,7 +283,9 @@ class Rounds:
             result = pool.run_case(case.engine, request, turn)
             if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
                 result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
-            result = enforced(result, case, self.pool.facts(case.engine).device)
+            result = enforced(result, case, device)
+            if store.is_strict and device != "cpu" and not turn.was_read:
+                store.notes[UNREAD] = None
             settings = partial(store.validation_settings, case.graph, reference, math)
             result = store.judge(result, request, settings)
         return with_companions(result, self._sampling.companions)
@@ -294,9 +296,8 @@ def with_outputs(request: RunCase, path: str) -> RunCase:
     compared. Its worker does not learn where the expected outputs lie."""
     settings = request.validation_settings
     hidden = replace(settings, expected=None, sums={}, pending=settings.wanted)
-    size = sum(tensor.bytes for tensor in request.graph.outputs)
-    read = max(2, min(MOST_READ, KEPT_BYTES // max(1, size))) if settings.wanted else 0
-    return replace(request, validation_settings=hidden, outputs_file=path, slots=SAMPLES + read)
+    slots = SAMPLES + READ * settings.wanted
+    return replace(request, validation_settings=hidden, outputs_file=path, slots=slots)
 
 
 def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:

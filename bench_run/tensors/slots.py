@@ -69,10 +69,6 @@ class Slots:
         except (OSError, ValueError) as error:
             raise OutputError(f"no memory for outputs: {error}") from None
 
-    @property
-    def bytes_each(self) -> int:
-        return self._begins[-1]
-
     def slot(self, number: int) -> dict[int, np.ndarray]:
         """Return the storages of one slot by uid, which share its memory."""
         first = number * self._begins[-1]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.errors import OutputError
+from bench_run.errors import ChangedFileError
 from bench_run.validate.outputs import OutputChecker
 from bench_run.validate.tolerance import (
     Circumstances,
@@ -40,7 +40,7 @@ def make_checker(
     graph: Graph, inputs: Callable[[], Storages], settings: ValidationSettings
 ) -> OutputChecker | None:
     """Return the checker of a graph's outputs on its usual inputs; None if nothing is expected.
-    `inputs` are asked for to work out tolerances. Raises `OutputError` if a file of expected
+    `inputs` are asked for to work out tolerances. Raises `ChangedFileError` if a file of expected
     outputs is not what it was when it was written."""
     if settings.expected is None:
         return None
@@ -48,7 +48,7 @@ def make_checker(
     files = {name: _read(folder / name) for name in settings.sums}
     for name, content in files.items():
         if settings.sums[name] != sum_of(content):
-            raise OutputError(
+            raise ChangedFileError(
                 f"{folder / name}: the expected outputs were changed on disk after they had been "
                 "written: something in this run writes into files that are not its own"
             )

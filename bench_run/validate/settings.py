@@ -10,8 +10,6 @@ from bench_schema.document import GOLDEN as GOLDEN
 
 FORMULAS = "numpy"
 """The reference by formulas in float64, computed with NumPy; no engine."""
-KEPT_BYTES = 256 << 20
-"""Most that is kept of the outputs of samples, besides those of one."""
 
 
 @dataclass(frozen=True)

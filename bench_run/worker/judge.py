@@ -93,7 +93,7 @@ class Subject:
         return _remembered.get(key, lambda: inputs_of(graph, own), _bytes)
 
     def usual(self) -> OutputChecker | None:
-        """Return the checker of outputs on the usual inputs. Raises `GraphError` if what is
+        """Return the checker of outputs on the usual inputs. Raises `ChangedFileError` if what is
         expected was changed on disk."""
         request = self.request
         key = "checker", request.settings.expected, request.settings.math

@@ -292,6 +292,8 @@ class CaseTurn:
         self._held = Held()
         self.reader: Callable[[Shared], bool] | None = None
         """Lets another process read outputs from the device."""
+        self.was_read = False
+        """True once it was asked to."""
         self.sides = len(group.states)
         """Cases of the group."""
 
@@ -330,6 +332,7 @@ class CaseTurn:
         self._gate.wait_until_prepared(*self._first)
 
     def read(self, shared: Shared) -> bool:
+        self.was_read = True
         return self.reader is not None and self.reader(shared)
 
     def end(self) -> None:
