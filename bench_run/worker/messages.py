@@ -218,7 +218,7 @@ class RunCase(Request[Case]):
     """True if it leaves the caches in their state itself: nothing is touched before its
     iterations."""
     secret: str = ""
-    """Source of all draws: changes of inputs, canaries, places, and which samples are read."""
+    """Source of the draws: changes of inputs, canaries and places."""
     outputs_file: str | None = None
     """File for its outputs (`tensors/slots.py`); None: they are not compared."""
     slots: int = 0

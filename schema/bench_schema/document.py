@@ -230,8 +230,8 @@ class Round:
     """Number of the first sample after each move of the case's buffers to another place in memory,
     by series."""
     secret: str | None = None
-    """Source of all draws of the round: changes of its inputs, the bytes that were written into
-    outputs, places in memory, and which samples were read."""
+    """Source of the draws of the round: changes of its inputs, the bytes that were written into
+    outputs, and places in memory."""
     checksum: str | None = None
     """Hash of the outputs on the usual inputs: equal hashes are equal results."""
 
