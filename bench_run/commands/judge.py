@@ -322,10 +322,7 @@ def _doubt(case: Case) -> str | None:
     if check.inputs_unchanged is False:
         return "it changed its inputs"
     if 0 < check.iterations_mismatched < check.iterations_checked:
-        return (
-            f"outputs of {check.iterations_mismatched} of {check.iterations_checked} checked "
-            "iterations are wrong, and those of the others are right"
-        )
+        return check.reason
     return None
 
 
