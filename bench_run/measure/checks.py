@@ -101,8 +101,8 @@ class Read:
     slot: int
     iteration: int
     """Number of the sample; -1 for the last one of a block by the device's clock."""
-    changes: tuple[int, ...]
-    """Numbers of the changes of its inputs, in order."""
+    changes: tuple[tuple[int, ...], ...]
+    """Numbers of the changes of each of its inputs, in order."""
 
 
 class SampleChecks:

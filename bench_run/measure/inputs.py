@@ -53,11 +53,13 @@ class OwnInputs:
         self._numbers, self._large = count(1), count(-1, -1)
         self._upcoming = drawn_ahead(self._draw)
         self._made: dict[int, list[int]] = {}
-        """Numbers of the changes of each copy, by the address of its first input."""
-        self._order: list[int] = []
+        """Numbers of the changes by the address of the input: copies may share some of them."""
+        self._order: list[tuple[int, ...]] = []
         """Addresses of the copies in the order of their turns."""
+        self._seen: set[tuple[int, ...]] = set()
         self._places: Mapping[int, Storage | int] = {}
-        self._key = 0
+        self._key: tuple[int, ...] = ()
+        """Addresses of the inputs that were found, in the order of `uids`."""
 
     def _draw(self) -> tuple[int, tuple[Change, ...]]:
         number = next(self._numbers)
@@ -67,11 +69,12 @@ class OwnInputs:
         """Find the inputs that the next run reads; this may call the engine."""
         if self.uids:
             self._places = self._locate()
-            self._key = self._address_in(self._places)
+            self._key = self._addresses_in(self._places)
+            self._seen.add(self._key)
 
-    def _address_in(self, places: Mapping[int, Storage | int]) -> int:
-        place = places[self.uids[0]]
-        return place if isinstance(place, int) else int(place.ctypes.data)
+    def _addresses_in(self, places: Mapping[int, Storage | int]) -> tuple[int, ...]:
+        found = (places[uid] for uid in self.uids)
+        return tuple(p if isinstance(p, int) else int(p.ctypes.data) for p in found)
 
     def change(self) -> None:
         """Change a few elements of those that were found."""
@@ -95,32 +98,34 @@ class OwnInputs:
             else:
                 whole = plain_array(place).view(np.uint8).data
                 whole[to : to + size] = whole[source : source + size]
-        self._made.setdefault(self._key, []).append(number)
+            made = self._made.setdefault(self._key[self.uids.index(each.uid)], [])
+            if not made or made[-1] != number:
+                made.append(number)
 
-    def read_by(self, executions: int) -> tuple[int, ...]:
-        """Return the numbers of the changes of the inputs that the last of so many executions
-        read, since those were found."""
+    def read_by(self, executions: int) -> tuple[tuple[int, ...], ...]:
+        """Return the numbers of the changes of each input, in the order of `uids`, that the last of
+        so many executions read, since those were found."""
         key = self._key
         if executions > 1 and self.uids:
             order = self._turns()
             key = order[(order.index(key) + executions - 1) % len(order)]
-        return tuple(self._made.get(key, ()))
+        return tuple(tuple(self._made.get(address, ())) for address in key)
 
     @property
     def take_turns(self) -> bool:
         """True if several copies of the buffers were found."""
-        return len(self._made) > 1
+        return len(self._seen) > 1
 
-    def _turns(self) -> list[int]:
+    def _turns(self) -> list[tuple[int, ...]]:
         """Find the copies by running until the first comes round again."""
         if self._key not in self._order:
-            first = address = self._address_in(self._locate())
+            first = found = self._addresses_in(self._locate())
             self._order = []
             while len(self._order) < MOST_COPIES:
-                self._order.append(address)
+                self._order.append(found)
                 self._plan.run()
-                address = self._address_in(self._locate())
-                if address == first:
+                found = self._addresses_in(self._locate())
+                if found == first:
                     break
             if self._key not in self._order:  # an engine whose inputs lie elsewhere each time
                 self._order = [self._key]
@@ -128,11 +133,11 @@ class OwnInputs:
 
     def moved(self) -> None:
         """Note that the buffers moved."""
-        made = list(self._made.values())
+        before, made = self._key, self._made
+        self._order, self._seen = [], set()
         self.find()
-        self._order = []
-        if len(made) == 1:
-            self._made = {self._key: made[0]}
+        pairs = zip(before, self._key, strict=False)
+        self._made = {now: made[then] for then, now in pairs if then in made}
 
 
 class UploadedInputs(OwnInputs):
@@ -155,7 +160,7 @@ class UploadedInputs(OwnInputs):
         super()._write(number, changes)
         self._plan.upload(self._copy)
 
-    def read_by(self, executions: int) -> tuple[int, ...]:  # noqa: ARG002
+    def read_by(self, executions: int) -> tuple[tuple[int, ...], ...]:  # noqa: ARG002
         return super().read_by(1)
 
 

@@ -80,13 +80,15 @@ class Changes:
             found.append(Change(tensor.uid, to, source, 1))
         return tuple(found)
 
-    def apply(self, inputs: Storages, numbers: Sequence[int]) -> dict[int, Storage]:
-        """Return the inputs after changes with these numbers, in this order."""
+    def apply(self, inputs: Storages, numbers: Sequence[Sequence[int]]) -> dict[int, Storage]:
+        """Return the inputs after changes. `numbers`: those of each input, in the order of `uids`,
+        in which they were made."""
         changed = dict(inputs) | {uid: inputs[uid].copy() for uid in self.uids}
-        for number in numbers:
-            for each in self.of(number):
-                values = changed[each.uid][each.source : each.source + each.count]
-                changed[each.uid][each.to : each.to + each.count] = values
+        known = {number: self.of(number) for number in {n for each in numbers for n in each}}
+        for uid, own in zip(self.uids, numbers, strict=True):
+            for each in (c for number in own for c in known[number] if c.uid == uid):
+                values = changed[uid][each.source : each.source + each.count]
+                changed[uid][each.to : each.to + each.count] = values
         return changed
 
 

@@ -143,7 +143,7 @@ def _samples(subject: Subject, usual: OutputChecker) -> list[tuple[Read, CheckRe
         if results and time.perf_counter_ns() > end_ns:
             break
         outputs = subject.slots.slot(read.slot)
-        if not read.changes:
+        if not any(read.changes):
             results.append((read, usual.check(outputs)))
             continue
         if not is_cheap and usual.check(outputs).mismatched:
@@ -184,7 +184,7 @@ def _verdict(
     found = validation(reference, graph, [first, *last, *(result for _, result in samples)])
     same = first.checksum == last[0].checksum if last else None
     found = replace(found, deterministic=same)
-    wrong = [result for read, result in samples if result.mismatched and read.changes]
+    wrong = [result for read, result in samples if result.mismatched and any(read.changes)]
     if not wrong or any(result.mismatched for result in (first, *last)):
         return found
     worst = validation(reference, graph, wrong[:1])

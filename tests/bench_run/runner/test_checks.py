@@ -116,3 +116,13 @@ def test_a_damaged_reference_is_said_and_computed_again(tmp_path, bench_run_comm
 def test_an_engine_that_runs_is_measured_the_same_in_strict_runs(calls):
     case, _ = calls(rounds=1, iterations=8, strict=True)
     assert "passed" == case.validation.status
+
+
+@pytest.mark.parametrize("cache", ["hot", "cold", "rotate", "weights-cold"])
+@pytest.mark.parametrize("executions", [1, 3])
+def test_an_honest_engine_is_believed_in_every_cache_state(cache, executions):
+    """Copies of the buffers that take turns have changes of their own, and may share inputs."""
+    ops = ["matmul: m=32 n=32 k=32", "layernorm_bwd: dims=8x32"]
+    words = {"rounds": 2, "iterations": 16, "cache": cache, "executions": executions}
+    document = run([], op=ops, engine=["numpy"], **words)
+    assert ["passed"] * 2 == [case.validation.status for case in document.cases]
