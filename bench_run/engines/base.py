@@ -293,6 +293,8 @@ class EngineAbilities:
     """The plan that a function makes of parts, in the cache state of the run: made several times
     where copies take turns, run once, and captured where the run replays."""
     trace: Callable[[Plan, int], list[TraceEvent]] | None = None
+    capture: Callable[[Callable[[], None]], Captured] | None = None
+    """Capture what a function enqueues, without running it. Raises `EngineError`."""
     """Return the library's own profile of this many iterations of a plan."""
 
 

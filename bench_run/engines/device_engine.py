@@ -14,7 +14,7 @@ from bench_run.streams.base import REPLAY
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bench_run.engines.base import EngineOptions, EngineSpec, Plan
+    from bench_run.engines.base import Captured, EngineOptions, EngineSpec, Plan
     from bench_run.engines.device_plan import DeviceProblem
     from bench_run.graph.model import Graph
     from bench_run.streams.base import Stream
@@ -90,6 +90,9 @@ class DeviceEngine:
             captured.launch()
             replay(captured)
             self._cuda.expect(REPLAY)
+
+    def capture(self, work: Callable[[], None]) -> Captured:
+        return self._cuda.capture(work)
 
     def peak_bytes(self) -> int | None:
         return None

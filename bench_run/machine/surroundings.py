@@ -98,6 +98,18 @@ def tree_ns(root: int) -> int | None:
     return sum(_process_ns(process) for process in found.values()) if found else None
 
 
+def waited_ns(root: int) -> int:
+    """Return how long threads of a process and of all below it waited for a processor since they
+    began; 0 where the system does not tell."""
+    total = 0
+    for pid in _tree(root):
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                with suppress(OSError, ValueError, IndexError):
+                    total += int((thread / "schedstat").read_text().split()[1])
+    return total
+
+
 def _process_ns(process: psutil.Process) -> int:
     with suppress(*FAILS):
         ended = sum(process.cpu_times()[2:4])

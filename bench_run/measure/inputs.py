@@ -50,6 +50,9 @@ class OwnInputs:
         self.uids = changes.uids
         self._plan, self._locate, self._changes, self._memory = plan, locate, changes, memory
         self._widths = {t.uid: DTYPES[t.data_type].bytes for t in graph.inputs}
+        self.fewest = min((graph.by_uid[uid].elements for uid in self.uids), default=0)
+        """Number of elements of the smallest input that changes: after as many changes its values
+        are few."""
         self._numbers, self._large = count(1), count(-1, -1)
         self._upcoming = drawn_ahead(self._draw)
         self._made: dict[int, list[int]] = {}

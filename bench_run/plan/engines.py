@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.identity import without_device
 
-from bench_run.engines import KERNEL, choose_auto, engine_module
+from bench_run.engines import ENGINES, KERNEL, choose_auto, engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.engines.spec import INTERPRETER, on_device, parse_spec, with_option
 from bench_run.errors import UsageError
@@ -41,6 +41,12 @@ class PlannedEngine:
     key."""
     build_timeout_s: float | None = None
     """Seconds that each build phase of a case may take; None: as long as the case."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """True if code from elsewhere runs in its process: a user's file, or a third party's
+        engine."""
+        return self.spec.name == KERNEL or self.spec.name not in ENGINES
 
     def is_copy_of(self, other: PlannedEngine) -> bool:
         """Return True if it is the other engine with a device added in its spec."""

@@ -25,11 +25,12 @@ from bench_schema.document import Case, Outcome, Surroundings
 from bench_run.measure.loop import REST_S, SamplingBudget
 from bench_run.runner.bundles import enforced, too_small
 from bench_run.runner.memory import MemoryBytes, case_need, free_memory, lack_of_memory
+from bench_run.runner.outside import OutsideClock
 from bench_run.runner.parallel.gate import CaseRun
 from bench_run.runner.parallel.lanes import Lanes, turn_of
 from bench_run.runner.parallel.sharing import ALONE, Sharing, room_here
 from bench_run.runner.stopping import CaseState, until_precise
-from bench_run.worker.messages import SAMPLES, RunCase, case_of
+from bench_run.worker.messages import READ, SAMPLES, RunCase, case_of
 from bench_run.worker.parent.process import GATE_PHASE
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ def request_of(
 
 
 SECRET_BYTES = 16
-READ = 2
-"""Samples of a round whose outputs are read; of a device one of them in a block."""
 UNREAD = "--strict: outputs were copied by the engine's process: the device does not share memory"
 HUNG = "the engine hung behind the closed gate"
 
@@ -273,6 +272,9 @@ class Rounds:
             in_blocks=turn.sides > 1 and self._sampling.interleave == "blocks",
             secret=os.urandom(SECRET_BYTES).hex(),
         )
+        is_alone = request.surroundings is None and not request.is_pass
+        is_outside = is_alone and (case.engine.is_foreign or store.is_strict)
+        request = replace(request, outside=is_outside)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
         with closing(store.outputs_file()) as outputs:
@@ -282,7 +284,10 @@ class Rounds:
             turn.reader = partial(store.read_device, request, device)
             result = pool.run_case(case.engine, request, turn)
             if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
+                turn.outside = None
                 result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
+            if request.outside:
+                result = timed_outside(result, turn.outside or OutsideClock())
             result = enforced(result, case, device)
             if store.is_strict and device != "cpu" and not turn.was_read:
                 store.notes[UNREAD] = None
@@ -296,8 +301,23 @@ def with_outputs(request: RunCase, path: str) -> RunCase:
     compared. Its worker does not learn where the expected outputs lie."""
     settings = request.validation_settings
     hidden = replace(settings, expected=None, sums={}, pending=settings.wanted)
-    slots = SAMPLES + READ * settings.wanted
+    slots = SAMPLES + (READ + request.outside) * settings.wanted
     return replace(request, validation_settings=hidden, outputs_file=path, slots=slots)
+
+
+def timed_outside(case: Case, clock: OutsideClock) -> Case:
+    """Return the case of a round with what the clock of this process says of its samples."""
+    if not case.rounds:
+        return case
+    (measured,) = case.rounds
+    note = clock.note(measured)
+    notes = case.notes if note is None else (*case.notes, note)
+    return replace(
+        case,
+        rounds=(replace(measured, outside_ns=clock.time_ns),),
+        notes=notes,
+        implausible=case.implausible or clock.contradiction(measured),
+    )
 
 
 def shuffle_cases(cases: Sequence[PlannedCase], seed: int, index: int) -> list[PlannedCase]:

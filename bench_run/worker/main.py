@@ -31,12 +31,14 @@ from bench_run.worker.messages import (
     Answered,
     AnswerT,
     AskBlock,
+    AskBurst,
     AskRead,
     Attack,
     Attacked,
     Attempt,
     BlockTurn,
     BuildPlan,
+    Burst,
     Choices,
     Claim,
     DeviceUse,
@@ -136,6 +138,16 @@ class EngineServer:
             raise EOFError  # the run is ending
         return reply.done
 
+    def next_burst(
+        self, claimed_ns: float, executions: int, marked_ns: int | None, doubt: str | None
+    ) -> tuple[int, bool]:
+        """Wait for the iterations that the run is to time next."""
+        self._pipe.send(encode(AskBurst(claimed_ns, executions, marked_ns, doubt)))
+        reply = _incoming(self._pipe)
+        if not isinstance(reply, Burst):
+            raise EOFError  # the run is ending
+        return reply.iterations, reply.empty
+
     def open(self, request: Open) -> EngineOpened:
         begin = read_clock()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
@@ -158,7 +170,10 @@ class EngineServer:
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
         claim = self.claim if request.shares_device else None
         blocks = self.next_block if request.in_blocks else None
-        run = RunHooks(self.announce, claim, self._threads, self._guardian, blocks, self.ask_read)
+        bursts = self.next_burst if request.outside else None
+        run = RunHooks(
+            self.announce, claim, self._threads, self._guardian, blocks, self.ask_read, bursts
+        )
         case = run_case(self.engine, request, self._import_ns, run)
         failures, self._thread_failures = dict.fromkeys(self._thread_failures), []
         return replace(case, notes=(*case.notes, *(f"a thread ended by {f}" for f in failures)))

@@ -127,12 +127,32 @@ class WasRead:
     """False if the worker has to copy them itself."""
 
 
+class AskBurst(msgspec.Struct, frozen=True, tag=True):
+    """Sent by a worker whose iterations the run is to time; answered by `Burst`. For the fields see
+    `measure.bursts.NextBurst`."""
+
+    claimed_ns: float
+    executions: int
+    marked_ns: int | None
+    doubt: str | None
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Answer to `AskBurst`."""
+
+    iterations: int
+    """0 if that was all."""
+    empty: bool
+    """True if their executions are left out."""
+
+
 @dataclass(frozen=True)
 class Close:
     """Give everything back and end. Not answered."""
 
 
-Incoming: TypeAlias = "Request[Any] | Granted | BlockTurn | WasRead | Close"
+Incoming: TypeAlias = "Request[Any] | Granted | BlockTurn | WasRead | Burst | Close"
 """Messages to a worker."""
 
 
@@ -156,7 +176,9 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     fields: dict[str, str | None]
 
 
-Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Claim | AskBlock | AskRead | Uncaught
+Outgoing: TypeAlias = (
+    Reply | Refused | PhaseStarted | Claim | AskBlock | AskRead | AskBurst | Uncaught
+)
 """Messages from a worker."""
 
 
@@ -225,6 +247,8 @@ class RunCase(Request[Case]):
     """Number of slots in it."""
     strict: bool = False
     """True if outputs on a device are to be read by another process, where the device allows it."""
+    outside: bool = False
+    """True if the run is to time iterations by its own clock (`AskBurst`)."""
 
 
 @dataclass(frozen=True)
@@ -426,8 +450,12 @@ class Trace(Request[None]):
     folder: str
 
 
+READ = 2
+"""Samples of a round whose outputs are read; of a device one of them in a block."""
 FIRST, LAST, SAMPLES = 0, 1, 2
 """Slots of `RunCase.outputs_file`: of the first run, of the last one, and the first of samples."""
+BURST = SAMPLES + READ
+"""Slot of the last iteration that the run timed."""
 NOT_CHECKED = "not checked: "
 """Words of a note on adversarial inputs if the reference or the comparison failed, and not the
 engine."""

@@ -34,6 +34,7 @@ from bench_run.errors import EngineError, UnsupportedGraphError, message_of
 from bench_run.machine.surroundings import HostWatch, others_on
 from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
 from bench_run.measure.blocks import BlockLoop, Blocks
+from bench_run.measure.bursts import run_bursts
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.checks import SampleChecks
 from bench_run.measure.clock import read_clock
@@ -50,23 +51,23 @@ from bench_run.measure.kernel_pass import (
     record_kernels,
 )
 from bench_run.measure.loop import Measured, SamplingBudget, measure
-from bench_run.measure.marks import is_ours, why_ungated
+from bench_run.measure.marks import why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.placements import Placements
 from bench_run.measure.processors import ProcessorWatch
 from bench_run.measure.reading import OutputReader, told_whole
 from bench_run.measure.settle import Settler
-from bench_run.measure.unfinished import find_false_clock
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.slots import SharedFile, Slots
 from bench_run.tensors.uniform import uniform_notes
 from bench_run.text import time_text
 from bench_run.worker.left import Left
-from bench_run.worker.messages import FIRST, LAST, SAMPLES, case_of, outcome_of
+from bench_run.worker.messages import BURST, FIRST, LAST, SAMPLES, case_of, outcome_of
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, Plan
     from bench_run.measure.blocks import NextBlock
+    from bench_run.measure.bursts import NextBurst
     from bench_run.streams.base import Shared, Stream
     from bench_run.tensors.layout import Storages
     from bench_run.worker.messages import DeviceUse, RunCase
@@ -92,6 +93,8 @@ class RunHooks:
     """Waits for the next block; None if other sides do not alternate with this one."""
     read: Callable[[Shared], bool] | None = None
     """Lets another process read outputs from the device; False if it cannot."""
+    next_burst: NextBurst | None = None
+    """Waits for the iterations that the run times by its own clock; None if it times none."""
 
 
 @dataclass
@@ -175,7 +178,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                 own_inputs(plan, engine.stream, request.graph, inputs, request.secret, stay=stays),
                 canaries,
                 reader,
-                range(SAMPLES, slots.count) if within.restore is None else range(0),
+                range(SAMPLES, min(BURST, slots.count)) if within.restore is None else range(0),
                 request.secret,
                 request.budget.executions,
             )
@@ -276,7 +279,10 @@ def _measured_case(
     used = measure_energy(plan, stream, engine.facts.device) if request.energy else Used()
     reports = Reports(request.engine)
     facts = {**this.facts, **_ask_witness(plan, reports)}
-    implausible = implausible or _false_clock(engine, plan, request, measured)
+    if timeline.run.next_burst is not None and this.restore is None:
+        slot = BURST if this.slots.count > BURST else None
+        found = recorded.measured.series
+        run_bursts(engine, plan, checks, found, timeline.run.next_burst, slot)
     timeline.claim("free")
     surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
     _leave_outputs(engine, this, request, timeline)
@@ -356,14 +362,6 @@ def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorde
         "device_ns": measured.placements.get("device_ns", []),
     }
     return replace(recorded, measured=replace(recorded.measured, series=series, placements=moves))
-
-
-def _false_clock(engine: Engine, plan: Plan, request: RunCase, measured: Measured) -> str | None:
-    """Return the reason why a clock of the engine's own is not believed, in one line."""
-    device_ns, e2e_ns = (measured.series.get(name, ()) for name in ("device_ns", "e2e_ns"))
-    if not device_ns or not e2e_ns or request.round_index or is_ours(engine.stream):
-        return None
-    return find_false_clock(plan.run, engine.stream, device_ns, e2e_ns)
 
 
 _settlers: dict[tuple[str, str], Settler] = {}

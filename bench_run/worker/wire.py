@@ -32,6 +32,7 @@ from bench_run.worker.messages import (
     AnswerT,
     AnyGraph,
     BlockTurn,
+    Burst,
     Close,
     Granted,
     Outgoing,
@@ -46,7 +47,7 @@ from bench_run.worker.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-REPLIES = Granted, BlockTurn, WasRead, Close
+REPLIES = Granted, BlockTurn, WasRead, Burst, Close
 KINDS = {kind.__name__: kind for kind in (*Request.__subclasses__(), *REPLIES)}
 """Messages that the run sends, by name."""
 HEADER = struct.Struct(">I")

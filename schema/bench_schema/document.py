@@ -234,6 +234,8 @@ class Round:
     outputs, and places in memory."""
     checksum: str | None = None
     """Hash of the outputs on the usual inputs: equal hashes are equal results."""
+    outside_ns: float | None = None
+    """Time that an execution took at least by the clock of the run's own process."""
 
 
 @dataclass(frozen=True, slots=True)

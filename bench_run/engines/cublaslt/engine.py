@@ -73,6 +73,7 @@ class CublasLtEngine(DeviceEngine):
             devices=self._devices,
             part=self.part,
             arrange=self.arrange,
+            capture=self.capture,
         )
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:

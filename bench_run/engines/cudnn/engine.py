@@ -77,6 +77,7 @@ class CudnnEngine(DeviceEngine):
             devices=self._devices,
             part=self.part,
             arrange=self.arrange,
+            capture=self.capture,
         )
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:

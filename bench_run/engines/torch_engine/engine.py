@@ -32,7 +32,7 @@ from bench_run.streams.host import HostStream, last_level_cache_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bench_run.engines.base import EngineOptions, EngineSpec, Plan, TraceEvent
+    from bench_run.engines.base import Captured, EngineOptions, EngineSpec, Plan, TraceEvent
     from bench_run.engines.torch_engine.plan import Function
     from bench_run.streams.base import Stream
 
@@ -74,8 +74,16 @@ class TorchEngine:
     @property
     def abilities(self) -> EngineAbilities:
         return EngineAbilities(
-            devices=self._devices, part=self.part, arrange=self.arrange, trace=self.trace
+            devices=self._devices,
+            part=self.part,
+            arrange=self.arrange,
+            trace=self.trace,
+            capture=self._capture if self._device.type == "cuda" else None,
         )
+
+    def _capture(self, work: Callable[[], None]) -> Captured:
+        with foreign_errors("capture"):
+            return DeviceGraph(work)
 
     def variants(self, graph: Graph) -> tuple[Mapping[str, str], ...]:  # noqa: ARG002
         return ({},)

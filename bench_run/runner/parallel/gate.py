@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Literal
 from bench_run.errors import StoppedError
 from bench_run.machine.device_lock import DeviceLock, Held
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.runner.outside import OutsideClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from bench_run.plan.cases import PlannedCase
     from bench_run.streams.base import Shared
-    from bench_run.worker.messages import DeviceUse
+    from bench_run.worker.messages import AskBurst, DeviceUse
 
 
 class BlockTurns:
@@ -294,6 +295,8 @@ class CaseTurn:
         """Lets another process read outputs from the device."""
         self.was_read = False
         """True once it was asked to."""
+        self.outside: OutsideClock | None = None
+        """Time of the case's executions, if it was asked for."""
         self.sides = len(group.states)
         """Cases of the group."""
 
@@ -334,6 +337,12 @@ class CaseTurn:
     def read(self, shared: Shared) -> bool:
         self.was_read = True
         return self.reader is not None and self.reader(shared)
+
+    def next_burst(self, root: int, message: AskBurst) -> tuple[int, bool]:
+        self.outside = self.outside or OutsideClock()
+        return self.outside.next(
+            root, message.claimed_ns, message.executions, message.marked_ns, message.doubt
+        )
 
     def end(self) -> None:
         """End the case, however it went."""

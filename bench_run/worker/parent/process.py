@@ -25,8 +25,10 @@ from bench_run.worker.messages import (
     Answered,
     AnswerT,
     AskBlock,
+    AskBurst,
     AskRead,
     BlockTurn,
+    Burst,
     Claim,
     Close,
     Granted,
@@ -92,6 +94,10 @@ class Turn(Protocol):
 
     def read(self, shared: Shared) -> bool:
         """Let another process read outputs from the device; return False if it could not."""
+
+    def next_burst(self, root: int, message: AskBurst) -> tuple[int, bool]:
+        """Return the number of iterations to run next, and whether executions are left out.
+        `root`: id of the process above the worker."""
 
     def end(self) -> None:
         """Release everything that is held."""
@@ -193,6 +199,10 @@ class Worker:
                 due = min(whole, phase)
                 if self.announce is not None:
                     self.announce(message.phase, message.checked_ns)
+            elif isinstance(message, AskBurst):
+                assert turn is not None, "its iterations are of rounds"
+                found = turn.next_burst(self._process.pid, message)
+                self._send(Burst(*found), timeout_s)
             elif isinstance(message, (Claim, AskBlock, AskRead)):
                 begin = time.monotonic()
                 answer = _wait_for(message, turn)

@@ -1,0 +1,211 @@
+"""The time of an execution by the clock of the run's own process.
+
+A process can make up the times that it reports. So the run requests some iterations of a worker and
+then twice as many, and keeps the time of both: the difference is the time of these iterations, with
+all that the worker's process did for them. An execution that takes longer than its samples say
+contradicts them. Before that is reported it is measured again, and the shortest time counts.
+
+A busy machine makes iterations longer, too. The kernel reports how long threads that were ready to
+run waited for a processor. That time of the worker's threads, and of this one, is subtracted. An
+engine's own wait for such a thread is subtracted as well, so an execution takes at least the time
+that is found.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from bench_run.machine.surroundings import waited_ns
+from bench_run.text import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from bench_schema.document import Round
+
+WINDOW_NS = 4_000_000
+"""Time of the shorter request, if an iteration does not take longer: messages take 0.1 ms."""
+PAIRS, LONG_NS = 3, 100_000_000
+"""Requests of each length, of which the shortest counts; of long ones there is one."""
+MOST = 2000
+"""Largest number of iterations in it: inputs of few elements change in each."""
+GROWTH = 16
+ATTEMPTS, MOST_ATTEMPTS = 3, 6
+"""Attempts before a contradiction is said, and all of them where others were not quiet."""
+SHARE, CALL_NS = 0.8, 1000
+"""Samples may be shorter by this factor and by the time of a call."""
+LARGEST_SHARE = 1.25
+"""Marks of a clock that is not ours may show more than this clock by this factor."""
+SPREAD = 2.0
+"""Attempts that differ by more than this factor are not evidence."""
+QUIET_SHARE = 0.5
+"""Part of a request's time that threads may wait for a processor."""
+BUSY = "the machine was too busy to tell"
+SILENT = "its process did not run the iterations that the clock of the run was to time"
+
+
+class Took(NamedTuple):
+    """Times of one request."""
+
+    ns: int
+    """Time by this process's clock, without what threads waited."""
+    quiet: bool
+    marked_ns: int | None
+
+
+class OutsideClock:
+    """The time of a case's executions in one round. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.slopes_ns: list[float] = []
+        """Time of an execution by each attempt."""
+        self._claims_ns: list[float] = []
+        """Time of an execution as its samples, or its marks, said at each attempt."""
+        self._doubt: str | None = None
+        self._begun: tuple[int, int] | None = None
+        self._steps: Generator[tuple[int, bool], Took, None] | None = None
+        self._claimed_ns = 0.0
+        self._executions = 1
+
+    def next(
+        self,
+        root: int,
+        claimed_ns: float,
+        executions: int,
+        marked_ns: int | None,
+        doubt: str | None,
+    ) -> tuple[int, bool]:
+        """Return the next request to a worker, whose last one is over: a number of iterations, 0 if
+        there is none, and whether their executions are left out. `root`: id of the process above
+        the worker. For the others see `measure.bursts.NextBurst`."""
+        now = time.perf_counter_ns()
+        if self._steps is None or self._begun is None:
+            self._steps = self._ask()
+            self._claimed_ns, self._executions, self._doubt = claimed_ns, executions, doubt
+            found = next(self._steps)
+        else:
+            began, waited_before = self._begun
+            waited = max(0, _waits_ns(root) - waited_before)
+            wall = max(1, now - began)
+            took = Took(max(0, wall - waited), waited <= QUIET_SHARE * wall, marked_ns)
+            try:
+                found = self._steps.send(took)
+            except StopIteration:
+                return 0, False
+        waited_before = _waits_ns(root)
+        self._begun = time.perf_counter_ns(), waited_before
+        return found
+
+    def _ask(self) -> Generator[tuple[int, bool], Took, None]:
+        """Yield requests until the samples are not contradicted, or all attempts are made."""
+        count, first = 1, (yield 1, False)
+        while first.ns < WINDOW_NS and count < MOST:
+            growth = min(GROWTH, max(2, int(WINDOW_NS / max(1, first.ns))))
+            count = min(MOST, count * growth)
+            first = yield count, False
+        changes_ns: float | None = None
+        for _ in range(MOST_ATTEMPTS):
+            found = yield from self._pairs(count, first.ns)
+            if found is None:
+                continue
+            slope, claim = found
+            if changes_ns is None and not self._fits(claim, slope):
+                # Inputs change outside of samples.
+                changes = yield from self._pairs(count, first.ns, is_empty=True)
+                changes_ns = 0.0 if changes is None else max(0.0, changes[0])
+                found = yield from self._pairs(count, first.ns)
+                slope, claim = found or (slope, claim)
+            self.slopes_ns.append(max(0.0, slope - (changes_ns or 0.0)))
+            self._claims_ns.append(claim)
+            if self._fits(claim, self.slopes_ns[-1]) or len(self.slopes_ns) == ATTEMPTS:
+                return
+
+    def _pairs(
+        self, count: int, lasts_ns: int, *, is_empty: bool = False
+    ) -> Generator[tuple[int, bool], Took, tuple[float, float] | None]:
+        """Yield requests of `count` iterations, which last so long, and of twice as many. Return
+        the time of an execution, with the change of its inputs, and what to compare it with: the
+        samples' time, or that of the marks around the same executions; None if threads waited."""
+        short: list[Took] = []
+        longer: list[Took] = []
+        for _ in range(PAIRS if lasts_ns < LONG_NS else 1):
+            short.append((yield count, is_empty))
+            longer.append((yield 2 * count, is_empty))
+        quiet = [[took for took in each if took.quiet] for each in (short, longer)]
+        if not all(quiet):
+            return None
+        low, high = (min(each, key=lambda took: took.ns) for each in quiet)
+        slope = self._slope(high.ns - low.ns, count)
+        if self._doubt is None or low.marked_ns is None or high.marked_ns is None:
+            return slope, self._claimed_ns
+        return slope, self._slope(high.marked_ns - low.marked_ns, count)
+
+    def _slope(self, longer_ns: float, count: int) -> float:
+        return longer_ns / count / self._executions
+
+    def _fits(self, claim_ns: float, slope_ns: float) -> bool:
+        """Return True if executions are not longer than claimed; for marks, neither shorter."""
+        if self._doubt is not None and claim_ns * SHARE > LARGEST_SHARE * slope_ns + CALL_NS:
+            return False
+        return claim_ns >= SHARE * slope_ns - CALL_NS
+
+    @property
+    def time_ns(self) -> float | None:
+        """Return the time that an execution took at least; None if it was not found."""
+        return None if self._doubt is not None or not self.slopes_ns else min(self.slopes_ns)
+
+    def contradiction(self, measured: Round) -> str | None:
+        """Return in one line how this clock contradicts the samples of the round; None if it does
+        not, or cannot tell."""
+        if self._steps is None:
+            return SILENT
+        found = self._contradicted(measured)
+        if found is None or self._is_spread:
+            return None
+        slope, claim = found
+        whose = "the samples say" if self._doubt is None else "the device's clock shows"
+        return (
+            f"an execution takes {time_text(slope)} by the clock of the run, "
+            f"{whose} {time_text(claim)}"
+        )
+
+    def _contradicted(self, measured: Round) -> tuple[float, float] | None:
+        """Return the shortest time of an execution, and a time that does not fit it."""
+        if not self.slopes_ns:
+            return None
+        fastest = min(range(len(self.slopes_ns)), key=self.slopes_ns.__getitem__)
+        slope, claim = self.slopes_ns[fastest], self._claims_ns[fastest]
+        if self._doubt is None:
+            samples = measured.series.get("device_ns", measured.series["e2e_ns"])
+            claim = float(statistics.median(samples))
+        return None if self._fits(claim, slope) else (slope, claim)
+
+    @property
+    def _is_spread(self) -> bool:
+        return max(self.slopes_ns) > SPREAD * min(self.slopes_ns)
+
+    def note(self, measured: Round) -> str | None:
+        """Return why the samples of the round were not checked by this clock; None if they were."""
+        if self._steps is None:
+            return None
+        is_unclear = self._contradicted(measured) is not None and self._is_spread
+        if not self.slopes_ns or is_unclear:
+            return f"{NOT_CHECKED}: {BUSY}"
+        if self._doubt is not None:
+            return f"{NOT_CHECKED}: {self._doubt}; the device's clock was"
+        return None
+
+
+NOT_CHECKED = "samples not checked by the clock of the run"
+
+
+def _waits_ns(root: int) -> int:
+    """Return how long threads of this process and of all below `root` waited for a processor."""
+    own = 0
+    with suppress(OSError, ValueError, IndexError):
+        own = int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    return own + waited_ns(root)
