@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.usage import nearest
 
 from bench_run.engines.base import knobs_of_variant
 from bench_run.errors import EngineError, EngineUnavailableError, UnsupportedGraphError
-from bench_run.user.kernels import KernelFile
-from bench_run.user.source import load_source
+from bench_run.user.kernels import Bound, Call, Kernel, KernelFile, Marks
+from bench_run.user.source import Source, load_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench_run.engines.base import EngineAbilities, EngineFacts, EngineOptions, EngineSpec
     from bench_run.graph.model import Graph
-    from bench_run.user.kernels import Kernel
+    from bench_run.user.kernels import Problem
 
 KERNEL = "kernel"
 """Name of the function in a variant and among the facts of a plan."""
 PLAN = "plan"
 """Name of a function with its knobs in a variant."""
+CALL = "call"
+"""Option of an engine of a framework: its own call for a graph comes through the door of files."""
 EVERY = "all"
 """Id for every function of the file that fits, as without an id."""
 PACKAGES = {
@@ -36,6 +40,9 @@ PACKAGES = {
 """Packages whose versions are recorded, by framework."""
 
 
+OWN = Source(Path(__file__), sys.modules[__name__], "")
+
+
 @dataclass(frozen=True)
 class BuiltKernel:
     """A function that was chosen for a graph."""
@@ -43,6 +50,22 @@ class BuiltKernel:
     graph: Graph
     kernel: Kernel
     knobs: Mapping[str, str]
+
+
+class LibraryCall(Kernel):
+    """A framework's own function for a graph, called as those of a file are."""
+
+    def __init__(self, name: str, function: Callable[..., Any], framework: str) -> None:
+        """Take a `function` of the graph's inputs in order that returns the outputs."""
+        super().__init__(name, function, OWN, Marks(framework=framework))
+
+    def typed(self, graph: Graph, knobs: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
+        return {}
+
+    def prepare(self, problem: Problem) -> Call:
+        graph = problem.graph
+        places = tuple(range(len(graph.inputs)))
+        return Call(self, graph, self.function, Bound(places, {}, {}, frozenset()))
 
 
 class KernelChoice:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import statistics
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from bench_run.errors import BenchRunError, message_of
-from bench_run.measure.loop import quiet
-from bench_run.measure.marks import repeat
+from bench_run.errors import BenchRunError, EngineError, message_of
+from bench_run.measure.clock import read_clock
+from bench_run.measure.loop import quiet, sampler
+from bench_run.measure.marks import is_ours, repeat
 from bench_run.text import one_line
 
 if TYPE_CHECKING:
@@ -24,8 +25,14 @@ if TYPE_CHECKING:
 
 GRAPH_NS, MOST_EXECUTIONS = 200_000, 256
 """Time of a captured graph, and the largest number of executions in it."""
+MOST_SAMPLES = 30
+"""Samples that count, of those that were requested: what neighbours do to a processor differs from
+one second to the next."""
 BUSY_SHARE = 0.5
 """Part of the device's time of an execution up to which enqueueing it does not matter."""
+
+BurstWork: TypeAlias = Literal["executions", "changes", "samples", "nothing"]
+"""Kind of a request: executions on changed inputs, the changes alone, samples, or the end."""
 
 
 class NextBurst(Protocol):
@@ -33,11 +40,69 @@ class NextBurst(Protocol):
 
     def __call__(
         self, claimed_ns: float, executions: int, marked_ns: int | None, doubt: str | None
-    ) -> tuple[int, bool]:
-        """Return the number of iterations to run, 0 if that was all, and whether their executions
-        are to be left out. `claimed_ns`: time of an execution by the samples; `executions`: of an
-        iteration; `marked_ns`: time between the marks around the last request's iterations;
-        `doubt`: why these do not tell how long an execution takes."""
+    ) -> tuple[int, BurstWork]:
+        """Return a number of iterations and what they are. `claimed_ns`: time of an execution by
+        the last samples; `executions`: of an iteration; `marked_ns`: time between the marks around
+        the last request's iterations; `doubt`: why executions are not comparable with samples."""
+
+
+class Bursts:
+    """Iterations of one plan."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        plan: Plan,
+        checks: SampleChecks,
+        series: Mapping[str, Sequence[int]],
+        stack: ExitStack,
+    ) -> None:
+        """Capture the plan on a device. `series`: its samples so far, in nanoseconds; `stack`:
+        closed when no further iteration is needed."""
+        self._stream, self._checks = engine.stream, checks
+        self._on_device = engine.stream.clock != "host"
+        self.claimed_ns = statistics.median(series["device_ns" if self._on_device else "e2e_ns"])
+        self._run, self.executions, self.doubt = plan.run, 1, None if is_ours(self._stream) else OWN
+        self._samples: list[int] = []
+        self._sample = sampler(plan, engine.stream, 1, read_clock)
+        if self._on_device and self.doubt is None:
+            try:
+                self._run, self.executions = _captured(engine, plan, self.claimed_ns, stack)
+            except BenchRunError as error:
+                submit_ns = statistics.median(series["submit_ns"])
+                if submit_ns > BUSY_SHARE * self.claimed_ns:
+                    self.doubt = f"it cannot be captured: {one_line(message_of(error))}"
+
+    def run(self, count: int, work: BurstWork) -> int | None:
+        """Run iterations; return the time between the marks around them on a device."""
+        if work == "samples":
+            self._take(count)
+            return None
+        stream, inputs = self._stream, self._checks.inputs
+        with quiet():
+            first = stream.mark() if self._on_device else None
+            for _ in range(count):
+                inputs.find()
+                inputs.change()
+                if work == "executions":
+                    self._run()
+                if not self._on_device:
+                    stream.synchronize()
+            last = stream.mark() if self._on_device else None
+            stream.synchronize()
+        return stream.elapsed_ns(first, last) if self._on_device else None
+
+    def _take(self, count: int) -> None:
+        """Take samples as a round does; those by a device's clock do not depend on its host."""
+        if not self._on_device:
+            with quiet():
+                for _ in range(count):
+                    self._samples.append(self._sample(self._checks.before, self._checks.touch))
+                    self._checks.after(None)
+            self.claimed_ns = statistics.median(self._samples[-MOST_SAMPLES:])
+
+
+OWN = "its stream has a clock of its own"
 
 
 def run_bursts(
@@ -48,40 +113,20 @@ def run_bursts(
     next_burst: NextBurst,
     slot: int | None,
 ) -> None:
-    """Run iterations while more are asked for, then read the outputs of the last one. `series`:
+    """Run iterations while more are requested, then read the outputs of the last one. `series`:
     the samples in nanoseconds; `slot`: number of the one for these outputs."""
-    stream, inputs = engine.stream, checks.inputs
-    on_device = stream.clock != "host"
-    claimed_ns = statistics.median(series["device_ns" if on_device else "e2e_ns"])
+    total = 0
+    marked_ns: int | None = None
     with ExitStack() as stack:
-        run, executions, doubt = plan.run, 1, None
-        if on_device:
-            try:
-                run, executions = _captured(engine, plan, claimed_ns, stack)
-            except BenchRunError as error:
-                doubt = f"it cannot be captured ({one_line(message_of(error))})"
-                if statistics.median(series["submit_ns"]) < BUSY_SHARE * claimed_ns:
-                    doubt = None
-        marked_ns: int | None = None
-        total = 0
+        bursts = Bursts(engine, plan, checks, series, stack)
         while True:
-            count, is_empty = next_burst(claimed_ns, executions, marked_ns, doubt)
-            if not count:
+            count, work = next_burst(bursts.claimed_ns, bursts.executions, marked_ns, bursts.doubt)
+            if work == "nothing":
                 break
             total += count
-            with quiet():
-                first = stream.mark() if on_device else None
-                for _ in range(count):
-                    inputs.find()
-                    inputs.change()
-                    if not is_empty:
-                        run()
-                    if not on_device:
-                        stream.synchronize()
-                last = stream.mark() if on_device else None
-                stream.synchronize()
-            marked_ns = stream.elapsed_ns(first, last) if on_device else None
-        if slot is not None and (total < inputs.fewest or not inputs.uids):
+            marked_ns = bursts.run(count, work)
+        # After as many changes as an input has elements, these have few values.
+        if slot is not None and (total < checks.inputs.fewest or not checks.inputs.uids):
             checks.read_last(slot)
 
 
@@ -91,8 +136,7 @@ def _captured(
     """Return what launches a graph of some executions, and their number. Raises `BenchRunError`."""
     capture = engine.abilities.capture
     if capture is None:
-        engine.stream.synchronize()
-        raise BenchRunError("the engine has no way to")
+        raise EngineError("the engine has no way to")
     run = plan.run
     uncaptured = plan.abilities.uncaptured
     if uncaptured is not None:

@@ -27,19 +27,24 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Round
 
+    from bench_run.measure.bursts import BurstWork
+
 WINDOW_NS = 4_000_000
 """Time of the shorter request, if an iteration does not take longer: messages take 0.1 ms."""
 PAIRS, LONG_NS = 3, 100_000_000
 """Requests of each length, of which the shortest counts; of long ones there is one."""
 MOST = 2000
 """Largest number of iterations in it: inputs of few elements change in each."""
-GROWTH = 16
+GROWTH, SAMPLES = 16, 7
+"""Factor of the numbers of iterations that are tried, and samples after each pair of requests."""
 ATTEMPTS, MOST_ATTEMPTS = 3, 6
 """Attempts before a contradiction is said, and all of them where others were not quiet."""
 SHARE, CALL_NS = 0.8, 1000
 """Samples may be shorter by this factor and by the time of a call."""
 LARGEST_SHARE = 1.25
 """Marks of a clock that is not ours may show more than this clock by this factor."""
+DRIFT = 2.0
+"""Samples of the whole round may be shorter than those right at the attempts by this factor."""
 SPREAD = 2.0
 """Attempts that differ by more than this factor are not evidence."""
 QUIET_SHARE = 0.5
@@ -67,7 +72,7 @@ class OutsideClock:
         """Time of an execution as its samples, or its marks, said at each attempt."""
         self._doubt: str | None = None
         self._begun: tuple[int, int] | None = None
-        self._steps: Generator[tuple[int, bool], Took, None] | None = None
+        self._steps: Generator[tuple[int, BurstWork], Took, None] | None = None
         self._claimed_ns = 0.0
         self._executions = 1
 
@@ -78,14 +83,14 @@ class OutsideClock:
         executions: int,
         marked_ns: int | None,
         doubt: str | None,
-    ) -> tuple[int, bool]:
-        """Return the next request to a worker, whose last one is over: a number of iterations, 0 if
-        there is none, and whether their executions are left out. `root`: id of the process above
-        the worker. For the others see `measure.bursts.NextBurst`."""
+    ) -> tuple[int, BurstWork]:
+        """Return the next request to a worker, whose last one is over. `root`: id of the process
+        above the worker. For the others see `measure.bursts.NextBurst`."""
         now = time.perf_counter_ns()
+        self._claimed_ns = claimed_ns
         if self._steps is None or self._begun is None:
             self._steps = self._ask()
-            self._claimed_ns, self._executions, self._doubt = claimed_ns, executions, doubt
+            self._executions, self._doubt = executions, doubt
             found = next(self._steps)
         else:
             began, waited_before = self._begun
@@ -95,18 +100,18 @@ class OutsideClock:
             try:
                 found = self._steps.send(took)
             except StopIteration:
-                return 0, False
+                return 0, "nothing"
         waited_before = _waits_ns(root)
         self._begun = time.perf_counter_ns(), waited_before
         return found
 
-    def _ask(self) -> Generator[tuple[int, bool], Took, None]:
+    def _ask(self) -> Generator[tuple[int, BurstWork], Took, None]:
         """Yield requests until the samples are not contradicted, or all attempts are made."""
-        count, first = 1, (yield 1, False)
+        count, first = 1, (yield 1, "executions")
         while first.ns < WINDOW_NS and count < MOST:
             growth = min(GROWTH, max(2, int(WINDOW_NS / max(1, first.ns))))
             count = min(MOST, count * growth)
-            first = yield count, False
+            first = yield count, "executions"
         changes_ns: float | None = None
         for _ in range(MOST_ATTEMPTS):
             found = yield from self._pairs(count, first.ns)
@@ -115,7 +120,7 @@ class OutsideClock:
             slope, claim = found
             if changes_ns is None and not self._fits(claim, slope):
                 # Inputs change outside of samples.
-                changes = yield from self._pairs(count, first.ns, is_empty=True)
+                changes = yield from self._pairs(count, first.ns, "changes")
                 changes_ns = 0.0 if changes is None else max(0.0, changes[0])
                 found = yield from self._pairs(count, first.ns)
                 slope, claim = found or (slope, claim)
@@ -125,16 +130,18 @@ class OutsideClock:
                 return
 
     def _pairs(
-        self, count: int, lasts_ns: int, *, is_empty: bool = False
-    ) -> Generator[tuple[int, bool], Took, tuple[float, float] | None]:
+        self, count: int, lasts_ns: int, work: BurstWork = "executions"
+    ) -> Generator[tuple[int, BurstWork], Took, tuple[float, float] | None]:
         """Yield requests of `count` iterations, which last so long, and of twice as many. Return
         the time of an execution, with the change of its inputs, and what to compare it with: the
         samples' time, or that of the marks around the same executions; None if threads waited."""
         short: list[Took] = []
         longer: list[Took] = []
         for _ in range(PAIRS if lasts_ns < LONG_NS else 1):
-            short.append((yield count, is_empty))
-            longer.append((yield 2 * count, is_empty))
+            short.append((yield count, work))
+            longer.append((yield 2 * count, work))
+            if work == "executions":
+                yield SAMPLES, "samples"
         quiet = [[took for took in each if took.quiet] for each in (short, longer)]
         if not all(quiet):
             return None
@@ -179,10 +186,13 @@ class OutsideClock:
             return None
         fastest = min(range(len(self.slopes_ns)), key=self.slopes_ns.__getitem__)
         slope, claim = self.slopes_ns[fastest], self._claims_ns[fastest]
-        if self._doubt is None:
-            samples = measured.series.get("device_ns", measured.series["e2e_ns"])
-            claim = float(statistics.median(samples))
-        return None if self._fits(claim, slope) else (slope, claim)
+        if not self._fits(claim, slope):
+            return slope, claim
+        samples = measured.series.get("device_ns", measured.series["e2e_ns"])
+        earlier = float(statistics.median(samples))
+        if self._doubt is None and not self._fits(DRIFT * earlier, slope):
+            return slope, earlier
+        return None
 
     @property
     def _is_spread(self) -> bool:

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case, Validation
 
     from bench_run.engines.base import Engine
+    from bench_run.measure.bursts import BurstWork
     from bench_run.measure.ceilings import Ceilings
     from bench_run.streams.base import Shared
     from bench_run.worker.plan_store import PlanStore
@@ -140,13 +141,13 @@ class EngineServer:
 
     def next_burst(
         self, claimed_ns: float, executions: int, marked_ns: int | None, doubt: str | None
-    ) -> tuple[int, bool]:
+    ) -> tuple[int, BurstWork]:
         """Wait for the iterations that the run is to time next."""
         self._pipe.send(encode(AskBurst(claimed_ns, executions, marked_ns, doubt)))
         reply = _incoming(self._pipe)
         if not isinstance(reply, Burst):
             raise EOFError  # the run is ending
-        return reply.iterations, reply.empty
+        return reply.iterations, reply.work
 
     def open(self, request: Open) -> EngineOpened:
         begin = read_clock()

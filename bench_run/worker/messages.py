@@ -24,6 +24,7 @@ from bench_run.errors import (
 )
 from bench_run.graph.chain import PassContext
 from bench_run.graph.model import Graph
+from bench_run.measure.bursts import BurstWork
 from bench_run.measure.ceilings import Ceilings
 from bench_run.measure.loop import SamplingBudget
 from bench_run.streams.base import Shared
@@ -142,9 +143,7 @@ class Burst:
     """Answer to `AskBurst`."""
 
     iterations: int
-    """0 if that was all."""
-    empty: bool
-    """True if their executions are left out."""
+    work: BurstWork
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ ABILITIES = ModuleAbilities(workspace=workspace)
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol
-    if spec.name != NAME:
+    if spec.name != NAME or "call" in spec.options:
         from bench_run.engines.numpy_engine.user_file import open_kernels
 
         return open_kernels(spec, options)

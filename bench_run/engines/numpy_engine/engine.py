@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 NUMPY = "numpy"
+CALL = "call"
+"""Option: its own call for a graph comes through the door of kernel files."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class NumpyEngine(HostEngine):
 
 
 def open_engine(spec: EngineSpec, options: EngineOptions) -> NumpyEngine:
-    refuse_unknown(spec, options=())
+    refuse_unknown(spec, options=(CALL,))
     if spec.id is not None:
         raise UsageError(f"engine {spec.text!r}: numpy has no ids")
     if options.replay:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.engines.numpy_engine.engine import NumpyEngine, NumpyPlan
+from bench_run.engines.numpy_engine.engine import NUMPY, NumpyEngine, NumpyPlan
 from bench_run.engines.spec import refuse_unknown
-from bench_run.engines.user_file import KERNEL, BuiltKernel, KernelChoice
+from bench_run.engines.user_file import KERNEL, BuiltKernel, KernelChoice, LibraryCall
 from bench_run.errors import EngineError, UsageError
 from bench_run.graph.dtypes import array_type
+from bench_run.graph.model import Graph
+from bench_run.reference.pointwise import PLAIN
 from bench_run.user.kernels import Problem
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
         Plan,
     )
     from bench_run.engines.numpy_engine.engine import Computation
-    from bench_run.graph.model import Graph
 
 
 class NumpyKernelPlan(NumpyPlan):
@@ -124,7 +125,53 @@ class NumpyKernelEngine(NumpyEngine):
             raise EngineError(f"out of memory on the host: {error}") from error
 
 
-def open_kernels(spec: EngineSpec, options: EngineOptions) -> NumpyKernelEngine:
+class NumpyCallEngine(NumpyEngine):
+    """NumPy's own function for a graph, where it is one, through the door of files."""
+
+    def part(self, built: object) -> NumpyPlan:
+        assert isinstance(built, Graph)
+        function = own_call(built)
+        if function is None:
+            return super().part(built)
+        own = LibraryCall(function.__name__, function, NUMPY)
+        return NumpyKernelPlan(BuiltKernel(built, own, {}))
+
+
+def _relu(x: Any) -> Any:
+    return np.maximum(x, 0)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "relu_fwd": _relu,
+    **{mode: function for mode, function in PLAIN.items() if isinstance(function, np.ufunc)},
+}
+"""NumPy's function by mode of a pointwise node."""
+
+
+def own_call(graph: Graph) -> Callable[..., Any] | None:
+    """Return the one function of NumPy that computes a graph in the type of its inputs; None if
+    there is none, or if its inputs are not its arguments in order."""
+    kinds = {tensor.data_type for tensor in (*graph.inputs, *graph.outputs)}
+    if len(graph.nodes) != 1 or kinds not in ({"float"}, {"double"}) or graph.constants:
+        return None
+    (node,) = graph.nodes
+    if node.type == "MatmulAttributes":
+        function: Callable[..., Any] | None = np.matmul
+        ports: tuple[str, ...] = "a", "b"
+    elif node.type == "PointwiseAttributes" and node.attributes.keys() <= {"operation"}:
+        function, ports = FUNCTIONS.get(str(node.attributes["operation"])), tuple(node.inputs)
+    else:
+        return None
+    given = [graph.by_uid[node.inputs[port]] for port in ports if port in node.inputs]
+    (made,) = graph.outputs
+    if given != list(graph.inputs) or any(t.dims[:-2] != made.dims[:-2] for t in given):
+        return None
+    return function
+
+
+def open_kernels(spec: EngineSpec, options: EngineOptions) -> NumpyEngine:
+    if spec.name == NUMPY:
+        return NumpyCallEngine(options)
     refuse_unknown(spec, options=("cpu",), plugin=True)
     if options.replay:
         raise UsageError("--replay: NumPy runs on the CPU, which has no graphs to replay")

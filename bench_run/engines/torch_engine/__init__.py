@@ -1,10 +1,10 @@
 """Engine ``torch``: PyTorch on the CPU and on GPUs (CUDA and ROCm builds alike).
 
 Spec: ``torch`` (the GPU if there is one, otherwise the CPU), ``torch:cpu``, ``torch:cuda``,
-``torch:cuda:1``; ``+compile`` for `torch.compile` (Inductor: C++ on the CPU, Triton on a GPU). A
-graph becomes what a user of PyTorch would write: convolutions, products, normalisations and
-attention run in the type of their inputs where PyTorch has a kernel that accumulates in float32,
-and in the compute type otherwise.
+``torch:cuda:1``; ``+call`` for its calls as those of a user's file are made; ``+compile`` for
+`torch.compile` (Inductor: C++ on the CPU, Triton on a GPU). A graph becomes what a user of PyTorch
+would write: convolutions, products, normalisations and attention run in the type of their inputs
+where PyTorch has a kernel that accumulates in float32, and in the compute type otherwise.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a 
         import torch  # noqa: F401
     except (ImportError, OSError) as error:
         raise EngineUnavailableError(f"torch does not load: {error}") from error
-    if spec.name != NAME:
+    if spec.name != NAME or "call" in spec.options:
         from bench_run.engines.torch_engine.user_file import open_kernels
 
         return open_kernels(spec, options)

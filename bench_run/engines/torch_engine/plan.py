@@ -413,6 +413,24 @@ class TorchProgram:
             step.run(values)
         return [values[slot] for slot in self.outputs]
 
+    def as_call(self) -> Callable[..., Any]:
+        """Return a function of the inputs in order that returns the outputs: PyTorch's own if it
+        is one call."""
+        if len(self.steps) == 1:
+            (step,) = self.steps
+            function, wanted = step.call.function, step.wanted
+            if len(wanted) == 1 and step.reads == self.inputs:
+                (kind,), (dtype,) = step.types, wanted
+
+                def call(*inputs: T) -> Any:
+                    found: Any = function(*inputs)
+                    if type(found) is tuple:
+                        (found,) = found
+                    return found if found.dtype == dtype else rounded_to(found, kind)
+
+                return call
+        return lambda *inputs: self(inputs)
+
     def blame(self, inputs: Sequence[T]) -> None:
         """Run node by node, so that the error names its node."""
         values = list(self.initial)

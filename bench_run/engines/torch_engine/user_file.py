@@ -14,9 +14,10 @@ import torch
 from bench_run.engines.spec import refuse_unknown
 from bench_run.engines.torch_engine.engine import TorchEngine, open_engine
 from bench_run.engines.torch_engine.op import TYPES, UNKNOWN_LAUNCHES, foreign_errors
-from bench_run.engines.torch_engine.plan import TorchPlan
-from bench_run.engines.user_file import KERNEL, BuiltKernel, KernelChoice
+from bench_run.engines.torch_engine.plan import TorchPlan, TorchProgram
+from bench_run.engines.user_file import CALL, KERNEL, BuiltKernel, KernelChoice, LibraryCall
 from bench_run.errors import BenchRunError, EngineUnavailableError, UnsupportedGraphError
+from bench_run.graph.model import Graph
 from bench_run.streams.cuda import clock_of
 from bench_run.user.kernels import KernelFile, Problem
 from bench_run.user.source import load_source
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bench_run.engines.base import EngineAbilities, EngineOptions, EngineSpec, Plan
-    from bench_run.graph.model import Graph
+
+
+TORCH = "torch"
 
 
 class Framework:
@@ -159,7 +162,7 @@ class KernelProgram:
     launches = UNKNOWN_LAUNCHES
 
     def __init__(self, built: BuiltKernel, device: torch.device) -> None:
-        kernel = built.kernel
+        self.built, kernel = built, built.kernel
         if kernel.framework == "numpy" and device.type != "cpu":
             raise UnsupportedGraphError("functions of NumPy run on a processor: kernel+cpu@FILE")
         self.framework = framework(kernel.framework, device)
@@ -273,6 +276,17 @@ class TorchKernelEngine(TorchEngine):
             return TorchKernelPlan(built, program, self._device, replays=self._replay)
 
 
+class TorchCallEngine(TorchEngine):
+    """PyTorch's own calls for a graph, through the door of files."""
+
+    def part(self, built: object) -> Plan:
+        assert isinstance(built, Graph)
+        with foreign_errors("plan"):
+            own = LibraryCall("torch", TorchProgram(built, self._device).as_call(), "torch")
+            program = KernelProgram(BuiltKernel(built, own, {}), self._device)
+            return TorchKernelPlan(program.built, program, self._device, replays=self._replay)
+
+
 def _uses_jax(spec: EngineSpec) -> bool:
     return any(
         each.framework == "jax" for each in KernelFile(load_source(spec.plugin_path or "")).kernels
@@ -293,6 +307,9 @@ def _timer_of_jax(timer: str) -> str:
 
 def open_kernels(spec: EngineSpec, options: EngineOptions) -> TorchEngine:
     """Open PyTorch on the GPU if there is one; ``+cpu`` keeps it on the processor."""
+    if spec.name == TORCH:
+        refuse_unknown(spec, options=(CALL,))
+        return open_engine(replace(spec, options=()), options, TorchCallEngine)
     refuse_unknown(spec, options=("cpu", "cuda"), plugin=True)
     where = next((o for o in spec.options if o in ("cpu", "cuda")), None)
     if where != "cpu" and torch.cuda.is_available() and _uses_jax(spec):

@@ -22,6 +22,7 @@ from bench_run.runner.outside import OutsideClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from bench_run.measure.bursts import BurstWork
     from bench_run.plan.cases import PlannedCase
     from bench_run.streams.base import Shared
     from bench_run.worker.messages import AskBurst, DeviceUse
@@ -338,7 +339,7 @@ class CaseTurn:
         self.was_read = True
         return self.reader is not None and self.reader(shared)
 
-    def next_burst(self, root: int, message: AskBurst) -> tuple[int, bool]:
+    def next_burst(self, root: int, message: AskBurst) -> tuple[int, BurstWork]:
         self.outside = self.outside or OutsideClock()
         return self.outside.next(
             root, message.claimed_ns, message.executions, message.marked_ns, message.doubt

@@ -48,6 +48,7 @@ from bench_run.worker.wire import Pipe, WireError, decode_outgoing, encode_reque
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bench_run.measure.bursts import BurstWork
     from bench_run.streams.base import Shared
     from bench_run.worker.messages import DeviceUse
     from bench_run.worker.parent.start import ProcessHandle
@@ -95,9 +96,9 @@ class Turn(Protocol):
     def read(self, shared: Shared) -> bool:
         """Let another process read outputs from the device; return False if it could not."""
 
-    def next_burst(self, root: int, message: AskBurst) -> tuple[int, bool]:
-        """Return the number of iterations to run next, and whether executions are left out.
-        `root`: id of the process above the worker."""
+    def next_burst(self, root: int, message: AskBurst) -> tuple[int, BurstWork]:
+        """Return the next iterations that are timed. `root`: id of the process above the
+        worker."""
 
     def end(self) -> None:
         """Release everything that is held."""

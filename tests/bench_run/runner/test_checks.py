@@ -45,8 +45,9 @@ def test_no_two_samples_have_the_same_inputs_and_the_last_run_has_those_of_the_f
     for contents in processes:
         first, *others = contents
         assert first == others[-1]
+        samples = others[:70]  # warm-up included; the run's own clock follows
         again = 3  # after a sample that was read one more run brings the caches back
-        assert len(set(others[:-1])) >= len(others) - 1 - again
+        assert len(set(samples)) >= len(samples) - again
 
 
 def test_rounds_are_drawn_from_secrets_of_their_own(calls):
