@@ -5,18 +5,16 @@ then twice as many, and keeps the time of both: the difference is the time of th
 all that the worker's process did for them. An execution that takes longer than its samples say
 contradicts them. Before that is reported it is measured again, and the shortest time counts.
 
-A busy machine makes iterations longer, too. The kernel reports how long threads that were ready to
-run waited for a processor. That time of the worker's threads, and of this one, is subtracted. An
-engine's own wait for such a thread is subtracted as well, so an execution takes at least the time
-that is found.
+A busy machine makes iterations longer, too. The kernel reports how long the worker's threads waited
+for a processor when they were ready to run: that is subtracted. An engine's own wait for such a
+thread is subtracted with it, so an execution takes at least the time that is found. This process
+may wait as well: of several requests of one length the shortest counts.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bench_run.machine.surroundings import waited_ns
@@ -29,13 +27,13 @@ if TYPE_CHECKING:
 
     from bench_run.measure.bursts import BurstWork
 
-WINDOW_NS = 4_000_000
-"""Time of the shorter request, if an iteration does not take longer: messages take 0.1 ms."""
-PAIRS, LONG_NS = 3, 100_000_000
+WINDOW_NS = 2_000_000
+"""Time of the shorter request, if an iteration does not take longer: messages take 0.2 ms."""
+PAIRS, LONG_NS = 6, 50_000_000
 """Requests of each length, of which the shortest counts; of long ones there is one."""
-MOST = 2000
+MOST = 500
 """Largest number of iterations in it: inputs of few elements change in each."""
-GROWTH, SAMPLES = 16, 7
+GROWTH, SAMPLES = 16, 5
 """Factor of the numbers of iterations that are tried, and samples after each pair of requests."""
 ATTEMPTS, MOST_ATTEMPTS = 3, 6
 """Attempts before a contradiction is said, and all of them where others were not quiet."""
@@ -94,24 +92,27 @@ class OutsideClock:
             found = next(self._steps)
         else:
             began, waited_before = self._begun
-            waited = max(0, _waits_ns(root) - waited_before)
+            waited = max(0, waited_ns(root) - waited_before)
             wall = max(1, now - began)
             took = Took(max(0, wall - waited), waited <= QUIET_SHARE * wall, marked_ns)
             try:
                 found = self._steps.send(took)
             except StopIteration:
                 return 0, "nothing"
-        waited_before = _waits_ns(root)
+        waited_before = waited_ns(root)
         self._begun = time.perf_counter_ns(), waited_before
         return found
 
     def _ask(self) -> Generator[tuple[int, BurstWork], Took, None]:
         """Yield requests until the samples are not contradicted, or all attempts are made."""
         count, first = 1, (yield 1, "executions")
-        while first.ns < WINDOW_NS and count < MOST:
-            growth = min(GROWTH, max(2, int(WINDOW_NS / max(1, first.ns))))
-            count = min(MOST, count * growth)
-            first = yield count, "executions"
+        longer = first
+        while longer.ns - first.ns < WINDOW_NS / GROWTH and first.ns < WINDOW_NS and count < MOST:
+            count = min(MOST, count * GROWTH)
+            longer = yield count, "executions"
+        if count > 1:
+            each_ns = max(1.0, (longer.ns - first.ns) / (count - 1))
+            count = max(1, min(MOST, int(WINDOW_NS / each_ns)))
         changes_ns: float | None = None
         for _ in range(MOST_ATTEMPTS):
             found = yield from self._pairs(count, first.ns)
@@ -211,11 +212,3 @@ class OutsideClock:
 
 
 NOT_CHECKED = "samples not checked by the clock of the run"
-
-
-def _waits_ns(root: int) -> int:
-    """Return how long threads of this process and of all below `root` waited for a processor."""
-    own = 0
-    with suppress(OSError, ValueError, IndexError):
-        own = int(Path("/proc/thread-self/schedstat").read_text().split()[1])
-    return own + waited_ns(root)
