@@ -40,7 +40,8 @@ from bench_run.worker.parent.pool import WorkerPool
 from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from bench_schema.document import Device
 
@@ -54,10 +55,14 @@ VERSION = package_version()
 
 
 def run_benchmark(
-    options: Options, command: Sequence[str] = (), launcher: Launcher | None = None
+    options: Options,
+    command: Sequence[str] = (),
+    launcher: Launcher | None = None,
+    rule_of: Callable[[Callable[[Path], Path]], Rule] | None = None,
 ) -> Document:
     """Run everything that the options request and return the document, saved to their output.
-    `launcher`: one whose templates started early; its owner closes it.
+    `launcher`: one whose templates started early; its owner closes it. `rule_of`: the rule that is
+    asked from the first round on, of what saves the results so far to a file.
 
     Raises `UsageError`, `GraphError`, `EngineUnavailableError` and `OutputError` before anything is
     measured; what happens to a case later is its outcome. Ctrl-C ends the run early: the document
@@ -88,7 +93,7 @@ def run_benchmark(
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}
             refuse_busy(sorted(used - {"cpu"}), before)
-        return run_planned(options, planned, pool, command, forecast=forecast)
+        return run_planned(options, planned, pool, command, forecast=forecast, rule_of=rule_of)
     finally:
         pool.close()
         pool.kill()
@@ -129,6 +134,7 @@ def run_planned(
     references: ReferenceStore | None = None,
     rule: Rule | None = None,
     forecast: Forecast | None = None,
+    rule_of: Callable[[Callable[[Path], Path]], Rule] | None = None,
 ) -> Document:
     """Run these cases and return the document; raises as `run_benchmark` does. `Rounds` says what
     `references`, `rule` and `forecast` are for."""
@@ -146,11 +152,9 @@ def run_planned(
         if record.finished is not None:
             progress.say(f"{output.output}: {FINISHED}")
             return record.finished
-        if options.until == "decided":
-            referee = Referee(options.against, options.threshold_ratio, record.so_far)
-            rule = partial(
-                until_decided, referee=referee, fewest=options.rounds, most=options.max_rounds
-            )
+        rule = rule if rule_of is None else rule_of(record.so_far)
+        if rule is None and options.until == "decided":
+            rule = decided_rule(options, record)
         gate = DeviceGate(DeviceLock(opened.sharing.devices, tell=progress.say))
         references = references or ReferenceStore(
             grouped(Validation, options),
@@ -169,6 +173,7 @@ def run_planned(
             opened.sharing,
             rule,
             forecast,
+            asks_early=rule_of is not None,
         )
         for note in dict.fromkeys((*planned.notes, *opened.notes, *record.notes)):
             progress.say(f"note: {note}")
@@ -192,6 +197,12 @@ def run_planned(
     if problems:
         raise IncompleteRunError(*problems, document=document)
     return document
+
+
+def decided_rule(options: Options, record: Record) -> Rule:
+    """Return the rule of ``--until decided``."""
+    referee = Referee(options.against, options.threshold_ratio, record.so_far)
+    return partial(until_decided, referee=referee, fewest=options.rounds, most=options.max_rounds)
 
 
 def finish_record(record: Record, order: Sequence[str]) -> tuple[Document, tuple[str, ...]]:

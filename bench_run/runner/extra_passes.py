@@ -12,6 +12,7 @@ from bench_schema.units import count_text
 
 from bench_run.errors import BenchRunError, EngineError, EngineUnavailableError, OutputError
 from bench_run.files import write_text_file
+from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.profilers.base import Profiled
 from bench_run.profilers.table import profiler_of
 from bench_run.profilers.trace import join_parts, leave_events
@@ -20,7 +21,7 @@ from bench_run.worker.parent.pool import WorkerPool
 from bench_run.worker.parent.start import own_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from bench_run.options import Output
     from bench_run.plan.cases import PlannedCase
@@ -40,19 +41,17 @@ def extra_passes(
         except OutputError as error:
             unwritten.append(f"--trace: {error}")
     if output.adversarial:
-        _attack(output.timeout_s, rounds, save, progress)
+        attack(rounds, rounds.completed(), progress)
     if output.counters is not None:
         _count(output.counters, output.timeout_s, rounds, save, progress)
     return tuple(unwritten)
 
 
-def _attack(
-    timeout_s: float, rounds: Rounds, save: Callable[[Case], None], progress: Progress
-) -> None:
-    """Put what adversarial inputs show into the validation of each case."""
-    pool = WorkerPool(timeout_s)
+def attack(rounds: Rounds, cases: Sequence[PlannedCase], progress: Progress) -> list[Case]:
+    """Put what adversarial inputs show into the validation of each case; return these parts."""
+    pool, parts = rounds.pool.beside(TimeBreakdown()), list[Case]()
     try:
-        for case in rounds.completed():
+        for case in cases:
             progress.say(f"--adversarial: {case.id}")
             math, graph = case.engine.options.math, case.graph.loaded.graph
             request = Attack(case.id, graph, case.variant, rounds.data(case), math)
@@ -62,9 +61,11 @@ def _attack(
                 found = Attacked(findings=(str(error),))
             for text in (each for each in found.notes if NOT_CHECKED in each):
                 progress.say(f"--adversarial: {case.id}: {text}")
-            save(_attacked(case, found))
+            parts.append(_attacked(case, found))
+            rounds.save(parts[-1])
     finally:
         pool.close()
+    return parts
 
 
 def _attacked(case: PlannedCase, found: Attacked) -> Case:

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
     from bench_run.measure.bursts import BurstWork
 
-WINDOW_NS = 2_000_000
+WINDOW_NS = 4_000_000
 """Time of the shorter request, if an iteration does not take longer: messages take 0.2 ms."""
 PAIRS, LONG_NS = 6, 50_000_000
 """Requests of each length, of which the shortest counts; of long ones there is one."""
 MOST = 500
 """Largest number of iterations in it: inputs of few elements change in each."""
+FEWEST = 2
 GROWTH, SAMPLES = 16, 5
 """Factor of the numbers of iterations that are tried, and samples after each pair of requests."""
 ATTEMPTS, MOST_ATTEMPTS = 3, 6
@@ -112,7 +113,7 @@ class OutsideClock:
             longer = yield count, "executions"
         if count > 1:
             each_ns = max(1.0, (longer.ns - first.ns) / (count - 1))
-            count = max(1, min(MOST, int(WINDOW_NS / each_ns)))
+            count = max(FEWEST, min(MOST, int(WINDOW_NS / each_ns)))
         changes_ns: float | None = None
         for _ in range(MOST_ATTEMPTS):
             found = yield from self._pairs(count, first.ns)

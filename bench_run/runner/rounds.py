@@ -98,13 +98,17 @@ class Rounds:
         sharing: Sharing = ALONE,
         rule: Rule | None = None,
         forecast: Forecast | None = None,
+        *,
+        asks_early: bool = False,
     ) -> None:
         """`sharing`: the devices on which rounds are prepared at the same time. `references` are
         closed when the rounds are over. `rule` gives some cases more rounds than `sampling`
-        says. `forecast` estimates how long the rounds take."""
+        says; with `asks_early` it is asked after the first round. `forecast` estimates how long
+        the rounds take."""
+        self._asks_early = asks_early
         self._sampling = sampling
         self._rule, self._forecast = rule, forecast
-        self._save = save
+        self.save = save
         self._progress = progress
         self.states = {case.id: CaseState(case) for case in cases}
         self._gate, self._references, devices = gate, references, sharing.devices
@@ -145,9 +149,10 @@ class Rounds:
         """Run all rounds; then more if a rule adds some."""
         try:
             fewest, most = self._sampling.rounds, self._sampling.max_rounds
+            first = 1 if self._asks_early else fewest
             if self._forecast is not None:
                 self._forecast.begin(len(self.completed()))
-            self.measure(fewest, self.completed())
+            self.measure(first, self.completed())
             if self._forecast is not None:
                 self._forecast.remember()
             if self._sampling.precision_ratio is not None:
@@ -183,7 +188,7 @@ class Rounds:
     def note_end(self, states: Sequence[CaseState], rule: str) -> None:
         """Put on record which rule ended the sampling of these cases."""
         for state in states:
-            self._save(replace(state.bare(), stopped_by=rule))
+            self.save(replace(state.bare(), stopped_by=rule))
 
     def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         rounds = []
@@ -222,7 +227,7 @@ class Rounds:
         for _, result in self._lanes.results(rounds):
             if result is not None:
                 self.states[result.id].take(result)
-                self._save(result)
+                self.save(result)
             self._progress.finish_case()
             left = None if self._forecast is None else self._forecast.left(self.pool.breakdown)
             if left is not None:

@@ -184,29 +184,42 @@ def _store(graph: Graph, expected: Arrays, folder: Path) -> None:
 
 
 def _write_golden(request: Evaluate, inputs: Storages, expected: Arrays) -> None:
-    """Write the graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the requested
-    folder; after ``hipdnn:`` as ``STEM.tensor<uid>.bin``, hipDNN's own way."""
-    from bench_run.graph.format.hipdnn_json import write_graph
-    from bench_run.tensors.golden import write_golden, write_hipdnn_golden
-
     assert request.write_golden is not None
-    plain = request.write_golden.removeprefix(HIPDNN)
-    graph, folder = request.graph, Path(plain)
-    outputs = {t.uid: to_storage(expected[t.uid], t) for t in graph.outputs}
     provenance = {
         "reference": "engine" if request.engine else "float64 formulas in NumPy",
         "seed": str(request.data.seed),
         "init": " ".join(request.data.init) or "by role",
     }
+    write_golden_graph(
+        request.graph, inputs, expected, request.write_golden, request.stem, provenance
+    )
+
+
+def write_golden_graph(
+    graph: Graph,
+    inputs: Storages,
+    expected: Arrays,
+    into: str,
+    stem: str,
+    provenance: Mapping[str, str],
+) -> None:
+    """Write the graph as ``STEM.json`` and its tensors in ``STEM.golden/``, in the folder `into`;
+    after ``hipdnn:`` as ``STEM.tensor<uid>.bin``, hipDNN's own way. Raises `OutputError`."""
+    from bench_run.graph.format.hipdnn_json import write_graph
+    from bench_run.tensors.golden import write_golden, write_hipdnn_golden
+
+    plain = into.removeprefix(HIPDNN)
+    folder = Path(plain)
+    outputs = {t.uid: to_storage(expected[t.uid], t) for t in graph.outputs}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{request.stem}.json").write_bytes(write_graph(graph))
+        (folder / f"{stem}.json").write_bytes(write_graph(graph))
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}") from error
-    if plain != request.write_golden:
-        write_hipdnn_golden(graph, inputs, outputs, folder / f"{request.stem}.json", provenance)
+    if plain != into:
+        write_hipdnn_golden(graph, inputs, outputs, folder / f"{stem}.json", provenance)
     else:
-        write_golden(graph, inputs, outputs, folder / f"{request.stem}.golden", provenance)
+        write_golden(graph, inputs, outputs, folder / f"{stem}.golden", provenance)
 
 
 def _lean(array: np.ndarray[Any, Any], tensor: Tensor) -> np.ndarray[Any, Any]:

@@ -8,9 +8,10 @@ proves the plumbing only: `tests/conformance` compares both with PyTorch.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from bench_run.engines.base import Availability, ModuleAbilities
+from bench_run.engines.base import FORKED, Availability, ModuleAbilities
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine, EngineOptions, EngineSpec
@@ -46,7 +47,16 @@ def workspace(graph: Graph, spec: EngineSpec, device: str) -> int:  # noqa: ARG0
     return workspace_bytes(graph, of_node)
 
 
-ABILITIES = ModuleAbilities(workspace=workspace)
+def preload(spec: EngineSpec) -> bool:  # noqa: ARG001
+    """Import the engine where workers of a processor may be forked."""
+    if FORKED not in os.environ:
+        return False
+    from bench_run.engines.numpy_engine import user_file
+
+    return bool(user_file)
+
+
+ABILITIES = ModuleAbilities(workspace=workspace, preload=preload)
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol

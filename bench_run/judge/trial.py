@@ -1,0 +1,215 @@
+"""Kernel and base in turns, in fresh processes, until it is known or the time is used up.
+
+Both come through one door: a base that is a framework is called as a kernel of a file is. The
+kernel is tried on adversarial inputs right after the first round, and one that is wrong, dishonest
+or failed takes no further round.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from bench_schema.estimate import looks
+
+from bench_run.engines.base import FORKED
+from bench_run.errors import UsageError
+from bench_run.options import Options, checked
+from bench_run.runner.benchmark import run_benchmark
+from bench_run.runner.extra_passes import attack
+from bench_run.runner.stopping import Referee
+from bench_run.worker.parent.start import Launcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from bench_schema.document import Case, Document
+
+    from bench_run.plan.cases import PlannedCase
+    from bench_run.progress import Progress
+    from bench_run.runner.rounds import Rounds
+
+FRAMEWORKS = ("numpy", "torch")
+"""Bases that have calls of their own."""
+LOOK_S = 1.0
+"""Time of a comparison of the results so far, and of the answer."""
+FEWEST = 4
+"""Rounds before the first comparison."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Kernel, base and operations of a judgement, and its limits."""
+
+    kernel: str
+    """Engine spec."""
+    base: str
+    """Engine spec as the user wrote it."""
+    graphs: tuple[str, ...] = ()
+    op: tuple[str, ...] = ()
+    threshold_ratio: float = 0.01
+    max_rounds: int = Options.max_rounds
+    budget_s: float = 15.0
+    output: str | None = None
+    force: bool = False
+    quiet: bool = True
+
+    @property
+    def base_spec(self) -> str:
+        """Return the spec of the base, with its calls made as those of kernels are."""
+        name = self.base.partition("@")[0].partition(":")[0]
+        return f"{self.base}+call" if name in FRAMEWORKS and "+" not in self.base else self.base
+
+    def options(self) -> Options:
+        """Return the options of its run. Raises `UsageError`."""
+        rounds = max(1, min(FEWEST, self.max_rounds))
+        return checked(
+            Options(
+                graphs=self.graphs,
+                op=self.op,
+                a=self.base_spec,
+                b=self.kernel,
+                until="decided",
+                threshold_ratio=self.threshold_ratio,
+                rounds=rounds,
+                max_rounds=max(rounds, self.max_rounds),
+                reference="auto",
+                strict=True,
+                quiet=self.quiet,
+                output=self.output,
+                force=self.force,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A case whose outputs were wrong, and on which inputs."""
+
+    case: PlannedCase
+    data: Any
+    kind: str | None
+    """Kind of adversarial inputs; None: the usual ones, or those of samples."""
+
+
+@dataclass
+class Jury:
+    """The rule of the rounds: which follow, and whether any does."""
+
+    question: Question
+    end_s: float
+    """Instant of the monotonic clock at which the answer is due."""
+    referee: Referee | None = None
+    failing: list[Failing] = field(default_factory=list)
+    ran_out: bool = False
+    """True if more rounds would have followed, had there been time."""
+
+    def __call__(self, rounds: Any, progress: Progress) -> None:
+        self._check_base(rounds)
+        kernels = [s.case for s in rounds.states.values() if s.case.engine.key == self._key(rounds)]
+        for case in kernels:
+            state = rounds.states[case.id]
+            if state.is_wrong:
+                self.failing.append(Failing(case, rounds.data(case), None))
+        if self._is_unfit(rounds, kernels):
+            return
+        for case, found in zip(kernels, attack(rounds, kernels, progress), strict=True):
+            if found.validation is not None and found.validation.status == "failed":
+                kind = (found.validation.reason or "").removeprefix("adversarial: ").split(": ")[0]
+                self.failing.append(Failing(case, rounds.data(case), kind))
+        if not self.failing:
+            self._until_decided(rounds, progress, kernels)
+
+    def _key(self, rounds: Rounds) -> str:
+        return list(rounds.states.values())[-1].case.engine.key
+
+    def _is_unfit(self, rounds: Rounds, kernels: Sequence[PlannedCase]) -> bool:
+        """Return True if a kernel is known to be failed, wrong or dishonest."""
+        states = [rounds.states[case.id] for case in kernels]
+        return any(
+            s.ended is not None or s.is_wrong or (s.last and s.last.implausible) for s in states
+        )
+
+    def _check_base(self, rounds: Rounds) -> None:
+        """Raise `UsageError` if the base completed no case: then nothing has a speed."""
+        key = self._key(rounds)
+        states = [s for s in rounds.states.values() if s.case.engine.key != key]
+        if states and all(state.ended is not None for state in states):
+            last = states[0].last
+            why = None if last is None else last.outcome.reason
+            raise UsageError(
+                f"judge: the base {self.question.base} does not run "
+                f"{states[0].case.graph.id.name} ({why}); name another engine: --base torch, or "
+                "--base numpy"
+            )
+
+    def _until_decided(
+        self, rounds: Rounds, progress: Progress, kernels: Sequence[PlannedCase]
+    ) -> None:
+        """Measure round after round, and compare at numbers of rounds that are fixed before."""
+        assert self.referee is not None
+        states = [state for state in rounds.open_states() if state.rounds]
+        due, done = states, 1
+        options = self.question.options()
+        for until in looks(options.rounds, options.max_rounds):
+            while done < until:
+                began = time.monotonic()
+                done += 1
+                rounds.measure(done, [state.case for state in due])
+                took_s = time.monotonic() - began
+                if self._is_unfit(rounds, kernels):
+                    return
+                if time.monotonic() + took_s + LOOK_S > self.end_s and done < options.max_rounds:
+                    self.ran_out = True
+                    rounds.note_end(due, "budget")
+                    return
+            decisions = self.referee.look()
+            due = [state for state in states if state.case.id in decisions.open]
+            progress.say(f"after {until} rounds: {decisions.sentence(self.referee.what)}")
+            if not due:
+                rounds.note_end(states, "decided")
+                return
+        rounds.note_end(due, "max rounds")
+
+
+@dataclass(frozen=True)
+class Trial:
+    document: Document
+    failing: tuple[Failing, ...]
+    ran_out: bool
+
+
+def try_kernel(question: Question, began_s: float, command: Sequence[str]) -> Trial:
+    """Run kernel and base. `began_s`: instant at which the time began, by the monotonic clock.
+    Raises `UsageError` and what a run raises before it measures."""
+    options = question.options()
+    jury = Jury(question, began_s + question.budget_s)
+
+    def rule_of(save: Callable[[Path], Path]) -> Jury:
+        jury.referee = Referee(None, question.threshold_ratio, save)
+        return jury
+
+    forked = {key: {FORKED: "1"} for key in (question.base_spec, question.kernel)}
+    launcher = Launcher("fork", options.timeout_s, forked)
+    try:
+        document = run_benchmark(options, command, launcher, rule_of)
+    finally:
+        launcher.close()
+    return Trial(document, tuple(jury.failing), jury.ran_out)
+
+
+def cases_of(document: Document) -> list[Case]:
+    """Return the cases of the last engine, which is the kernel."""
+    key = document.engines[-1].key
+    return [case for case in document.cases if case.engine == key]
+
+
+def joined(documents: Sequence[Document]) -> Document:
+    """Return the cases of several trials as one document, whose run is the first one's."""
+    first = documents[0]
+    engines = {engine.key: engine for document in documents for engine in document.engines}
+    cases = tuple(case for document in documents for case in document.cases)
+    run = replace(first.run, finished=documents[-1].run.finished)
+    return replace(first, run=run, engines=tuple(engines.values()), cases=cases)
