@@ -133,22 +133,21 @@ def judge(
 
     from bench_run.judge.look import LIBRARY, look_at
     from bench_run.judge.trial import try_kernel
-    from bench_run.judge.verdict import called_only
+    from bench_run.judge.verdict import answer_of
 
     began_s = time.monotonic()
     question = question_of(arguments, saves=saves)
     path, name = _file_of(question.kernel)
     findings = [] if path is None else look_at(path, name, _operations(question))
-    called = next((each for each in findings if each.rule == LIBRARY), None)
-    may_call = bool(arguments["--allow-library"])
-    if called is not None and not may_call:
-        return called_only(question, called, findings), None
+    is_call = any(each.rule == LIBRARY for each in findings)
+    if is_call and not arguments["--allow-library"]:
+        return answer_of(None, question, findings=findings), None
     trial = try_kernel(question, began_s, command_line())
-    return _answered(question, trial, findings, arguments["--reproduce"], may_call), trial.document
+    return _answered(question, trial, findings, arguments["--reproduce"]), trial.document
 
 
 def _answered(
-    question: Question, trial: Trial, findings: Any, reproduce_in: str | None, may_call: bool
+    question: Question, trial: Trial, findings: Any, reproduce_in: str | None
 ) -> dict[str, Any]:
     import tempfile
     from pathlib import Path
@@ -167,9 +166,7 @@ def _answered(
             files.save(path, trial.document)
             sides = [str(path), "--group-by", "engine"]
             record = comparison_record(sides, question.threshold_ratio, "judge")
-    found = answer_of(
-        trial.document, question, record, findings, ran_out=trial.ran_out, may_call=may_call
-    )
+    found = answer_of(trial.document, question, record, findings, ran_out=trial.ran_out)
     if reproduce_in is not None and trial.failing:
         try:
             command, what = reproduce(trial.failing[0], reproduce_in, question.kernel)

@@ -1,8 +1,9 @@
 """``--watch``: the kernels of a file are measured again at each save.
 
-The worker of a kernel is a new process each time, forked from one that has imported the libraries.
-References, inputs and the times of the other engines stay. One line for each graph has the time,
-the change since the last save and against the best one, and the result of the validation.
+The worker of a kernel is a new process each time, forked from one that has imported the libraries,
+and so is that of the first other engine, which is measured again in turns with the kernel.
+References and inputs stay. One line for each graph has the time, the change since the last save and
+against the best one, and the result of the validation.
 """
 
 from __future__ import annotations
@@ -74,9 +75,8 @@ class KeptReferences(ReferenceStore):
 class Watch:
     """Measurements so far, by case."""
 
-    options: Options
-    others: Mapping[str, Case] = field(default_factory=dict)
-    """The first other engine's case of each graph."""
+    kernels: frozenset[str]
+    """Keys of the engines that are files."""
     last: dict[str, Case] = field(default_factory=dict)
     best: dict[str, Case] = field(default_factory=dict)
     files: set[Path] = field(default_factory=set)
@@ -84,8 +84,14 @@ class Watch:
     def note(self, document: Document) -> None:
         """Report the cases of a run, and remember them."""
         clock = time.strftime("%H:%M:%S")
+        others: dict[str, Case] = {}
         for case in document.cases:
-            for line in self._lines(case):
+            if case.engine not in self.kernels and case_time(case) is not None:
+                others.setdefault(case.graph.fingerprint, case)
+        for case in document.cases:
+            if case.engine not in self.kernels:
+                continue
+            for line in self._lines(case, others.get(case.graph.fingerprint)):
                 say(f"{clock}  {line}")
             if case_time(case) is not None and _is_right(case):
                 self.last[case.id] = case
@@ -98,7 +104,8 @@ class Watch:
                 self.files.add(path)
                 self.files |= {path.parent / n for n in engine.libraries if n.endswith(".py")}
 
-    def _lines(self, case: Case) -> Iterator[str]:
+    def _lines(self, case: Case, other: Case | None) -> Iterator[str]:
+        """Yield the lines of a case. `other`: the other engine's, of the same run."""
         name = cut(one_line(case.id), NAME_WIDTH)
         found = case_time(case)
         if found is None:
@@ -116,9 +123,10 @@ class Watch:
             for of, known in sides
             if case.id in known
         ]
-        other = self.others.get(case.graph.fingerprint)
         if other is not None and not is_wrong(case):
-            parts.append(f"{_change(other, case)} against {other.engine}")
+            its = case_time(other)
+            beside = "" if its is None else f" ({time_text(its.ns)})"
+            parts.append(f"{_change(other, case)} against {other.engine}{beside}")
         yield f"{name}  {', '.join(parts)}"
         if check is not None and is_wrong(case):
             yield f"{name}  wrong: {one_line(check.reason or '')}"
@@ -156,13 +164,10 @@ def watch(options: Options, first: Document) -> Document:
     specs = [engine.key for engine in first.engines if engine.name == KERNEL]
     if not specs:
         raise UsageError("--watch: no engine is a file; give one, such as --engine kernel@my.py")
-    found: dict[str, Case] = {}
-    for case in first.cases:
-        if case.engine not in specs and case_time(case) is not None:
-            found.setdefault(case.graph.fingerprint, case)
+    others = [engine.key for engine in first.engines if engine.name != KERNEL][:1]
     quick = replace(
         options,
-        engine=tuple(specs),
+        engine=(*others, *specs),
         a=None,
         b=None,
         output=None,
@@ -178,9 +183,9 @@ def watch(options: Options, first: Document) -> Document:
         rounds=min(ROUNDS, options.rounds),
         iterations=None if options.iterations is None else min(ITERATIONS, options.iterations),
     )
-    state = Watch(quick, found)
+    state = Watch(frozenset(specs))
     state.files = {Path(m["path"]) for g in options.graphs if (m := ENTRY.fullmatch(g))}
-    environments = {key: {FORKED: "1"} for key in specs}
+    environments = {key: {FORKED: "1"} for key in (*others, *specs)}
     launcher = Launcher("fork", options.timeout_s, environments)
     runs = Runs(quick, launcher)
     try:

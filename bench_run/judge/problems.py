@@ -49,7 +49,7 @@ def judge_problems(arguments: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(f"{flag}: each problem of {folder} has its own {CASE}")
     check_run_places(checked(Options(output=output, force=arguments["--force"])))
     answers: list[dict[str, Any]] = []
-    documents: list[Document] = []
+    documents: dict[str, Document] = {}
     for case, kernel in problems_in(folder):
         reproduce = arguments["--reproduce"]
         words = {
@@ -63,7 +63,8 @@ def judge_problems(arguments: Mapping[str, Any]) -> dict[str, Any]:
         except BenchRunError as error:
             found, document = _failed(kernel, str(error)), None
         answers.append({"problem": case.parent.name, **found})
-        documents += [] if document is None else [document]
+        if document is not None:
+            documents[case.parent.name] = document
         if not arguments["--json"]:
             write_text(sys.stdout, f"{case.parent.name:<24} {one_line(found['sentence'])}\n")
             sys.stdout.flush()

@@ -22,7 +22,7 @@ from bench_run.runner.stopping import Referee
 from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from bench_schema.document import Case, Document
@@ -206,10 +206,20 @@ def cases_of(document: Document) -> list[Case]:
     return [case for case in document.cases if case.engine == key]
 
 
-def joined(documents: Sequence[Document]) -> Document:
-    """Return the cases of several trials as one document, whose run is the first one's."""
+def joined(named: Mapping[str, Document]) -> Document:
+    """Return the cases of several trials, each with its name before those of its cases, as one
+    document, whose run is the first one's."""
+    documents = list(named.values())
     first = documents[0]
     engines = {engine.key: engine for document in documents for engine in document.engines}
-    cases = tuple(case for document in documents for case in document.cases)
+    cases = tuple(
+        replace(
+            case,
+            id=f"{name}/{case.id}",
+            graph=replace(case.graph, name=f"{name}/{case.graph.name}"),
+        )
+        for name, document in named.items()
+        for case in document.cases
+    )
     run = replace(first.run, finished=documents[-1].run.finished)
     return replace(first, run=run, engines=tuple(engines.values()), cases=cases)

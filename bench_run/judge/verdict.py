@@ -32,34 +32,34 @@ TIMES = (1.0, 1.5, 2.0)
 
 
 def answer_of(
-    document: Document,
+    document: Document | None,
     question: Question,
     record: Mapping[str, Any] | None = None,
     findings: Sequence[Finding] = (),
     *,
     ran_out: bool = False,
-    may_call: bool = False,
 ) -> dict[str, Any]:
-    """Return the answer on the cases of the last engine of a document. `record`: its comparison
-    with the base, as bench-compare writes it; without it no case has a speed. `findings`: of a
-    look at its text; `may_call`: it may do nothing but call a library."""
+    """Return the answer on the cases of the last engine of a document; None: nothing was run.
+    `record`: its comparison with the base, as bench-compare writes it; without it no case has a
+    speed. `findings`: of a look at its text."""
     compared = {
         one["other"]["case"]: one
         for one in ([] if record is None else record["cases"])
         if one["base"] and one["other"]
     }
-    cases = [judged_case(one, compared.get(one.id)) for one in cases_of(document)]
+    ran = [] if document is None else cases_of(document)
+    cases = [judged_case(one, compared.get(one.id)) for one in ran]
     verdict = verdict_of([case["verdict"] for case in cases])
     called = next((each for each in findings if each.rule == LIBRARY), None)
-    if called is not None and not may_call and verdict not in UNFIT:
+    if document is None:
         verdict = LIBRARY
     suite = [] if record is None else record["suite"]
     speed = next((one for one in suite if one["scope"] == "all" and one["ratio"]), None)
     name = question.kernel.partition("@")[2] or question.kernel
     found: dict[str, Any] = {
         "verdict": verdict,
-        "correct": all(case["correct"] for case in cases),
-        "honest": all(case["honest"] for case in cases),
+        "correct": all(case["correct"] for case in cases) if cases else None,
+        "honest": all(case["honest"] for case in cases) if cases else None,
         **_speedup(speed),
         "kernel": question.kernel,
         "base": question.base,
@@ -70,27 +70,6 @@ def answer_of(
         "next": _next(verdict, question, ran_out=ran_out),
     }
     return {"sentence": _sentence(found, called, name), **found}
-
-
-def called_only(
-    question: Question, finding: Finding, findings: Sequence[Finding]
-) -> dict[str, Any]:
-    """Return the answer on a kernel that only calls a library, before anything runs."""
-    name = question.kernel.partition("@")[2] or question.kernel
-    found: dict[str, Any] = {
-        "verdict": LIBRARY,
-        "correct": None,
-        "honest": None,
-        **_speedup(None),
-        "kernel": question.kernel,
-        "base": question.base,
-        "cases": [],
-        "findings": [{**asdict(each), "place": f"{name}:{each.line}"} for each in findings],
-        "document": None,
-        "ran_out_of_time": False,
-        "next": _next(LIBRARY, question),
-    }
-    return {"sentence": _sentence(found, finding, name), **found}
 
 
 def verdict_of(verdicts: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ may wait as well: of several requests of one length the shortest counts.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +22,7 @@ from bench_run.machine.surroundings import waited_ns
 from bench_run.text import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     from bench_schema.document import Round
 
@@ -34,7 +35,7 @@ PAIRS, LONG_NS = 6, 50_000_000
 MOST = 500
 """Largest number of iterations in it: inputs of few elements change in each."""
 FEWEST = 2
-GROWTH, SAMPLES = 16, 5
+GROWTH, SAMPLES = 16, 10
 """Factor of the numbers of iterations that are tried, and samples after each pair of requests."""
 ATTEMPTS, MOST_ATTEMPTS = 3, 6
 """Attempts before a contradiction is said, and all of them where others were not quiet."""
@@ -59,6 +60,7 @@ class Took(NamedTuple):
     """Time by this process's clock, without what threads waited."""
     quiet: bool
     marked_ns: int | None
+    wall_ns: int
 
 
 class OutsideClock:
@@ -95,7 +97,7 @@ class OutsideClock:
             began, waited_before = self._begun
             waited = max(0, waited_ns(root) - waited_before)
             wall = max(1, now - began)
-            took = Took(max(0, wall - waited), waited <= QUIET_SHARE * wall, marked_ns)
+            took = Took(max(0, wall - waited), waited <= QUIET_SHARE * wall, marked_ns, wall)
             try:
                 found = self._steps.send(took)
             except StopIteration:
@@ -144,14 +146,20 @@ class OutsideClock:
             longer.append((yield 2 * count, work))
             if work == "executions":
                 yield SAMPLES, "samples"
+        if self._doubt is not None and longer[0].marked_ns is not None:
+            return self._marked(longer, 2 * count)
         quiet = [[took for took in each if took.quiet] for each in (short, longer)]
         if not all(quiet):
             return None
         low, high = (min(each, key=lambda took: took.ns) for each in quiet)
-        slope = self._slope(high.ns - low.ns, count)
-        if self._doubt is None or low.marked_ns is None or high.marked_ns is None:
-            return slope, self._claimed_ns
-        return slope, self._slope(high.marked_ns - low.marked_ns, count)
+        return self._slope(high.ns - low.ns, count), self._claimed_ns
+
+    def _marked(self, took: Sequence[Took], count: int) -> tuple[float, float]:
+        """Return the time of an execution by this clock and by the marks around it, of the request
+        whose two times are most alike."""
+        pairs = [(each.wall_ns, max(1, each.marked_ns or 1)) for each in took]
+        wall_ns, marked_ns = min(pairs, key=lambda pair: abs(math.log(pair[0] / pair[1])))
+        return self._slope(wall_ns, count), self._slope(marked_ns, count)
 
     def _slope(self, longer_ns: float, count: int) -> float:
         return longer_ns / count / self._executions

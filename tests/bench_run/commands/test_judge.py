@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 from bench_schema.document import Validation
 
 from bench_run.cli import main
-from bench_run.commands.judge import CODES, TOOL, USAGE, judged_case, verdict_of
+from bench_run.commands.judge import TOOL, USAGE
+from bench_run.judge.verdict import CODES, judged_case, verdict_of
 from tests.bench_compare.build import case
 
 KERNELS = {
@@ -29,6 +31,7 @@ def test_the_verdict_and_the_exit_code_of_a_kernel(name, tmp_path, capsys):
     path = tmp_path / f"{name}.py"
     path.write_text(f"import numpy as np\n\n\ndef relu(x):\n    {body}\n")
     words = ["--op", "relu: dims=64x64", "--base", "numpy", "--max-rounds", "5", "--json"]
+    words += ["--allow-library", "--budget", "8"]
     code = main(["judge", str(path), *words])
     found = json.loads(capsys.readouterr().out)
     assert found["verdict"] in verdicts, found
@@ -39,13 +42,17 @@ def test_the_verdict_and_the_exit_code_of_a_kernel(name, tmp_path, capsys):
     (case,) = found["cases"]
     assert case["verdict"] == found["verdict"]
     assert case["reason"]
+    assert found["next"][0].startswith("bench-run ")
+    if found["correct"]:
+        assert case["where_the_time_goes"]["outside_ns"] > 0
 
 
 @pytest.mark.long
 def test_an_operator_of_ones_own_is_judged_with_its_own_reference(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["init", "kernel"]) == 0
-    code = main(["judge", "my_case.py", "--base", "numpy", "--max-rounds", "5", "-o", "kept.json"])
+    words = ["--base", "numpy", "--max-rounds", "5", "-o", "kept.json", "--budget", "8"]
+    code = main(["judge", "my_case.py", *words])
     line = capsys.readouterr().out.splitlines()[-1]
     assert code in (0, 1, 2)
     assert "correct and honest in 1 case" in line
@@ -59,6 +66,10 @@ def test_an_operator_of_ones_own_is_judged_with_its_own_reference(tmp_path, monk
         (["k.py"], "on which operation?"),
         (["k.py", "--op", "relu", "--threshold", "much"], "--threshold"),
         (["k.py", "--op", "relu", "--max-rounds", "x"], "--max-rounds: a number is expected"),
+        (["k.py", "--op", "relu", "--budget", "soon"], "--budget: seconds are expected, as in"),
+        (["empty", "--base", "numpy"], "empty has no problems: a folder for each, with case.py"),
+        (["half", "--base", "numpy"], "half/one has no kernel: write half/one/kernel.py"),
+        (["half", "--op", "relu"], "--op: each problem of half has its own case.py"),
         (["k.py", "--op", "relu: dims=8x8", "--base", "kernel@other.py"], "--base torch, or"),
         (["nothere.py", "--op", "relu: dims=4x4"], "nothere.py"),
     ],
@@ -66,6 +77,9 @@ def test_an_operator_of_ones_own_is_judged_with_its_own_reference(tmp_path, monk
 def test_a_wrong_word_says_what_to_type(words, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text("def relu(x): return x * (x > 0)\n")
+    Path("empty").mkdir()
+    Path("half/one").mkdir(parents=True)
+    Path("half/one/case.py").write_text("")
     Path("other.py").write_text("def relu(x): raise NotImplementedError('not today')\n")
     assert main(["judge", *words]) == 1
     assert said in capsys.readouterr().err
@@ -82,6 +96,77 @@ def test_the_tool_is_described_as_the_guide_shows_it(capsys):
 def test_every_parameter_of_the_tool_is_a_word_of_the_command():
     for name in TOOL["parameters"]["properties"]:
         assert (name.upper() if name == "kernel" else f"--{name}") in USAGE
+
+
+CALLS = {
+    "return np.maximum(x, 0)": "it only calls numpy.maximum",
+    "y = np.maximum(x, 0)\n    return y": "it only calls numpy.maximum",
+    "return x.clip(0)": "it only calls the method clip",
+    "'A kernel.'\n    return np.where(x > 0, x, 0)": None,
+    "return x * (x > 0)": None,
+    "y = np.maximum(x, 0)\n    y[x > 50] = 50\n    return y": None,
+}
+
+
+@pytest.mark.parametrize("body", CALLS)
+def test_a_kernel_that_only_calls_a_library_is_named_so_and_not_run(body, tmp_path, capsys):
+    path = tmp_path / "my.py"
+    path.write_text(f"import numpy as np\n\n\ndef relu(x):\n    {body}\n")
+    words = ["judge", str(path), "--op", "relu: dims=8x8", "--base", "nothing", "--json"]
+    code = main(words)
+    if CALLS[body] is None:
+        assert 1 == code  # there is no such base: it would have run
+        return
+    found = json.loads(capsys.readouterr().out)
+    assert (2, "library") == (code, found["verdict"])
+    assert CALLS[body] in found["sentence"]
+    assert "--allow-library" in found["next"][0]
+
+
+SUSPICIOUS = {
+    "import threading": "threads",
+    "import socket": "network",
+    "import ctypes": "memory",
+    "import sys\nF = sys._getframe()": "stack",
+    "from bench_run.measure import loop": "tool",
+    "import time\nT = time.perf_counter": "clock",
+    "np.maximum = abs": "replaces",
+    "exec('')": "hidden",
+    "import functools\n@functools.cache\ndef f(x): return x": "keeps",
+    "K = {}\ndef g(x): K[0] = x": "keeps",
+    "def h(x, z): return x": "unused",
+    "try:\n    pass\nexcept OSError:\n    pass": "falls back",
+    "import torch\ndef s(): torch.cuda.Stream()": "streams",
+    "D = open('/dev/null')": "files",
+}
+
+
+@pytest.mark.parametrize("text", SUSPICIOUS)
+def test_what_a_kernel_does_not_need_is_told_with_its_line(text, tmp_path, capsys):
+    path = tmp_path / "my.py"
+    path.write_text(f"import numpy as np\ndef relu(x): return np.maximum(x, 0)\n{text}\n")
+    main(["judge", str(path), "--op", "relu: dims=8x8", "--base", "numpy", "--json"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    rules = {each["rule"]: each["line"] for each in findings}
+    assert rules.pop("library") == 2
+    assert SUSPICIOUS[text] in rules
+    assert 3 <= rules[SUSPICIOUS[text]] <= 2 + len(text.splitlines())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("body", ["return np.sin(x) * 1", "return np.minimum(x * (x > 0), 50)"])
+def test_the_first_inputs_on_which_a_kernel_is_wrong_are_files_that_a_run_takes(
+    body, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(f"import numpy as np\ndef relu(x):\n    {body}\n")
+    words = ["judge", "k.py", "--op", "relu: dims=32x32", "--base", "numpy", "--reproduce", "bad"]
+    assert main([*words, "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    command = shlex.split(found["reproducer"])
+    assert command == shlex.split(found["next"][0])
+    assert "wrong" == found["verdict"]
+    assert 2 == main([*command[1:], "--rounds", "1", "--iters", "5"])
 
 
 @pytest.mark.long
