@@ -65,7 +65,8 @@ class Bursts:
         self._stream, self._checks = engine.stream, checks
         self._on_device = engine.stream.clock != "host"
         self.claimed_ns = statistics.median(series["device_ns" if self._on_device else "e2e_ns"])
-        self._run, self.executions, self.doubt = plan.run, 1, None if is_ours(self._stream) else OWN
+        self._run, self.executions = plan.run, 1
+        self.doubt = OWN if self._on_device and not is_ours(self._stream) else None
         is_short = not self._on_device and self.claimed_ns < SHORT_NS
         self._every = FEW_CHANGES if is_short else 1
         self._samples: list[int] = []
