@@ -128,8 +128,13 @@ BELOW = {
             "worker",
             "runner",
         ),
+        "judge": (
+            *("errors", "text", "user", "files", "progress", "graph", "tensors", "options"),
+            *("engines", "plan", "worker", "runner"),
+        ),
         "models": ("errors", "files", "graph"),
         "commands": (
+            "judge",
             "tune",
             "user",
             "settings",

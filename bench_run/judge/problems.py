@@ -1,4 +1,4 @@
-"""A folder of problems, each ``NAME/case.py`` with its ``NAME/kernel.py``: a line each."""
+"""A folder of problems, each a folder with a case and its kernel: a line each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from bench_schema import files
 from bench_schema.streams import write_text
 
-from bench_run.commands.judge import judge
 from bench_run.errors import BenchRunError, UsageError
+from bench_run.judge.ask import judge
 from bench_run.judge.trial import joined
 from bench_run.judge.verdict import summary_line, summary_of, verdict_of
 from bench_run.options import Options, checked
@@ -18,7 +18,7 @@ from bench_run.runner.places import check_run_places
 from bench_run.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bench_schema.document import Document
 
@@ -41,7 +41,7 @@ def problems_in(folder: Path) -> list[tuple[Path, Path]]:
     return found
 
 
-def judge_problems(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def judge_problems(arguments: Mapping[str, Any], command: Sequence[str]) -> dict[str, Any]:
     """Judge every problem of the folder; return all answers with a summary."""
     folder, output = Path(arguments["KERNEL"]), arguments["--output"]
     for flag in ("--case", "--op"):
@@ -59,7 +59,7 @@ def judge_problems(arguments: Mapping[str, Any]) -> dict[str, Any]:
             "--reproduce": None if reproduce is None else str(Path(reproduce) / case.parent.name),
         }
         try:
-            found, document = judge(words, saves=False)
+            found, document = judge(words, command, saves=False)
         except BenchRunError as error:
             found, document = _failed(kernel, str(error)), None
         answers.append({"problem": case.parent.name, **found})

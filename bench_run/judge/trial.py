@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.estimate import looks
 
-from bench_run.engines.base import FORKED
 from bench_run.errors import UsageError
-from bench_run.options import Options, checked
 from bench_run.runner.benchmark import run_benchmark
 from bench_run.runner.extra_passes import attack
 from bench_run.runner.stopping import Referee
-from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,61 +24,14 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Case, Document
 
+    from bench_run.judge.question import Question
     from bench_run.plan.cases import PlannedCase
     from bench_run.progress import Progress
     from bench_run.runner.rounds import Rounds
+    from bench_run.worker.parent.start import Launcher
 
-FRAMEWORKS = ("numpy", "torch")
-"""Bases that have calls of their own."""
-LOOK_S = 1.0
+LOOK_S = 2.0
 """Time of a comparison of the results so far, and of the answer."""
-FEWEST = 4
-"""Rounds before the first comparison."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """Kernel, base and operations of a judgement, and its limits."""
-
-    kernel: str
-    """Engine spec."""
-    base: str
-    """Engine spec as the user wrote it."""
-    graphs: tuple[str, ...] = ()
-    op: tuple[str, ...] = ()
-    threshold_ratio: float = 0.01
-    max_rounds: int = Options.max_rounds
-    budget_s: float = 15.0
-    output: str | None = None
-    force: bool = False
-    quiet: bool = True
-
-    @property
-    def base_spec(self) -> str:
-        """Return the spec of the base, with its calls made as those of kernels are."""
-        name = self.base.partition("@")[0].partition(":")[0]
-        return f"{self.base}+call" if name in FRAMEWORKS and "+" not in self.base else self.base
-
-    def options(self) -> Options:
-        """Return the options of its run. Raises `UsageError`."""
-        rounds = max(1, min(FEWEST, self.max_rounds))
-        return checked(
-            Options(
-                graphs=self.graphs,
-                op=self.op,
-                a=self.base_spec,
-                b=self.kernel,
-                until="decided",
-                threshold_ratio=self.threshold_ratio,
-                rounds=rounds,
-                max_rounds=max(rounds, self.max_rounds),
-                reference="auto",
-                strict=True,
-                quiet=self.quiet,
-                output=self.output,
-                force=self.force,
-            )
-        )
 
 
 @dataclass(frozen=True)
@@ -185,22 +135,18 @@ class Trial:
     ran_out: bool
 
 
-def try_kernel(question: Question, began_s: float, command: Sequence[str]) -> Trial:
-    """Run kernel and base. `began_s`: instant at which the time began, by the monotonic clock.
+def try_kernel(
+    question: Question, end_s: float, command: Sequence[str], launcher: Launcher
+) -> Trial:
+    """Run kernel and base. `end_s`: instant at which the answer is due, by the monotonic clock.
     Raises `UsageError` and what a run raises before it measures."""
-    options = question.options()
-    jury = Jury(question, began_s + question.budget_s)
+    jury = Jury(question, end_s)
 
     def rule_of(save: Callable[[Path], Path]) -> Jury:
         jury.referee = Referee(None, question.threshold_ratio, save)
         return jury
 
-    forked = {key: {FORKED: "1"} for key in (question.base_spec, question.kernel)}
-    launcher = Launcher("fork", options.timeout_s, forked)
-    try:
-        document = run_benchmark(options, command, launcher, rule_of)
-    finally:
-        launcher.close()
+    document = run_benchmark(question.options(), command, launcher, rule_of)
     return Trial(document, tuple(jury.failing), jury.ran_out)
 
 

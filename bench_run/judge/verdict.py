@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case, Document
 
     from bench_run.judge.look import Finding
-    from bench_run.judge.trial import Question
+    from bench_run.judge.question import Question
 
 CODES = {"faster": 0, "same": 0, "undecided": 1, "failed": 2, "wrong": 2, "dishonest": 2}
 CODES |= {"slower": 2, LIBRARY: 2}

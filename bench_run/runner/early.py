@@ -13,16 +13,18 @@ from bench_run.plan.engines import engine_texts, plan_engines
 from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from bench_run.options import Options
 
 
 @contextmanager
-def early_launcher(options: Options) -> Iterator[Launcher]:
+def early_launcher(
+    options: Options, make: Callable[[], Launcher] | None = None
+) -> Iterator[Launcher]:
     """Yield a launcher whose templates already import, for the engines in the options; closed with
-    the context."""
-    launcher = Launcher(options.worker_start, options.timeout_s)
+    the context. `make` makes it, by default as the options say."""
+    launcher = Launcher(options.worker_start, options.timeout_s) if make is None else make()
     try:
         with suppress(BenchRunError):
             texts, _ = engine_texts(options)

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 
 WINDOW_NS = 4_000_000
 """Time of the shorter request, if an iteration does not take longer: messages take 0.2 ms."""
-PAIRS, LONG_NS = 6, 50_000_000
-"""Requests of each length, of which the shortest counts; of long ones there is one."""
+PAIRS, PAIRS_NS = 6, 40_000_000
+"""Largest number of requests of each length, of which the shortest counts, and their time."""
 MOST = 500
 """Largest number of iterations in it: inputs of few elements change in each."""
 FEWEST = 2
-GROWTH, SAMPLES = 16, 10
-"""Factor of the numbers of iterations that are tried, and samples after each pair of requests."""
+GROWTH = 16
+"""Factor of the numbers of iterations that are tried."""
+FEWEST_SAMPLES, SAMPLES, SAMPLES_NS = 3, 10, 10_000_000
+"""Numbers of samples after each pair of requests, and their time."""
 ATTEMPTS, MOST_ATTEMPTS = 3, 6
 """Attempts before a contradiction is said, and all of them where others were not quiet."""
 SHARE, CALL_NS = 0.8, 1000
@@ -113,20 +115,21 @@ class OutsideClock:
         while longer.ns - first.ns < WINDOW_NS / GROWTH and first.ns < WINDOW_NS and count < MOST:
             count = min(MOST, count * GROWTH)
             longer = yield count, "executions"
+        each_ns = float(first.ns)
         if count > 1:
             each_ns = max(1.0, (longer.ns - first.ns) / (count - 1))
-            count = max(FEWEST, min(MOST, int(WINDOW_NS / each_ns)))
+            count = between(FEWEST, int(WINDOW_NS / each_ns), MOST)
         changes_ns: float | None = None
         for _ in range(MOST_ATTEMPTS):
-            found = yield from self._pairs(count, first.ns)
+            found = yield from self._pairs(count, each_ns)
             if found is None:
                 continue
             slope, claim = found
             if changes_ns is None and not self._fits(claim, slope):
                 # Inputs change outside of samples.
-                changes = yield from self._pairs(count, first.ns, "changes")
+                changes = yield from self._pairs(count, each_ns, "changes")
                 changes_ns = 0.0 if changes is None else max(0.0, changes[0])
-                found = yield from self._pairs(count, first.ns)
+                found = yield from self._pairs(count, each_ns)
                 slope, claim = found or (slope, claim)
             self.slopes_ns.append(max(0.0, slope - (changes_ns or 0.0)))
             self._claims_ns.append(claim)
@@ -134,18 +137,21 @@ class OutsideClock:
                 return
 
     def _pairs(
-        self, count: int, lasts_ns: int, work: BurstWork = "executions"
+        self, count: int, each_ns: float, work: BurstWork = "executions"
     ) -> Generator[tuple[int, BurstWork], Took, tuple[float, float] | None]:
-        """Yield requests of `count` iterations, which last so long, and of twice as many. Return
+        """Yield requests of `count` iterations of so long, and of twice as many. Return
         the time of an execution, with the change of its inputs, and what to compare it with: the
         samples' time, or that of the marks around the same executions; None if threads waited."""
         short: list[Took] = []
         longer: list[Took] = []
-        for _ in range(PAIRS if lasts_ns < LONG_NS else 1):
+        for _ in range(between(1, int(PAIRS_NS / (count * max(1.0, each_ns))), PAIRS)):
             short.append((yield count, work))
             longer.append((yield 2 * count, work))
             if work == "executions":
-                yield SAMPLES, "samples"
+                yield (
+                    between(FEWEST_SAMPLES, int(SAMPLES_NS / max(1.0, each_ns)), SAMPLES),
+                    "samples",
+                )
         if self._doubt is not None and longer[0].marked_ns is not None:
             return self._marked(longer, 2 * count)
         quiet = [[took for took in each if took.quiet] for each in (short, longer)]
@@ -218,6 +224,10 @@ class OutsideClock:
         if self._doubt is not None:
             return f"{NOT_CHECKED}: {self._doubt}; the device's clock was"
         return None
+
+
+def between(low: int, value: int, high: int) -> int:
+    return max(low, min(value, high))
 
 
 NOT_CHECKED = "samples not checked by the clock of the run"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -19,7 +20,7 @@ from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any
 
 from bench_run.engines import engine_module
-from bench_run.engines.base import EngineFacts
+from bench_run.engines.base import FORKED, EngineFacts
 from bench_run.engines.reported import converted, listed
 from bench_run.errors import BenchRunError, EngineError, message_of
 from bench_run.machine.affinity import pin_process, stay_near
@@ -78,6 +79,8 @@ if TYPE_CHECKING:
     from bench_run.streams.base import Shared
     from bench_run.worker.plan_store import PlanStore
 
+HEAP_BYTES = 100_000
+"""Size up to which C libraries take memory from the heap."""
 NICE = "BENCH_RUN_NICE"
 """Variable: by how much a worker gives way to others that want the processor."""
 LONGEST_TEXT = 300
@@ -359,8 +362,15 @@ def exception_text(error: BaseException) -> str:
     return shorten(words.encode("utf-8", "replace").decode(), LONGEST_TEXT)
 
 
+def scattered() -> list[bytearray]:
+    """Return memory of random sizes, to be kept: processes that are forked on a processor would
+    else have one heap, and the time of an execution depends on where its memory lies."""
+    return [bytearray(secrets.randbelow(HEAP_BYTES)) for _ in range(8)]
+
+
 def main(descriptor: int) -> int:
     """Serve requests from the pipe until a close request, or until the run is gone."""
+    _kept = scattered() if FORKED in os.environ else []
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle
     os.nice(int(os.environ.get(NICE, "0")))
     guardian = start_guardian()

@@ -229,18 +229,26 @@ class Launcher:
         fresh: str,
         timeout_s: float,
         environments: Mapping[str, Mapping[str, str]] | None = None,
+        shared: Mapping[str, str] | None = None,
     ) -> None:
         """`fresh`: ``exec`` starts each worker from nothing; ``fork`` forks those of engines that
         allow it. `timeout_s`: limit for the imports of a template, and for a fork. `environments`:
-        more variables, by engine key."""
+        more variables, by engine key. `shared`: engines that are forked from another one's
+        template, by key."""
+        self._shared = shared or {}
         self._fresh, self._timeout_s = fresh, timeout_s
         self._given, self._environments = environments or {}, dict[str, "Mapping[str, str]"]()
         self._templates: dict[str, Template] = {}
         self._lock = threading.Lock()
 
+    def _name_of(self, engine: PlannedEngine) -> str:
+        """Return the name of its template."""
+        name = without_device(engine.key)
+        return self._shared.get(name, name)
+
     def environment(self, engine: PlannedEngine) -> Mapping[str, str]:
         """Return variables of the engine's workers, the same in each round."""
-        name = without_device(engine.key)
+        name = self._name_of(engine)
         with self._lock:
             if name not in self._environments:
                 given = self._given.get(engine.key, {})
@@ -256,7 +264,7 @@ class Launcher:
 
     def preload(self, engine: PlannedEngine) -> Template | None:
         """Start the engine's template; None if it started before, or its workers do not fork."""
-        name, environment = without_device(engine.key), self.environment(engine)
+        name, environment = self._name_of(engine), self.environment(engine)
         with self._lock:
             if not self.forks(engine) or name in self._templates:
                 return None
@@ -267,7 +275,7 @@ class Launcher:
     def start(self, engine: PlannedEngine, pipe: int, output: int) -> ProcessHandle:
         """Return a worker that serves `pipe` and prints to `output`. The first one starts from
         nothing while its template imports."""
-        name = without_device(engine.key)
+        name = self._name_of(engine)
         if self.preload(engine) is None and name in self._templates:
             forked = self._templates[name].fork(pipe, output)
             if forked is not None:
