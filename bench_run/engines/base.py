@@ -345,6 +345,8 @@ class ModuleAbilities:
     preload: Callable[[EngineSpec], bool] | None = None
     """Imports the libraries in one process, without touching a device, to be used in forks of it.
     False: not for this spec, since its workers must be started afresh."""
+    runs_on_host: bool = False
+    """True if its workers are forked only where a processor's may be (`FORKED`)."""
     probe_id: Callable[[str], Availability] | None = None
     """Return the availability, as `probe`, for the spec ``NAME:identifier``."""
     lists_variants: bool = False

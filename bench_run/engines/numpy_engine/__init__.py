@@ -56,7 +56,7 @@ def preload(spec: EngineSpec) -> bool:  # noqa: ARG001
     return bool(user_file)
 
 
-ABILITIES = ModuleAbilities(workspace=workspace, preload=preload)
+ABILITIES = ModuleAbilities(workspace=workspace, preload=preload, runs_on_host=True)
 
 
 def open(spec: EngineSpec, options: EngineOptions) -> Engine:  # noqa: A001 - a name of the protocol

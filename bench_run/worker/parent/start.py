@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from bench_schema.identity import without_device
 
 from bench_run.engines import engine_module
+from bench_run.engines.base import FORKED
 from bench_run.machine.affinity import thread_environment
 from bench_run.worker.template_messages import (
     FORK,
@@ -257,16 +258,20 @@ class Launcher:
 
     def forks(self, engine: PlannedEngine) -> bool:
         """Return True if the engine's workers may be forked."""
-        module = engine_module(engine.spec.name)
+        abilities = engine_module(engine.spec.name).ABILITIES
         if engine.options.python is not None:
             return False
-        return self._fresh == "fork" and module.ABILITIES.preload is not None
+        if abilities.runs_on_host and FORKED not in self.environment(engine):
+            return False
+        return self._fresh == "fork" and abilities.preload is not None
 
     def preload(self, engine: PlannedEngine) -> Template | None:
         """Start the engine's template; None if it started before, or its workers do not fork."""
+        if not self.forks(engine):
+            return None
         name, environment = self._name_of(engine), self.environment(engine)
         with self._lock:
-            if not self.forks(engine) or name in self._templates:
+            if name in self._templates:
                 return None
             template = Template(engine.spec.text, environment, self._timeout_s)
             self._templates[name] = template
