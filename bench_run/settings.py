@@ -388,7 +388,8 @@ class Options(RecordedSettings[NoReturn]):
         flag="--strict",
         section="Validation",
         help="on a GPU, let a process that never loads the engine's code read its outputs, "
-        "where the driver allows it; elsewhere it always does",
+        "where the driver allows it; elsewhere it always does. Time executions of every engine by "
+        "the clock of the run, too, not only those of kernel files",
     )
     save_outputs: str | None = setting(
         None,

@@ -104,7 +104,8 @@ class Jury:
         due, done = states, 1
         options = self.question.options()
         each_s = 0.0
-        for until in looks(options.rounds, options.max_rounds):
+        for planned in looks(options.rounds, options.max_rounds):
+            until = min(planned, options.max_rounds)
             while done < until:
                 # Several at once where they fit: a device's are prepared side by side.
                 left_s = self.end_s - LOOK_S - time.monotonic()
