@@ -19,6 +19,7 @@ def relu(x, y):
     y[...] = np.maximum(x, 0)
 """
 RELU = "relu: dims=16x16"
+NEEDS_TORCH = pytest.mark.needs("torch")
 
 
 @pytest.fixture
@@ -127,3 +128,28 @@ def test_an_honest_engine_is_believed_in_every_cache_state(cache, executions):
     words = {"rounds": 2, "iterations": 16, "cache": cache, "executions": executions}
     document = run([], op=ops, engine=["numpy"], **words)
     assert ["passed"] * 2 == [case.validation.status for case in document.cases]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_executions_of_a_file_are_timed_by_the_clock_of_the_run_and_all_with_strict(
+    strict, tmp_path
+):
+    (tmp_path / "my.py").write_text("import numpy as np\ndef relu(x): return np.maximum(x, 0)\n")
+    engines = [f"kernel@{tmp_path / 'my.py'}", "numpy"]
+    words = {"rounds": 1, "iterations": 20, "strict": strict}
+    file, numpy = run([], op=["relu: dims=256x256"], engine=engines, **words).cases
+    assert file.rounds[0].outside_ns > 0
+    assert (numpy.rounds[0].outside_ns is not None) == strict
+
+
+OPS = [
+    *("relu: dims=8x8", "matmul: m=8 n=8 k=8", "matmul: batch=2 m=8 n=8 k=8 dtype=half"),
+    *("layernorm: dims=8x8", "matmul+bias+relu: m=8 n=8 k=8", "add: dims=8x8 dtype=double"),
+]
+
+
+@pytest.mark.parametrize("engine", ["numpy", pytest.param("torch:cpu", marks=NEEDS_TORCH)])
+def test_a_framework_that_is_called_as_a_file_is_gives_the_same(engine):
+    words = {"rounds": 1, "iterations": 5}
+    document = run([], op=OPS, engine=[f"{engine}+call", engine], **words)
+    assert ["passed"] * 2 * len(OPS) == [c.validation.status for c in document.cases]
