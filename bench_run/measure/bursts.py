@@ -100,7 +100,7 @@ class Bursts:
 
     def _take(self, count: int) -> None:
         """Take samples as a round does; those by a device's clock do not depend on its host."""
-        if not self._on_device:
+        if count and not self._on_device:
             for _ in range(count):
                 self._samples.append(self._sample(self._checks.before, self._checks.touch))
                 self._checks.after(None)

@@ -37,8 +37,9 @@ MOST = 500
 FEWEST = 2
 GROWTH = 16
 """Factor of the numbers of iterations that are tried."""
-FEWEST_SAMPLES, SAMPLES, SAMPLES_NS = 3, 10, 10_000_000
-"""Numbers of samples after each pair of requests, and their time."""
+SAMPLES, SAMPLES_NS = 10, 50_000_000
+"""Largest number of samples after each pair of requests, and their time: none of long ones, which
+are compared with those of the round."""
 ATTEMPTS, MOST_ATTEMPTS = 3, 6
 """Attempts before a contradiction is said, and all of them where others were not quiet."""
 SHARE, CALL_NS = 0.8, 1000
