@@ -322,7 +322,8 @@ def tuned(here):
 
 def judged(here):
     done = call(bench_run, ["judge", "k.py", "--op", ADD, "--base", "numpy", "--max-rounds", "3"])
-    yield from answered(done, here)
+    if not done.out.startswith("SLOWER"):
+        yield from answered(done, here)
     if "WRONG" in done.out or "DISHONEST" in done.out:
         yield f"an honest kernel was judged {done.out}"
 
