@@ -11,7 +11,7 @@ from bench_run.worker.parent.start import Launcher
 
 FRAMEWORKS = ("numpy", "torch")
 """Bases that have calls of their own."""
-ROUND_S = 0.8
+ROUND_S = 0.5
 """Time of the samples of a round, of both sides together."""
 FEWEST = 4
 """Rounds before the first comparison."""

@@ -12,8 +12,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from bench_run.errors import BenchRunError, EngineError, message_of
-from bench_run.measure.clock import read_clock
-from bench_run.measure.loop import quiet, sampler
+from bench_run.measure import loop
 from bench_run.measure.marks import is_ours, repeat
 from bench_run.text import one_line
 
@@ -65,12 +64,11 @@ class Bursts:
         self._stream, self._checks = engine.stream, checks
         self._on_device = engine.stream.clock != "host"
         self.claimed_ns = statistics.median(series["device_ns" if self._on_device else "e2e_ns"])
-        self._run, self.executions = plan.run, 1
+        self._plan, self._run, self.executions = plan, plan.run, 1
         self.doubt = OWN if self._on_device and not is_ours(self._stream) else None
         is_short = not self._on_device and self.claimed_ns < SHORT_NS
         self._every = FEW_CHANGES if is_short else 1
         self._samples: list[int] = []
-        self._sample = sampler(plan, engine.stream, 1, read_clock)
         if self._on_device and self.doubt is None:
             try:
                 self._run, self.executions = _captured(engine, plan, self.claimed_ns, stack)
@@ -99,11 +97,13 @@ class Bursts:
         return stream.elapsed_ns(first, last) if self._on_device else None
 
     def _take(self, count: int) -> None:
-        """Take samples as a round does; those by a device's clock do not depend on its host."""
+        """Take samples by the very function that takes a round's. Those by a device's clock do not
+        depend on its host."""
         if count and not self._on_device:
-            for _ in range(count):
-                self._samples.append(self._sample(self._checks.before, self._checks.touch))
-                self._checks.after(None)
+            few = loop.SamplingBudget(warmup=0, iterations=count)
+            self._samples += loop.end_to_end(
+                self._plan, self._stream, few, loop.read_clock, self._checks, None
+            )
             last = sorted(self._samples[-MOST_SAMPLES:])
             self.claimed_ns = last[int(QUANTILE * len(last))]
 
@@ -123,7 +123,7 @@ def run_bursts(
     the samples in nanoseconds; `slot`: number of the one for these outputs."""
     total = 0
     marked_ns: int | None = None
-    with ExitStack() as stack, quiet():
+    with ExitStack() as stack, loop.quiet():
         bursts = Bursts(engine, plan, checks, series, stack)
         while True:
             count, work = next_burst(bursts.claimed_ns, bursts.executions, marked_ns, bursts.doubt)
