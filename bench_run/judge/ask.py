@@ -73,6 +73,7 @@ def _answered(
         try:
             command, what = reproduce(trial.failing[0], reproduce_in, question.kernel)
         except OutputError as error:
+            found["sentence"] += f"; --reproduce: {error}"
             return {**found, "not_reproduced": str(error)}
         found |= {"reproducer": command, "reproducer_inputs": what, "next": [command]}
         found["sentence"] += f"; {reproduce_in} holds the inputs ({what}): {command}"

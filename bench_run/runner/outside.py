@@ -41,7 +41,7 @@ SAMPLES, SAMPLES_NS = 10, 50_000_000
 """Largest number of samples after each pair of requests, and their time: none of long ones, which
 are compared with those of the round."""
 ATTEMPTS, MOST_ATTEMPTS = 3, 6
-"""Attempts before a contradiction is said, and all of them where others were not quiet."""
+"""Attempts before a contradiction is reported, and all of them where others were not quiet."""
 SHARE, CALL_NS = 0.8, 1000
 """Samples may be shorter by this factor and by the time of a call."""
 LARGEST_SHARE = 1.25
@@ -127,8 +127,8 @@ class OutsideClock:
             if found is None:
                 continue
             slope, claim = found
-            if changes_ns is None and not self._fits(claim, slope):
-                # Inputs change outside of samples.
+            if self._doubt is None and changes_ns is None and not self._fits(claim, slope):
+                # Inputs change outside of samples; marks are around the changes as well.
                 changes = yield from self._pairs(count, each_ns, "changes")
                 changes_ns = 0.0 if changes is None else max(0.0, changes[0])
                 found = yield from self._pairs(count, each_ns)
