@@ -66,6 +66,7 @@ def test_an_operator_of_ones_own_is_judged_with_its_own_reference(tmp_path, monk
         (["k.py"], "on which operation?"),
         (["k.py", "--op", "relu", "--threshold", "much"], "--threshold"),
         (["k.py", "--op", "relu", "--max-rounds", "x"], "--max-rounds: a number is expected"),
+        (["calls.py", "--op", "rellu: dims=4x4"], "did you mean relu"),
         (["k.py", "--op", "relu", "--budget", "soon"], "--budget: seconds are expected, as in"),
         (["empty", "--base", "numpy"], "empty has no problems: a folder for each, with case.py"),
         (["half", "--base", "numpy"], "half/one has no kernel: write half/one/kernel.py"),
@@ -77,6 +78,7 @@ def test_an_operator_of_ones_own_is_judged_with_its_own_reference(tmp_path, monk
 def test_a_wrong_word_says_what_to_type(words, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text("def relu(x): return x * (x > 0)\n")
+    Path("calls.py").write_text("import numpy\ndef relu(x): return numpy.maximum(x, 0)\n")
     Path("empty").mkdir()
     Path("half/one").mkdir(parents=True)
     Path("half/one/case.py").write_text("")
