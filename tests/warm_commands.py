@@ -25,7 +25,7 @@ from tests.forking import __file__ as FORKING
 OF_WORKERS = (
     "bench_run.engines.numpy_engine.engine",
     "bench_run.reference",
-    "bench_run.validate.roundoff.estimate",
+    "bench_run.validate.measured",
     "bench_run.worker.evaluate",
     "bench_run.worker.run_case",
     "bench_run.worker.template",

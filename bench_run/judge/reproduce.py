@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.tensors.adversarial import adversarial_sets
+from bench_run.tensors.computed import compute_expected
 from bench_run.tensors.data import inputs_of
-from bench_run.worker.evaluate import compute_expected, write_golden_graph
+from bench_run.worker.evaluate import write_golden_graph
 
 if TYPE_CHECKING:
     from bench_run.judge.trial import Failing

@@ -23,7 +23,16 @@ import numpy as np
 
 from bench_run.graph.meaning import refusal
 from bench_run.graph.operations.sdpa import band
-from bench_run.reference.common import Array, Arrays, Outputs, broadcasts, scalar, sum_to
+from bench_run.reference.common import (
+    Array,
+    Arrays,
+    Outputs,
+    broadcasts,
+    drifted,
+    operand,
+    scalar,
+    sum_to,
+)
 from bench_run.reference.threads import do_each, each
 
 if TYPE_CHECKING:
@@ -280,12 +289,12 @@ def forward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
         finite = np.maximum(maximum, lowest)
         weights -= finite[:, None]
         np.exp(weights, out=weights)
-        denominator = weights.sum(axis=1)
+        denominator = drifted(weights.sum(axis=1), weights.shape[1])
         if sinks is not None:
             denominator += np.exp(sinks[block.head] - finite)
         v = sequence.v[head_of(block.head, rows[1], len(sequence.v)), block.keys]
         shared = np.maximum(denominator, tiny)  # 0 for a row that sees nothing
-        o[where] = weights @ v / shared[:, None]
+        o[where] = operand(weights) @ v / shared[:, None]
         top[where], total[where] = maximum, denominator
         if "amax_s" not in outputs:
             return 0.0
@@ -353,10 +362,10 @@ def backward(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
             gradient = inputs["do"][where] @ v.T
             gradient -= delta[where][:, None]
             gradient *= weights
-            _add(table, block, gradient, results)
+            _add(table, block, operand(gradient), results)
             dv = results["dv"][sequence.batch]
             dv[head_of(block.head, len(delta[0]), len(dv)), block.keys] += (
-                weights.T @ inputs["do"][where]
+                operand(weights).T @ inputs["do"][where]
             )
 
     parts = ((s, heads) for s in sequences(node, inputs) for heads in _apart(s, len(delta[0])))

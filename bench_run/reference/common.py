@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,8 @@ def total(x: Array, axes: Axes) -> Array:
     """Compute Σ x over `axes`, which keep length 1. float32 is added in float64: NumPy adds it in
     pairs only along the fastest axis, and one after another along the others."""
     if x.dtype == np.float32:
-        return np.asarray(x.sum(axes, np.float64, keepdims=True), np.float32)
+        sums = np.asarray(x.sum(axes, np.float64, keepdims=True), np.float32)
+        return drifted(sums, x.size // max(1, sums.size))
     return np.asarray(x.sum(axes, keepdims=True))
 
 
@@ -82,6 +84,40 @@ def blas_ready(a: Array, b: Array, terms: int) -> tuple[Array, Array]:
     if terms * _magnitude(a) * _magnitude(b) < EXACT_INTEGERS:
         return a.astype(np.float64), b.astype(np.float64)
     return a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)
+
+
+_operand_bits, _shift = 0, 0.0
+
+
+@contextmanager
+def inexact(bits: int, shift: float) -> Iterator[None]:
+    """Compute as kernels may: operands of products inside of operations are cut off to so many
+    significand bits (0: used as they are), and sums of K terms are moved by `shift`·√K, relative.
+    For one computation at a time in a process."""
+    global _operand_bits, _shift
+    before = _operand_bits, _shift
+    _operand_bits, _shift = bits, shift
+    try:
+        yield
+    finally:
+        _operand_bits, _shift = before
+
+
+def operand(x: Array) -> Array:
+    """Return an operand of a product that was computed inside of an operation; see `inexact`."""
+    return cut_off(x, _operand_bits) if _operand_bits else x
+
+
+def drifted(sums: Array, terms: int) -> Array:
+    """Return sums of so many terms; see `inexact`."""
+    return sums * sums.dtype.type(1 + _shift * terms**0.5) if _shift else sums
+
+
+def cut_off(x: Array, bits: int) -> Array:
+    """Return the values towards 0 with so many significand bits."""
+    word, own = ("u4", 24) if x.dtype == np.float32 else ("u8", 53)
+    mask = np.array((1 << 8 * x.dtype.itemsize) - (1 << own - bits), word)
+    return np.asarray(np.bitwise_and(np.ascontiguousarray(x).view(word), mask).view(x.dtype))
 
 
 def _magnitude(array: Array) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_run.errors import GraphError
-from bench_run.graph.dtypes import array_type
+from bench_run.graph.dtypes import DTYPES, array_type
 from bench_run.graph.meaning import refusal
 from bench_run.reference.common import Array, Arrays, Operation, Outputs
 from bench_run.reference.rounding import expected, rounded, settle, widen
@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 Values = dict[int, Array]
 
 
-def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Operation]) -> Values:
-    """See `bench_run.reference.evaluate`; `operations` is the table of meanings."""
+def run(
+    graph: Graph,
+    inputs: Mapping[int, Array],
+    operations: Mapping[str, Operation],
+    *,
+    keep: bool = False,
+) -> Values:
+    """See `bench_run.reference.evaluate`; `operations` is the table of meanings. With `keep` floats
+    of 16 bits and more are not rounded between nodes, as in a fused kernel."""
     last_use = {uid: i for i, node in enumerate(graph.nodes) for uid in _read(node)}
     values: Values = {}
     results: Values = {}
@@ -39,7 +46,8 @@ def run(graph: Graph, inputs: Mapping[int, Array], operations: Mapping[str, Oper
                 if not tensor.virtual:
                     results[uid] = expected(value, tensor.data_type)
                 if uid in last_use:
-                    values[uid] = rounded(value, tensor.data_type)
+                    kept = keep and _is_kept(tensor)
+                    values[uid] = value if kept else rounded(value, tensor.data_type)
             for uid in _read(node):
                 if last_use[uid] == index:
                     values.pop(uid, None)
@@ -51,6 +59,11 @@ def custom(node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
     from bench_run.user.cases import evaluate_node  # few graphs need it
 
     return evaluate_node(node, inputs, outputs)
+
+
+def _is_kept(tensor: Tensor) -> bool:
+    row = DTYPES[tensor.data_type]
+    return row.kind == "float" and row.bits >= 16
 
 
 def _read(node: Node) -> tuple[int, ...]:

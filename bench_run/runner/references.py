@@ -575,6 +575,7 @@ class ReferenceStore:
             write_golden=self._chosen.write_golden,
             stem=Path(graph.id.path).stem,
             exact=graph.exact,
+            math=self._chosen.math,
         )
         problem: BenchRunError | None = None
         answer = Evaluated()

@@ -6,20 +6,17 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from bench_run.errors import ChangedFileError
+from bench_run.validate.measured import Noise  # noqa: TC001 - msgspec reads the fields
 from bench_run.validate.outputs import OutputChecker
-from bench_run.validate.tolerance import (
-    Circumstances,
-    Noise,
-    Tolerance,
-    read_overrides,
-    tolerances,
-)
+from bench_run.validate.tolerance import Circumstances, Tolerance, read_overrides, tolerances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,10 +27,18 @@ if TYPE_CHECKING:
 
 
 NOISE = "reference.noise"
-"""File with the noise of a reference that a user wrote (`reference/noise.py`), as JSON by uid."""
+"""File with the noise of a reference (`measured.py`), as JSON by uid."""
 
 APPROXIMATION = "approximation.json"
 """File with the relative L2 error of each output of a graph that approximates another one."""
+
+
+@dataclass(frozen=True)
+class StoredNoise:
+    """Content of that file."""
+
+    math: str
+    noise: dict[int, Noise]
 
 
 def make_checker(
@@ -57,12 +62,12 @@ def make_checker(
         for name, content in files.items()
         if name.endswith(".npy")
     }
-    noise = {
-        int(uid): (float(a), float(b), float(c))
-        for uid, (a, b, c) in json.loads(files.get(NOISE, b"{}")).items()
-    }
+    noise = None
+    if NOISE in files:
+        stored = msgspec.json.decode(files[NOISE], type=StoredNoise)
+        noise = stored.noise if stored.math == settings.math else None
     errors = json.loads(files.get(APPROXIMATION, b"{}"))
-    limits = tolerances_of(graph, inputs(), settings, expected, noise or None)
+    limits = tolerances_of(graph, inputs(), settings, expected, noise)
     approximation = {int(uid): float(error) for uid, error in errors.items()}
     return OutputChecker(graph, expected, limits, settings.mismatches, approximation)
 

@@ -1,7 +1,7 @@
 """Allowed errors, output by output: a policy, then the graph's sidecar, then the command line.
 
-Policy ``default`` bounds the rounding error of correct arithmetic in the graph's own types: by
-output type, operation, reduction length and size of the data (`roundoff/`). Policy ``hipdnn`` is
+Policy ``default`` bounds the rounding error of correct arithmetic in the graph's own types, which
+is measured on the reference (`measured.py`). Policy ``hipdnn`` is
 the table of hipDNN's own tests (`TABLE`). Integers and booleans are exact in both.
 
 A sidecar ``NAME.tolerance.json`` beside ``NAME.json`` changes either::
@@ -16,22 +16,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench_run.errors import GraphError, UsageError
+from bench_run.errors import BenchRunError, GraphError, UsageError
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.difference import Array, ArrayDifference, Bound
+from bench_run.tensors.seeded.inputs import make_inputs
+from bench_run.validate.measured import OPERAND_BITS, Noise, assumed, measure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bench_run.graph.model import Graph, Node, Tensor
     from bench_run.tensors.layout import Storages
-    from bench_run.validate.roundoff.estimate import Estimate
 
 
 # hipDNN's own test tolerances, one number per node type and data type, used as atol and as rtol.
@@ -89,44 +93,43 @@ def producer(graph: Graph, uid: int) -> tuple[Node, str]:
     )
 
 
-# What element-wise tolerances cannot see: an error that all elements of an output share.
+# Errors that all elements of an output share, which no element-wise tolerance shows.
 #
-# Honest roundings are independent of each other. Of N of them, each with a standard deviation of at
-# most s, relative to the root mean square of what is expected:
+# Honest roundings are independent of each other. For N of them, each with a standard deviation of
+# at most s, relative to the root mean square of the expected values:
 #
-# - *spread*: √(Σ(a − e)²/Σe²) is at most s·√(1 + 2√(t/N) + 2t/N), but for a probability of exp(−t)
-#   (Laurent and Massart, Adaptive estimation of a quadratic functional by model selection, 2000,
-#   lemma 1). t = 20 makes that 2e-9.
+# - *spread*: √(Σ(a − e)²/Σe²) is at most s·√(1 + 2√(t/N) + 2t/N), except with a probability of
+#   exp(−t) (Laurent and Massart, Adaptive estimation of a quadratic functional by model selection,
+#   2000, lemma 1). t = 20 makes that 2e-9.
 # - *bias*: Σ(a − e)·e/Σe², the factor by which all elements are off, has a standard deviation of
 #   √(Σs²e²)/Σe². Six of them are exceeded with a probability of 2e-9. The same holds for |e| in
 #   place of e, which finds an error that has one sign everywhere.
 # - *mean*: Σ(a − e)/√(N·Σe²), an error of one size everywhere, has one of √(Σs²)/√(N·Σe²).
 #
-# To all comes the drift, the part that rounding errors may share (`roundoff/`), and what groups of
-# elements err alike: rows of a norm have one statistic each, whose error is one random number. For
-# G groups that is the same with G in place of N. Roundings of equal values are equal: where either
-# limit is exceeded, N is the number of different values expected.
+# Added to each: the drift, the part that honest rounding errors share. Roundings of equal values
+# are equal: N is the number of different expected values where the limit of all is exceeded; where
+# these are few, the drift is that of sums of equal terms.
 
 RARE = 20.0
 """t: false alarms have a probability of exp(−t)."""
 SIGMAS = 6.0
-UNEVEN = 1.5
-"""Groups of unlike size, as channels with scales of their own have, average out by less."""
 LOOKED_AT = 1 << 18
 """Elements among which different values are counted."""
+ALIKE = 8
+"""Values are alike where at most one of as many differs from the others."""
 
 
 @dataclass(frozen=True)
 class SharedError:
-    """Standard deviations of an element's error, and what all may share."""
+    """Standard deviations of an element's error, and the part that all may share."""
 
     rtol: float
     """Relative to the element."""
     atol: float
     drift: float
-    group: float = 0.0
-    """Standard deviation of what the elements of a group err alike, relative to their rms."""
-    groups: int = 1
+    """Relative to the root mean square."""
+    alike: float = 0.0
+    """The drift where expected values are alike, if that is larger."""
 
 
 def exceeded(
@@ -136,47 +139,47 @@ def exceeded(
     beyond."""
     if found.outside or not 0 < found.square_expected < math.inf:
         return None
-    for word, error, limit in criteria(found, allowed):
-        if error > limit(found.elements) and error > limit(_different(expected)):
+    for word, error, limit in criteria(found, allowed, expected):
+        if error > limit:
             size = math.sqrt(found.square_expected / found.elements)
-            tight = limit(_different(expected))
             relative = word == "bias"
-            return word, Bound(tight if relative else 0.0, 0.0 if relative else tight * size)
+            return word, Bound(limit if relative else 0.0, 0.0 if relative else limit * size)
     return None
 
 
 def criteria(
-    found: ArrayDifference, allowed: SharedError
-) -> tuple[tuple[str, float, Callable[[int], float]], ...]:
-    """Return for each criterion its name, the found value, and a function that maps the number of
-    independent errors to the allowed value."""
+    found: ArrayDifference, allowed: SharedError, expected: Array
+) -> tuple[tuple[str, float, float], ...]:
+    """Return for each criterion its name, the found value and the allowed one."""
+    strict = _criteria(found, allowed, found.elements)
+    if all(error <= limit for _, error, limit in strict):
+        return strict
+    different = _different(expected)
+    if different * ALIKE <= found.elements:
+        allowed = replace(allowed, drift=max(allowed.drift, allowed.alike))
+    return _criteria(found, allowed, min(different, found.elements))
+
+
+def _criteria(
+    found: ArrayDifference, allowed: SharedError, independent: int
+) -> tuple[tuple[str, float, float], ...]:
     square, count = found.square_expected, found.elements
     deviation = math.hypot(allowed.rtol, allowed.atol * math.sqrt(count / square))
-    common = allowed.drift + SIGMAS * UNEVEN * allowed.group / math.sqrt(allowed.groups)
     weighted = math.hypot(
         allowed.rtol * math.sqrt(found.fourth_expected), allowed.atol * math.sqrt(square)
     )
-
-    def spread(independent: int) -> float:
-        apart = _farthest(deviation, independent)
-        return allowed.drift + apart + _farthest(allowed.group, allowed.groups)
-
-    def bias(independent: int) -> float:
-        repeated = max(1.0, count / max(1, independent))
-        return common + SIGMAS * weighted * math.sqrt(repeated) / square
-
-    def mean(independent: int) -> float:
-        return common + SIGMAS * deviation / math.sqrt(max(1, independent))
-
+    part = RARE / max(1, independent)
+    repeated = max(1.0, count / max(1, independent))
+    spread = deviation * math.sqrt(1 + 2 * math.sqrt(part) + 2 * part)
+    bias = SIGMAS * weighted * math.sqrt(repeated) / square
+    mean = SIGMAS * deviation / math.sqrt(max(1, independent))
     both = max(abs(found.projected), abs(found.projected_up)) / square
     offset = abs(found.total) / math.sqrt(count * square)
-    return ("spread", found.relative_l2, spread), ("bias", both, bias), ("mean", offset, mean)
-
-
-def _farthest(deviation: float, independent: int) -> float:
-    """Return the largest likely root mean square of `independent` random numbers."""
-    part = RARE / max(1, independent)
-    return deviation * math.sqrt(1 + 2 * math.sqrt(part) + 2 * part)
+    return (
+        ("spread", found.relative_l2, allowed.drift + spread),
+        ("bias", both, allowed.drift + bias),
+        ("mean", offset, allowed.drift + mean),
+    )
 
 
 def _different(expected: Array) -> int:
@@ -186,9 +189,6 @@ def _different(expected: Array) -> int:
     return int(np.unique(np.asarray(some, np.float64)).size * min(step, expected.size))
 
 
-Noise = tuple[float, float, float]
-"""Error of a reference: the largest, the root mean square, and that relative to its values."""
-NO_NOISE: Noise = (0.0, 0.0, 0.0)
 VALIDATORS = ("matching", "allclose", "allclose_matching_infinities")
 
 
@@ -209,7 +209,9 @@ class Tolerance:
     drawn: tuple[float, ...] | None = None
     """Mean and standard deviation of random values, which all elements together have to show; the
     kurtosis where it is above 3."""
-    looser: tuple[tuple[str, Tolerance], ...] = ()
+    jumps: tuple[tuple[int, float], ...] = ()
+    """Elements that may be off by more, by flat index, and by how much."""
+    looser: Callable[[], Iterable[tuple[str, Tolerance]]] = tuple
     """Flags that allow more, the strictest first: to say which of them takes a wrong result."""
 
 
@@ -218,7 +220,7 @@ class Circumstances:
     """Properties besides the graph that a bound depends on."""
 
     inputs: Storages | None = None
-    """The data, to measure how large it is; without it as the default distributions make it."""
+    """The data; without it as the default distributions make it."""
     math: str = "fp32"
     """The run's math mode: ``tf32`` and ``fast`` let operands be rounded and functions be
     approximated."""
@@ -226,10 +228,9 @@ class Circumstances:
     """The reference has the outputs' own types and errs itself: golden tensors, another engine.
     The float64 reference does neither."""
     expected: Storages | None = None
-    """The reference's outputs by uid, for the sizes of what passes between the graphs of a
-    chain."""
+    """The reference's outputs by uid; computed if the noise has to be measured."""
     noise: Mapping[int, Noise] | None = None
-    """Rounding errors of the reference of a user's operator, by uid (`reference/noise.py`)."""
+    """Noise of the reference by uid (`measured.py`); without it measured here."""
 
 
 Overrides = Mapping[str, Mapping[str, Any]]
@@ -313,7 +314,9 @@ def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Toleranc
     by_element = bool({"rtol", "atol"} & set(values))
     rms = values.get("rms", None if by_element else row.rms)
     shared = None if by_element or rms is not None else row.shared
-    return replace(row, **{**values, "rms": rms}, shared=shared, looser=(), source=source)
+    return replace(
+        row, **{**values, "rms": rms}, shared=shared, jumps=(), looser=tuple, source=source
+    )
 
 
 def _exact(source: str) -> Tolerance:
@@ -324,86 +327,83 @@ def _is_exact(tensor: Tensor) -> bool:
     return DTYPES[tensor.data_type].kind in ("integer", "boolean")
 
 
-def by_roundoff(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
-    from bench_run.validate.roundoff import OPERAND_UNITS, output_errors
-    from bench_run.validate.roundoff.chain import Between, chain_errors, measured
+NOISE_FACTOR, SHARED_FACTOR, SPREAD_FACTOR = 4.0, 2.0, 1.5
+"""An element may err by as many times the largest noise, all may share as many times its shared
+part, and err apart by as many times its root mean square (`measured.py`)."""
 
-    sizes = {uid: measured(storage) for uid, storage in (circumstances.inputs or {}).items()}
-    modes = tuple(OPERAND_UNITS)
-    asked, *looser = modes[modes.index(circumstances.math) :]
-    if circumstances.noise is not None:
-        return {
-            t.uid: _by_noise(t, circumstances.noise.get(t.uid, NO_NOISE)) for t in graph.outputs
-        }
-    if isinstance(graph, ChainGraph):
-        expected = circumstances.expected or {}
-        links = graph.sources & set(expected)
-        between = {uid: Between.of(np.asarray(expected[uid])) for uid in links}
-        errors = {mode: chain_errors(graph, sizes, between, mode) for mode in (asked, *looser)}
-    else:
-        errors = {mode: output_errors(graph, sizes, mode) for mode in (asked, *looser)}
+ROUNDING = 0.72
+"""Root mean square of the rounding to a type, in unit roundoffs: 0.58 at most."""
 
-    found: dict[int, Tolerance] = {}
+
+def by_measure(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
+    """Return tolerances from the noise of the reference."""
+    asked = circumstances.math
+    noise = circumstances.noise
+    if noise is None:
+        noise = noise_of(graph, circumstances)
+    sides = 2 if circumstances.rounded_reference else 1
+    known: dict[str, Mapping[int, Noise] | None] = {}
+
+    def looser(tensor: Tensor, row: Tolerance) -> Iterator[tuple[str, Tolerance]]:
+        """Yield what further math modes allow; measured only where an output is wrong."""
+        modes = tuple(OPERAND_BITS)
+        for mode in modes[modes.index(asked) + 1 :]:
+            if mode not in known:
+                known[mode] = noise_of(graph, replace(circumstances, math=mode))
+            found = known[mode]
+            other = row if found is None else _of_output(tensor, found[tensor.uid], sides)
+            if other.atol > row.atol or other.rtol > row.rtol:
+                yield f"--math {mode}", other
+
+    found = {}
     for tensor in graph.outputs:
-        row, *others = (
-            _of_output(tensor, errors[mode][tensor.uid], circumstances.rounded_reference)
-            for mode in (asked, *looser)
-        )
-        flags = zip((f"--math {mode}" for mode in looser), others, strict=True)
-        different = tuple((flag, other) for flag, other in flags if other != row)
-        found[tensor.uid] = replace(row, looser=different)
+        row = _of_output(tensor, None if noise is None else noise[tensor.uid], sides)
+        if row.shared is not None:
+            row = replace(row, looser=partial(looser, tensor, row))
+        found[tensor.uid] = row
     return found
 
 
-NOISE_FACTOR = 8.0
-"""An implementation may err by as many times the noise of its reference. NumPy and PyTorch stay
-within 1 (four operators in float, half and bfloat16); kernels that compute in half need more."""
-SHARED_FACTOR = 3.0
-"""The same for errors of all elements together, of which NumPy and PyTorch stay within 0.5."""
+def noise_of(graph: Graph, circumstances: Circumstances) -> dict[int, Noise] | None:
+    """Return the noise of a graph's reference; None if there is nothing to measure."""
+    inputs, expected = circumstances.inputs, circumstances.expected
+    if inputs is None:
+        try:
+            inputs, expected = make_inputs(graph, 0), None
+        except BenchRunError:
+            return None
+    own = None if circumstances.rounded_reference else expected
+    found = measure(graph, inputs, own, circumstances.math)
+    if found is None and expected is not None:
+        return assumed(graph, expected)
+    return found
 
 
-def _by_noise(tensor: Tensor, noise: Noise) -> Tolerance:
-    """Return a tolerance in which an element may err by a multiple of the largest error, and all
-    together by a few times the mean error, so that a common error of all elements is found."""
-    if _is_exact(tensor):
-        return _exact("default")
+def _of_output(tensor: Tensor, noise: Noise | None, sides: int) -> Tolerance:
+    """Return the tolerance of an output. `sides`: 2 if the reference errs itself."""
     row = DTYPES[tensor.data_type]
-    unit, (largest, rms, relative) = row.unit_roundoff, noise
-    source = f"default: {NOISE_FACTOR:.0f} times the rounding errors of the file's reference"
-    shared = SharedError(
-        rtol=unit,
-        atol=SHARED_FACTOR * rms + row.smallest,
-        drift=SHARED_FACTOR * relative,
-    )
-    atol = min(NOISE_FACTOR * largest + row.smallest, row.largest)
-    return Tolerance(2 * unit, atol, source, shared=shared)
-
-
-def _of_output(tensor: Tensor, error: Estimate | None, rounded_reference: bool) -> Tolerance:
-    """Return the tolerance of an output. Errors of both sides add up if the reference errs itself:
-    independent ones like a root."""
-    from bench_run.validate.roundoff.estimate import ROUNDING_DEVIATION
-
-    row = DTYPES[tensor.data_type]
-    if _is_exact(tensor):
-        return _exact("default")
     if row.kind == "scale":
         return Tolerance(0.25, 0.0, "default: powers of two are exact")
-    if error is None:
-        source = "fallback: no rule for one of the operations"
-        return Tolerance(FALLBACK + 2 * row.unit_roundoff, FALLBACK, source)
-    sides = 2 if rounded_reference else 1
-    smallest = ROUNDING_DEVIATION * row.unit_roundoff * row.smallest
+    if _is_exact(tensor):
+        jumps = () if noise is None else noise.jumps
+        return replace(_exact("default"), jumps=jumps)
+    own = row.unit_roundoff
+    if noise is None:
+        source = "fallback: no formulas for one of the operations"
+        return Tolerance(FALLBACK + 2 * own, FALLBACK, source)
+    unit, terms = noise.unit, noise.terms
+    floor = unit * max(4 + math.sqrt(terms), terms / 16)
     root = math.sqrt(sides)
     shared = SharedError(
-        rtol=root * error.relative_deviation,
-        atol=root * math.hypot(error.deviation, smallest),
-        drift=sides * error.drift,
-        group=root * error.group,
-        groups=error.groups,
+        rtol=root * ROUNDING * own,
+        atol=root * SPREAD_FACTOR * noise.rms + row.smallest,
+        drift=sides * (SHARED_FACTOR * noise.shared + unit * (4 + math.sqrt(terms) / 4)),
+        alike=sides * (SHARED_FACTOR * noise.shared + floor),
     )
-    atol = min(sides * error.atol, row.largest)  # more than the type holds allows everything
-    return Tolerance(sides * error.rtol, atol, "default", shared=shared)
+    # more than the type holds would allow everything
+    atol = min(sides * (NOISE_FACTOR * noise.atol + row.smallest), row.largest)
+    rtol = sides * (2 * own + floor + NOISE_FACTOR * noise.rtol)
+    return Tolerance(rtol, atol, "default", shared=shared, jumps=noise.jumps)
 
 
 def by_table(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
@@ -427,6 +427,6 @@ def by_table(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]
 
 
 POLICIES: dict[str, Callable[[Graph, Circumstances], dict[int, Tolerance]]] = {
-    "default": by_roundoff,
+    "default": by_measure,
     "hipdnn": by_table,
 }

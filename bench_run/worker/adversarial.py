@@ -14,12 +14,12 @@ from bench_run.engines import chain, engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.errors import BenchRunError, EngineError, UnsupportedGraphError, message_of
 from bench_run.tensors.adversarial import adversarial_sets
+from bench_run.tensors.computed import compute_expected
 from bench_run.tensors.data import inputs_of
-from bench_run.tensors.layout import logical_view
-from bench_run.validate.expected import custom_overrides, is_custom
+from bench_run.validate.expected import custom_overrides
 from bench_run.validate.outputs import OutputChecker, validation
 from bench_run.validate.tolerance import Circumstances, tolerances
-from bench_run.worker.evaluate import compute_expected, run_engine
+from bench_run.worker.evaluate import run_engine
 from bench_run.worker.messages import NOT_CHECKED, Attacked
 
 if TYPE_CHECKING:
@@ -105,13 +105,7 @@ def _words(error: Exception) -> str:
 def _checker(request: Attack, inputs: Storages) -> OutputChecker:
     graph = request.graph
     expected = compute_expected(graph, inputs)
-    noise = None
-    if is_custom(graph):
-        from bench_run.reference.noise import reference_noise
-
-        views = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in inputs.items()}
-        noise = reference_noise(graph, views, expected)
-    circumstances = Circumstances(inputs, request.math, False, expected, noise)
+    circumstances = Circumstances(inputs, request.math, False, expected)
     limits = tolerances(graph, circumstances=circumstances, overrides=dict(custom_overrides(graph)))
     return OutputChecker(graph, expected, limits)
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from bench_run.engines import chain
 from bench_run.errors import OutputError
 from bench_run.files import writing
-from bench_run.graph.chain import ChainGraph
-from bench_run.graph.dtypes import DTYPES
+from bench_run.tensors.computed import compute_expected, lean
 from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view, to_storage
-from bench_run.validate.expected import NOISE, is_custom, sums_of
+from bench_run.validate.expected import NOISE, StoredNoise, sums_of
+from bench_run.validate.tolerance import Circumstances, noise_of
 from bench_run.worker.messages import Evaluated
 from bench_run.worker.reference_cache import cache_at, key_of
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bench_run.engines.base import Engine
-    from bench_run.graph.model import Graph, Tensor
+    from bench_run.graph.model import Graph
     from bench_run.tensors.layout import Storages
     from bench_run.worker.messages import Attempt, Evaluate
 
@@ -34,38 +34,6 @@ HIPDNN = "hipdnn:"
 """Stands before the folder of ``--write-golden`` for bundles in hipDNN's own convention."""
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
-
-
-def compute_expected(graph: Graph, inputs: Storages) -> Arrays:
-    """Return the float64 reference's outputs: logical arrays by uid, not rounded to the output's
-    type."""
-    if isinstance(graph, ChainGraph):
-        return _compute_chain(graph, inputs)
-    by_uid = graph.by_uid
-    from bench_run.reference import evaluate as reference  # few workers compute one
-
-    return reference(graph, {uid: logical_view(s, by_uid[uid]) for uid, s in inputs.items()})
-
-
-def _compute_chain(whole: ChainGraph, inputs: Storages) -> Arrays:
-    """Compute layer by layer; each output is rounded to its type, and read in its memory layout."""
-    in_memory = dict(inputs)
-    results: dict[int, np.ndarray[Any, Any]] = {}
-    for place in whole.places:
-        given = {}
-        for tensor in place.placed.inputs:
-            alias = whole.aliases.get(tensor.uid)
-            if alias is None:
-                given[tensor.uid] = in_memory[tensor.uid]
-            else:
-                memory = in_memory[alias.uid]
-                given[tensor.uid] = memory[alias.offset : alias.offset + tensor.span]
-        computed = compute_expected(place.placed, given)
-        for tensor in place.placed.outputs:
-            results[tensor.uid] = _lean(computed[tensor.uid], tensor)
-            if tensor.uid in whole.sources:
-                in_memory[tensor.uid] = to_storage(computed[tensor.uid], tensor)
-    return results
 
 
 def run_engine(
@@ -102,12 +70,18 @@ def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
     if request.write_golden is not None or engine is not None:
         expected = compute(engine, graph, inputs)
         _store(graph, expected, folder)
+        if engine is None:
+            store_noise(graph, Circumstances(inputs, request.math, expected=expected), folder)
         answer = Evaluated("computed" if engine is None else None)
     elif request.data.golden is not None:
-        stored = golden_of(graph, request.data).outputs
-        _store(graph, {u: logical_view(s, graph.by_uid[u]) for u, s in stored.items()}, folder)
+        golden = golden_of(graph, request.data).outputs
+        _store(graph, {u: logical_view(s, graph.by_uid[u]) for u, s in golden.items()}, folder)
     else:
         answer = _formulas(request, inputs, folder)
+    if engine is not None or request.data.golden is not None:
+        stored = {int(path.stem): np.load(path) for path in folder.glob("*.npy")}
+        circumstances = Circumstances(inputs, request.math, rounded_reference=True, expected=stored)
+        store_noise(graph, circumstances, folder)
     if expected is not None and request.write_golden is not None:
         _write_golden(request, inputs, expected)
     if request.exact is not None:
@@ -129,19 +103,18 @@ def _formulas(request: Evaluate, inputs: Storages, folder: Path) -> Evaluated:
     """Leave the reference's outputs in `folder`: those of an earlier run with the same graph,
     inputs and code, otherwise new ones, which are stored. Return their origin."""
     graph = request.graph
-    key = None if request.kept is None else key_of(graph, inputs)
+    key = None if request.kept is None else key_of(graph, inputs, request.math)
     if request.kept is None or key is None:
-        _compute_formulas(graph, inputs, folder)
+        _compute_formulas(graph, inputs, folder, request.math)
         return Evaluated("computed")
     cache = cache_at(request.kept, request.kept_bytes)
-    noise = [NOISE] if is_custom(graph) else []
-    names = [*(f"{tensor.uid}.npy" for tensor in graph.outputs), *noise]
+    names = [*(f"{tensor.uid}.npy" for tensor in graph.outputs), NOISE]
     found, problem = _tried(lambda: cache.fetch(key, names, folder))
     if found == "read":
         return Evaluated("read")
     if problem is not None:
         shutil.rmtree(folder, ignore_errors=True)  # a part of an entry
-    _compute_formulas(graph, inputs, folder)
+    _compute_formulas(graph, inputs, folder, request.math)
     if problem is None:
         _, problem = _tried(lambda: cache.store(key, folder))
     not_kept = None if problem is None else f"{request.kept}: {problem}"
@@ -159,16 +132,20 @@ def _tried(use: Callable[[], str | None]) -> tuple[str | None, str | None]:
         return None, f"{type(error).__name__}: {error}"
 
 
-def _compute_formulas(graph: Graph, inputs: Storages, folder: Path) -> None:
+def _compute_formulas(graph: Graph, inputs: Storages, folder: Path, math: str) -> None:
     expected = compute_expected(graph, inputs)
     _store(graph, expected, folder)
-    if is_custom(graph):
-        from bench_run.reference.noise import reference_noise
+    store_noise(graph, Circumstances(inputs, math, expected=expected), folder)
 
-        views = {uid: logical_view(s, graph.by_uid[uid]) for uid, s in inputs.items()}
-        noise = reference_noise(graph, views, expected)
+
+def store_noise(graph: Graph, circumstances: Circumstances, folder: Path) -> None:
+    """Write the noise of a reference beside what is expected, if it can be measured."""
+    noise = noise_of(graph, circumstances)
+    if noise is not None:
         with writing(folder):
-            (folder / NOISE).write_text(json.dumps(noise), encoding="utf-8")
+            (folder / NOISE).write_bytes(
+                msgspec.json.encode(StoredNoise(circumstances.math, noise))
+            )
 
 
 def _store(graph: Graph, expected: Arrays, folder: Path) -> None:
@@ -177,7 +154,7 @@ def _store(graph: Graph, expected: Arrays, folder: Path) -> None:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for tensor in graph.outputs:
-                np.save(folder / f"{tensor.uid}.npy", _lean(expected[tensor.uid], tensor))
+                np.save(folder / f"{tensor.uid}.npy", lean(expected[tensor.uid], tensor))
     except OutputError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -220,11 +197,3 @@ def write_golden_graph(
         write_hipdnn_golden(graph, inputs, outputs, folder / f"{stem}.json", provenance)
     else:
         write_golden(graph, inputs, outputs, folder / f"{stem}.golden", provenance)
-
-
-def _lean(array: np.ndarray[Any, Any], tensor: Tensor) -> np.ndarray[Any, Any]:
-    """Convert to types that NumPy can store; float32 if the output's own type is far coarser."""
-    row = DTYPES[tensor.data_type]
-    if row.kind in ("integer", "boolean"):
-        return np.asarray(array)
-    return np.asarray(array, np.float64 if row.bits >= 32 else np.float32)

@@ -376,6 +376,7 @@ class Evaluate(Request[Evaluated]):
     With ``engine`` false the float64 reference computes; otherwise the worker's engine does.
     `kept`: the folder in which references are kept across runs, at most `kept_bytes` of them.
     `exact`: the graph that `graph` approximates; how far its outputs are off is stored, too.
+    `math`: the mode in which the noise of the reference is measured.
     """
 
     activity = "reference"
@@ -389,6 +390,7 @@ class Evaluate(Request[Evaluated]):
     write_golden: str | None = None
     stem: str = ""
     exact: AnyGraph | None = None
+    math: str = "fp32"
 
 
 @dataclass(frozen=True)

@@ -136,12 +136,12 @@ NAMES = ("name", "extras", "preferred_engine_id")
 """Fields without a meaning."""
 
 
-def key_of(graph: Graph, inputs: Storages) -> str | None:
+def key_of(graph: Graph, inputs: Storages, math: str) -> str | None:
     """Return the key, 64 hex digits; None if the code that would compute cannot be read."""
     ours = provenance()
     if ours is None:
         return None
-    parts = (ours, graph_digest(graph), inputs_digest(inputs))
+    parts = (ours, graph_digest(graph), inputs_digest(inputs), math)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

@@ -47,10 +47,9 @@ def preload(request: Preload) -> bool:
     except BenchRunError:
         return False  # a fresh worker says why
     from bench_run import reference
-    from bench_run.validate.roundoff import estimate
     from bench_run.worker import evaluate, run_case
 
-    return all((reference, estimate, evaluate, run_case))
+    return all((reference, evaluate, run_case))
 
 
 def serve(control: socket.socket) -> None:

@@ -13,9 +13,9 @@ from bench_run.errors import UnsupportedGraphError
 from bench_run.measure.kernel_pass import record_kernels
 from bench_run.measure.loop import Measured, SamplingBudget
 from bench_run.streams.host import HostStream
+from bench_run.tensors.computed import compute_expected
 from bench_run.tensors.layout import logical_view
 from bench_run.tensors.seeded.inputs import make_chain_inputs
-from bench_run.worker.evaluate import compute_expected
 from tests.bench_run.graph.chain.pipelines import ALL, RESIDUAL, SLICED, VIEWS
 from tests.bench_run.graph.chain.pipelines import chain as chain_of
 from tests.conformance.opening import engine_params, opened

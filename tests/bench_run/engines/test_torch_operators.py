@@ -15,7 +15,6 @@ from bench_run.graph.make import OPS, make_graphs
 from bench_run.graph.make.operators import OPERATORS
 from bench_run.graph.make.operators.row import SUFFIXES
 from bench_run.reference import evaluate
-from bench_run.reference.noise import reference_noise
 from bench_run.tensors.layout import logical_view
 from bench_run.tensors.seeded.inputs import make_inputs
 from bench_run.validate.expected import custom_overrides
@@ -67,8 +66,7 @@ def _check(graph, outputs):
     inputs = make_inputs(graph, 0)
     views = {uid: logical_view(storage, graph.by_uid[uid]) for uid, storage in inputs.items()}
     expected = evaluate(graph, views)
-    noise = reference_noise(graph, views, expected)
-    around = Circumstances(inputs, expected=expected, noise=noise)
+    around = Circumstances(inputs, expected=expected)
     limits = tolerances(graph, circumstances=around, overrides=dict(custom_overrides(graph)))
     found = OutputChecker(graph, expected, limits, 1, {}).check(outputs)
     assert found.mismatched == 0, found

@@ -4,8 +4,9 @@ import pytest
 
 from bench_run.engines import chain
 from bench_run.graph.make import make_graphs
+from bench_run.tensors.computed import compute_expected
 from bench_run.tensors.seeded.inputs import make_chain_inputs, make_inputs
-from bench_run.worker.evaluate import compute_expected, run_engine
+from bench_run.worker.evaluate import run_engine
 from tests.bench_run.engines.test_chain import largest_error
 from tests.bench_run.graph.chain.pipelines import ALL, RESIDUAL
 from tests.bench_run.graph.chain.pipelines import chain as chain_of

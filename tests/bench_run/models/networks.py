@@ -9,8 +9,8 @@ from bench_run.models.lower import ModelLowering, fuse, take_apart
 from bench_run.models.own import LOWERINGS
 from bench_run.models.save import save_model
 from bench_run.plan.load import read_chain
+from bench_run.tensors.computed import compute_expected
 from bench_run.tensors.seeded.inputs import make_chain_inputs
-from bench_run.worker.evaluate import compute_expected
 
 
 class Block(nn.Module):

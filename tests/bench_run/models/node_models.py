@@ -21,8 +21,8 @@ from bench_run.models.onnx_file import read_onnx
 from bench_run.models.own import LOWERINGS
 from bench_run.models.save import save_model
 from bench_run.plan.load import read_chain
+from bench_run.tensors.computed import compute_expected
 from bench_run.tensors.seeded.inputs import make_chain_inputs
-from bench_run.worker.evaluate import compute_expected
 
 ATOL = {"float16": 1e-3, "bfloat16": 2e-2}
 """Absolute tolerance by type; 1e-5 otherwise. The golden values were computed in that type."""

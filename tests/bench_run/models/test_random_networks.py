@@ -16,8 +16,8 @@ from bench_run.models.own import LOWERINGS  # noqa: E402
 from bench_run.models.save import save_model  # noqa: E402
 from bench_run.models.torch_export import model_of  # noqa: E402
 from bench_run.plan.load import read_chain  # noqa: E402
+from bench_run.tensors.computed import compute_expected  # noqa: E402
 from bench_run.tensors.seeded.inputs import make_chain_inputs  # noqa: E402
-from bench_run.worker.evaluate import compute_expected  # noqa: E402
 from tests.bench_run.models.networks import with_statistics  # noqa: E402
 
 LEAST = 1e-4

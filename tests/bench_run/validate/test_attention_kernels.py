@@ -46,7 +46,7 @@ def test_honest_kernels_use_at_most_seven_tenths_of_every_limit(name, data_type,
     actual, wanted = (np.asarray(x, np.float64).ravel() for x in (found, expected))
     single = np.abs(actual - wanted) / (allowed.atol + allowed.rtol * np.abs(wanted))
     whole = difference(actual, wanted, Bound(0.0, np.inf), 0)
-    parts = {word: e / limit(whole.elements) for word, e, limit in criteria(whole, allowed.shared)}
+    parts = {word: e / limit for word, e, limit in criteria(whole, allowed.shared, wanted)}
     parts["element"] = float(single.max())
     assert {} == {word: part for word, part in parts.items() if part > ROOM}
 

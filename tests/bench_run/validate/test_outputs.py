@@ -94,7 +94,7 @@ def test_the_reason_names_element_value_and_what_is_allowed():
 def test_the_reason_ends_with_the_strictest_flag_that_takes_every_element(error, advice):
     tensor = output()
     looser = (("--math tf32", Tolerance(0, 2, "test")), ("--math fast", Tolerance(0, 3, "test")))
-    bounds = replace(LOOSE, looser=looser)
+    bounds = replace(LOOSE, looser=lambda: looser)
     checker = OutputChecker(graph(tensor), {7: ramp()}, {7: bounds})
     result = checker.check({7: to_storage(ramp() + error, tensor)})
     assert validation("numpy", graph(tensor), [result]).reason.endswith(advice)

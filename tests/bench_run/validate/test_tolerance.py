@@ -202,8 +202,7 @@ def test_a_rounded_intermediate_is_allowed_for():
         return graph(nodes, *ends, middle, tensor(3, "half", 1, 8), tensor(4, "half", 8, 8))
 
     half, single = (tolerances(chain(inner))[4] for inner in ("half", "float"))
-    assert half.rtol > 2 * single.rtol
-    assert half.atol > 10 * single.atol
+    assert half.atol > 5 * single.atol
 
 
 def test_integers_are_exact():
@@ -251,7 +250,7 @@ def test_an_unknown_policy_is_refused_with_the_known_ones():
 def test_an_operation_without_a_rule_falls_back():
     node = Node("CustomOpAttributes", "", "float", {"input_0": 0}, {"output_0": 1}, {})
     row = tolerances(graph([node], tensor(0, "half", 4), tensor(1, "half", 4)))[1]
-    assert row.source == "fallback: no rule for one of the operations"
+    assert row.source == "fallback: no formulas for one of the operations"
 
 
 def sidecar(folder, content):

@@ -103,12 +103,12 @@ def test_every_bit_of_the_inputs_matters(data):
     changed = INPUTS[uid].copy()
     raw = changed.view(np.uint8)
     raw[data.draw(st.integers(0, raw.size - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    assert key_of(GRAPH, INPUTS) != key_of(GRAPH, {**INPUTS, uid: changed})
+    assert key_of(GRAPH, INPUTS, "fp32") != key_of(GRAPH, {**INPUTS, uid: changed}, "fp32")
 
 
 def test_seed_and_distribution_matter():
     keys = {
-        key_of(GRAPH, inputs_of(GRAPH, data))
+        key_of(GRAPH, inputs_of(GRAPH, data), "fp32")
         for data in (Data(3), Data(4), Data(3, ("normal",)), Data(3, ("uniform:0:1",)))
     }
     assert 4 == len(keys)
@@ -117,7 +117,7 @@ def test_seed_and_distribution_matter():
 def test_inputs_may_not_change_places():
     first, second, *_ = sorted(INPUTS)
     swapped = {**INPUTS, first: INPUTS[second], second: INPUTS[first]}
-    assert key_of(GRAPH, INPUTS) != key_of(GRAPH, swapped)
+    assert key_of(GRAPH, INPUTS, "fp32") != key_of(GRAPH, swapped, "fp32")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,354 @@
+"""Allowed errors, measured: the reference is computed again from inputs that were moved a little.
+
+How far may an honest result be from the float64 reference? The order in which an engine adds is not
+known, and a model of it has as many constants as there are operations. So the graph's own formulas
+tell: they are computed again in float32, and each node reads values that were moved at random by
+
+    ±u·√K
+
+where u is the unit roundoff of the node's compute type and K the length of its sums. A sum of K
+terms, added in any order, errs by about 0.1 to 0.4·u·√K of their root sum of squares; the moves
+change it by 1.4·u·√K. The difference from the reference is the *noise* of an output. With it come:
+
+- tensors between nodes are not rounded to half or bfloat16 in the second computation, since fused
+  kernels do not round them. The reference does; the difference is one rounding;
+- sums inside of a node (of a norm, of the weights of attention) move by u·√K/16, all of them in one
+  direction, since honest sums of terms of one sign drift alike;
+- operands of a product inside a node (the probabilities of attention) are cut off to the type of
+  the node's tensors, as fused kernels do. ``--math tf32`` and ``fast`` are the same rule with 11
+  and 8 bits, for all operands of products.
+
+The bounds of an output of type T, with u_T its own unit roundoff:
+
+- a single element may err by 4 times the noise, plus 2·u_T + u·max(4·(1 + √K/4), K/16), relative.
+  The noise of elements is the lowest line a + r·|expected| above all differences;
+- all elements together may err by 1.5 times the root mean square of the noise and u_T each (which
+  averages out), and share 2 times the noise's own shared part plus u·(4 + √K/4). Where expected
+  values are alike, as in softmax of one-hot rows, sums of equal terms err alike: K/16 then;
+- what one node computes exactly in float32 (``add``, comparisons, rounding) has no noise;
+- elements that jump (``mod``, rounding, choosing: their differences are more than 16 times those of
+  99 %; at most one of 1,000) may take either value, and allow no other element anything.
+
+Two computations move in opposite directions; outputs of few elements get three such pairs, graphs
+of many operations one computation. Without formulas (golden tensors of an unknown operation) K and
+u have to do: see `assumed`.
+
+Source of √K: Higham and Mary, A new approach to probabilistic rounding error analysis, 2019.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bench_run.errors import BenchRunError
+from bench_run.graph.chain import ChainGraph
+from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.work import flops
+from bench_run.reference import OPERATIONS, refuse
+from bench_run.reference.common import cut_off, inexact
+from bench_run.reference.evaluate import run
+from bench_run.tensors.computed import compute_expected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench_run.graph.model import Graph, Node, Tensor
+    from bench_run.reference.common import Array, Arrays, Outputs
+    from bench_run.tensors.layout import Storages
+
+SEED = 20_261
+OPERAND_BITS = {"fp32": 0, "tf32": 11, "fast": 8}
+"""Significand bits of float operands of products by the run's math mode; 0: all of them."""
+APPROXIMATE = 8.0
+"""Moves are so many times larger in modes that let functions be a GPU's own instructions."""
+FEW, FEW_PAIRS = 1000, 3
+"""Outputs of fewer elements are measured that many times in both directions."""
+UNIT = 2.0**-24
+SHIFT = 1 / 16
+"""Sums inside of nodes move by as many u·√K, all in one direction: terms of one sign drift so."""
+COSTLY = 2_000_000_000
+"""Operations from which on a graph is computed once more, not twice."""
+AFFORDABLE = 200_000_000_000
+"""Operations up to which formulas are computed for the noise alone."""
+JUMP = 16.0
+LOOKED_AT = 1 << 16
+"""Elements from which the line is chosen."""
+RARE = 1000
+"""At most one of so many elements jumps."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Differences of an output between computations of the reference."""
+
+    rtol: float
+    """Slope of the line above all differences; `atol` is its height."""
+    atol: float
+    rms: float
+    """Root mean square of what elements do not share."""
+    shared: float
+    """Part that all elements share, relative to their root mean square."""
+    terms: int = 1
+    """Length of the longest sum (K)."""
+    unit: float = UNIT
+    """Unit roundoff of the arithmetic (u)."""
+    jumps: tuple[tuple[int, float], ...] = ()
+    """Elements that jump, by flat index, and how far; none if they are not rare."""
+
+
+def measure(
+    graph: Graph, inputs: Storages, expected: Mapping[int, Array] | None, mode: str = "fp32"
+) -> dict[int, Noise] | None:
+    """Return the noise of each output by uid; None if the graph has no formulas.
+
+    `expected`: the formulas' outputs in float64, computed here if they are not given; `mode`: the
+    run's math mode.
+    """
+    if expected is None and (flops(graph) or 0) > AFFORDABLE:
+        return None
+    try:
+        for part in graph.places if isinstance(graph, ChainGraph) else ():
+            refuse(part.placed)
+        if not isinstance(graph, ChainGraph):
+            refuse(graph)
+        with np.errstate(all="ignore"):
+            return _measured(graph, inputs, expected, mode)
+    except BenchRunError:
+        return None
+
+
+def _measured(
+    graph: Graph, inputs: Storages, expected: Mapping[int, Array] | None, mode: str
+) -> dict[int, Noise]:
+    wanted = compute_expected(graph, inputs) if expected is None else expected
+    terms, unit = longest_sum(graph), compute_unit(graph)
+    if len(graph.nodes) == terms == 1 and unit == UNIT and _exact(graph, inputs, wanted):
+        return {tensor.uid: Noise(0.0, 0.0, 0.0, 0.0) for tensor in graph.outputs}
+    small = sum(tensor.elements for tensor in graph.outputs) < FEW
+    pairs = FEW_PAIRS if small else 1
+    signs = (1.0, -1.0) if small or (flops(graph) or 0) < COSTLY else (1.0,)
+    gaps: dict[int, list[Array]] = {tensor.uid: [] for tensor in graph.outputs}
+    for pair in range(pairs):
+        for sign in signs:
+            moves = _Moves(graph, mode, sign, SEED + pair)
+            found = compute_expected(graph, inputs, moves.evaluate)
+            for tensor in graph.outputs:
+                gaps[tensor.uid].append(_gap(found[tensor.uid], wanted[tensor.uid], tensor))
+    return {
+        t.uid: _noise(gaps[t.uid], np.asarray(wanted[t.uid], np.float64).ravel(), terms, unit)
+        for t in graph.outputs
+    }
+
+
+def _exact(graph: Graph, inputs: Storages, expected: Mapping[int, Array]) -> bool:
+    """Return True if float32 computes every output as the reference does, rounded once."""
+    found = compute_expected(graph, inputs, _Moves(graph, "fp32", 0.0, SEED).evaluate)
+    return all(
+        np.array_equal(found[uid].astype(np.float32), wanted.astype(np.float32), equal_nan=True)
+        for uid, wanted in expected.items()
+    )
+
+
+class _Moves:
+    """One more computation, with moved operands."""
+
+    def __init__(self, graph: Graph, mode: str, sign: float, seed: int) -> None:
+        self._graph, self._mode, self._sign = graph, mode, sign
+        self._lots = np.random.default_rng(seed)
+
+    def evaluate(self, graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
+        self._graph = graph
+        return run(graph, inputs, dict.fromkeys(OPERATIONS, self._operation), keep=True)
+
+    def _operation(self, node: Node, inputs: Arrays, outputs: Outputs) -> dict[str, Array]:
+        by_uid = self._graph.by_uid
+        unit = DTYPES[node.compute_data_type].unit_roundoff or UNIT
+        terms, bits = sum_length(self._graph, node), OPERAND_BITS[self._mode]
+        kind = np.float32 if unit > 2.0**-40 else np.float64
+        own = {port: _bits(by_uid[uid].data_type) for port, uid in node.inputs.items()}
+        narrow = min((b for b in own.values() if b), default=0)
+        size = unit * math.sqrt(terms) * (APPROXIMATE if bits else 1.0)
+        if self._mode == "fast" and narrow:  # sums in the operands' type
+            size += 2.0**-narrow * math.sqrt(terms) / 2
+        largest = max((value.size for value in inputs.values()), default=0)
+        given = {}
+        for place, (port, value) in enumerate(inputs.items()):
+            if value.dtype.kind != "f":
+                given[port] = value
+                continue
+            is_term = value.size * SMALL >= largest
+            moved = self._moved(value, (size if is_term else unit) * (1 + place / 4), kind)
+            cuts = bits and terms > 1 and value.size > 1 and not 0 < own[port] <= bits
+            given[port] = cut_off(moved, bits) if cuts else moved
+        inside = min((b for b in (bits, narrow) if b), default=0)
+        with inexact(inside, self._sign * unit * SHIFT):
+            return OPERATIONS[node.type](node, given, outputs)
+
+    def _moved(self, value: Array, size: float, kind: type) -> Array:
+        """Move each element by `size` of itself in one direction or the other. Single numbers
+        stay: all elements would share their error."""
+        if value.size == 1:
+            return value.astype(kind)
+        lots = self._lots.integers(0, 2, min(value.size, PERIOD), np.int8)
+        signs: Array = (1 + self._sign * size * (2.0 * lots - 1)).astype(kind)
+        moved: Array = value.astype(kind)
+        flat = moved.reshape(-1)
+        for start in range(0, flat.size, PERIOD):
+            piece = flat[start : start + PERIOD]
+            piece *= signs[: piece.size]
+        return moved
+
+
+SMALL = 16
+"""Operands of less than this part (1/16) of the largest move by u: sums do not run over them."""
+PERIOD = 65_521
+"""Moves repeat after as many elements: a prime, so that they never fit rows."""
+
+
+def _bits(data_type: str) -> int:
+    """Return the significand bits of a float type narrower than float; 0 for others."""
+    row = DTYPES[data_type]
+    is_narrow = row.kind == "float" and row.unit_roundoff > UNIT
+    return round(-math.log2(row.unit_roundoff)) if is_narrow else 0
+
+
+def sum_length(graph: Graph, node: Node) -> int:
+    """Return the number of terms of a node's longest sum, 1 if it sums nothing."""
+    if node.custom is not None:
+        return max(1, node.custom.terms)
+    given = {port: graph.by_uid[uid] for port, uid in node.inputs.items()}
+    made = [graph.by_uid[uid] for uid in node.outputs.values()]
+    kind = node.type.removesuffix("Attributes")
+    if kind.startswith(("Matmul", "Moe")):
+        first = next(iter(given.values()))
+        return first.dims[-1] if kind != "MoeGroupedMatmulBwd" else max(first.dims)
+    if kind == "ConvolutionWrw":
+        dy = given["dy"]
+        return max(1, dy.elements // dy.dims[1])
+    if kind.startswith("Convolution"):
+        w = given["w"]
+        return max(1, w.elements // w.dims[0 if kind == "ConvolutionFwd" else 1])
+    if kind.startswith("Sdpa"):
+        return max(given["q"].dims[2:] + given["k"].dims[2:])
+    if "norm" in kind.lower() and "Inference" not in kind:
+        x = given["x"]
+        rows = max(1, given["scale"].elements) if "scale" in given else 1
+        return max(rows, x.elements // rows)
+    if kind.startswith(("Reduction", "Resample")):
+        longest = max(t.elements for t in [*given.values(), *made])
+        return max(1, longest // max(1, min(t.elements for t in [*given.values(), *made])))
+    return 1
+
+
+def longest_sum(graph: Graph) -> int:
+    """Return the length of the longest sum of all nodes."""
+    parts = graph.places if isinstance(graph, ChainGraph) else ()
+    graphs = [part.placed for part in parts] or [graph]
+    return max((sum_length(g, node) for g in graphs for node in g.nodes), default=1)
+
+
+def compute_unit(graph: Graph) -> float:
+    """Return the largest unit roundoff of the types that the nodes compute in."""
+    units = (DTYPES[node.compute_data_type].unit_roundoff for node in graph.nodes)
+    return max(units, default=0.0) or UNIT
+
+
+def _gap(found: Array, expected: Array, tensor: Tensor) -> Array:
+    """Return the flat differences, 0 where a number is not finite or beyond the type."""
+    wanted = np.asarray(expected, np.float64).ravel()
+    gap = np.asarray(found, np.float64).ravel() - wanted
+    gap[~(np.isfinite(gap) & (np.abs(wanted) <= DTYPES[tensor.data_type].largest))] = 0.0
+    return gap
+
+
+def _noise(gaps: list[Array], expected: Array, terms: int, unit: float) -> Noise:
+    """Summarise the differences of one output."""
+    largest = np.abs(gaps[0])
+    for gap in gaps[1:]:
+        np.maximum(largest, np.abs(gap), out=largest)
+    if not largest.any():
+        return Noise(0.0, 0.0, 0.0, 0.0, terms, unit)
+    size = np.where(np.isfinite(expected), np.abs(expected), 0.0)
+    rtol, atol, jumps = _line(largest, size)
+    rest = np.ones(largest.size, bool)
+    rest[jumps] = False
+    kept = jumps if jumps.size * RARE <= largest.size else jumps[:0]
+    wanted = np.where(np.isfinite(expected), expected, 0.0)[rest]
+    shared = max(_shared(gap[rest], wanted) for gap in gaps)
+    squares = max(float(gap[rest] @ gap[rest]) for gap in gaps)
+    apart = max(0.0, squares - shared**2 * float(wanted @ wanted))
+    return Noise(
+        rtol,
+        atol,
+        rms=math.sqrt(apart / max(1, wanted.size)),
+        shared=shared,
+        terms=terms,
+        unit=unit,
+        jumps=tuple((int(place), float(largest[place])) for place in kept),
+    )
+
+
+def _line(error: Array, size: Array) -> tuple[float, float, Array]:
+    """Return r and a of the lowest line a + r·size above all errors but those that jump, and the
+    places of these. *Lowest*: of the smallest geometric mean."""
+    step = max(1, error.size // LOOKED_AT)
+    concerned = ((error > 0) | (size > 0))[::step]
+    if not concerned.any():
+        step, concerned = 1, error > 0
+    some, of = error[::step][concerned], size[::step][concerned]
+    relative = some / np.maximum(of, TINY)
+    usual, ratio = (JUMP * float(np.quantile(each, 0.99)) for each in (some, relative))
+    jumps = np.flatnonzero((error > usual) & (error > ratio * size))
+    stays = (some <= usual) | (some <= ratio * of)
+    some, of, relative = some[stays], of[stays], relative[stays]
+    steepest = float(relative.max(initial=0.0))
+    slopes = (0.0, *(steepest * 4.0**-i for i in range(SLOPES)))
+    slope = min(slopes, key=lambda s: float(np.mean(np.log(_height(some, of, s) + s * of + TINY))))
+    rest = np.ones(error.size, bool)
+    rest[jumps] = False
+    return slope, _height(error[rest], size[rest], slope), jumps
+
+
+SLOPES, TINY = 10, 1e-300
+
+
+def _height(error: Array, size: Array, slope: float) -> float:
+    return max(0.0, float(np.max(error - slope * size, initial=0.0)))
+
+
+CHANCE = 3.0
+"""Standard deviations of a mean."""
+
+
+def _shared(gap: Array, expected: Array) -> float:
+    """Return the largest part of the differences that all elements share, relative to the root
+    mean square of `expected`: a factor, or an offset, beyond what chance makes of errors apart."""
+    square = float(expected @ expected)
+    if not square:
+        return 0.0
+    factors = abs(float(gap @ expected)), abs(float(gap @ np.abs(expected)))
+    offset = abs(float(gap.sum())) / math.sqrt(gap.size * square)
+    apart = math.sqrt(float(gap @ gap) / square / gap.size)
+    return max(0.0, max(*(factor / square for factor in factors), offset) - CHANCE * apart)
+
+
+ASSUMED = 16.0
+
+
+def assumed(graph: Graph, expected: Mapping[int, Array]) -> dict[int, Noise]:
+    """Return a wider noise, from the graph alone: √K units of the coarsest type in it, relative
+    to the root mean square of what is expected."""
+    terms = longest_sum(graph)
+    found = {}
+    for tensor in graph.outputs:
+        unit = max(compute_unit(graph), DTYPES[tensor.data_type].unit_roundoff / 2)
+        values = np.asarray(expected[tensor.uid], np.float64)
+        finite = values[np.isfinite(values)]
+        size = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+        part = unit * math.sqrt(terms)
+        found[tensor.uid] = Noise(part, part * size, part * size, part, terms, unit)
+    return found
