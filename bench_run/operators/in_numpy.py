@@ -167,8 +167,10 @@ def share(dy: Array, how: str, rows: int, columns: int = 1) -> Array:
 
 
 def cosine(a: Array, b: Array) -> Array:
-    """Return the cosine of the angle between rows."""
-    return np.asarray((a * b).sum(1) / np.sqrt((a * a).sum(1) * (b * b).sum(1)))
+    """Return the cosine of the angle between rows; the smallest squares are those of PyTorch."""
+    least = 1e-12
+    squares = ((a * a).sum(1) + least) * ((b * b).sum(1) + least)
+    return np.asarray((a * b).sum(1) / np.sqrt(squares))
 
 
 def sgd_momentum(w: Array, g: Array, m: Array, lr: float, wd: float, momentum: float) -> Any:

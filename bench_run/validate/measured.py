@@ -16,7 +16,9 @@ change it by 1.4·u·√K. The difference from the reference is the *noise* of a
   direction, since honest sums of terms of one sign drift alike;
 - operands of a product inside a node (the probabilities of attention) are cut off to the type of
   the node's tensors, as fused kernels do. ``--math tf32`` and ``fast`` are the same rule with 11
-  and 8 bits, for all operands of products.
+  and 8 bits, for all operands of products;
+- a custom operation may round its steps to the type of its tensors: what it reads moves by that
+  too, and where it sums nothing it is also computed in that type, step by step.
 
 The bounds of an output of type T, with u_T its own unit roundoff:
 
@@ -25,9 +27,9 @@ The bounds of an output of type T, with u_T its own unit roundoff:
 - all elements together may err by 1.5 times the root mean square of the noise and u_T each (which
   averages out), and share 2 times the noise's own shared part plus u·(4 + √K/4). Where expected
   values are alike, as in softmax of one-hot rows, sums of equal terms err alike: K/16 then;
-- what one node computes exactly in float32 (``add``, comparisons, rounding) has no noise;
+- what one node computes exactly in its own type (comparisons, rounding, choosing) has no noise;
 - elements that jump (``mod``, rounding, choosing: their differences are more than 16 times those of
-  99 %; at most one of 1,000) may take either value, and allow no other element anything.
+  99 %; at most one of 50) may take either value, and allow no other element anything.
 
 Two computations move in opposite directions; outputs of few elements get three such pairs, graphs
 of many operations one computation. Without formulas (golden tensors of an unknown operation) K and
@@ -77,7 +79,7 @@ AFFORDABLE = 200_000_000_000
 JUMP = 16.0
 LOOKED_AT = 1 << 16
 """Elements from which the line is chosen."""
-RARE = 1000
+RARE = 50
 """At most one of so many elements jumps."""
 
 
@@ -126,29 +128,53 @@ def _measured(
 ) -> dict[int, Noise]:
     wanted = compute_expected(graph, inputs) if expected is None else expected
     terms, unit = longest_sum(graph), compute_unit(graph)
-    if len(graph.nodes) == terms == 1 and unit == UNIT and _exact(graph, inputs, wanted):
-        return {tensor.uid: Noise(0.0, 0.0, 0.0, 0.0) for tensor in graph.outputs}
+    own = None
+    if len(graph.nodes) == terms == 1 and unit == UNIT:
+        own = _in_own_type(graph, inputs)
+        if _is_exact(own, wanted):
+            return {tensor.uid: Noise(0.0, 0.0, 0.0, 0.0) for tensor in graph.outputs}
     small = sum(tensor.elements for tensor in graph.outputs) < FEW
     pairs = FEW_PAIRS if small else 1
     signs = (1.0, -1.0) if small or (flops(graph) or 0) < COSTLY else (1.0,)
-    gaps: dict[int, list[Array]] = {tensor.uid: [] for tensor in graph.outputs}
+    runs = [] if own is None or graph.nodes[0].custom is None else [own]
     for pair in range(pairs):
         for sign in signs:
             moves = _Moves(graph, mode, sign, SEED + pair)
-            found = compute_expected(graph, inputs, moves.evaluate)
-            for tensor in graph.outputs:
-                gaps[tensor.uid].append(_gap(found[tensor.uid], wanted[tensor.uid], tensor))
+            runs.append(compute_expected(graph, inputs, moves.evaluate))
+    gaps = {
+        tensor.uid: [_gap(found[tensor.uid], wanted[tensor.uid], tensor) for found in runs]
+        for tensor in graph.outputs
+    }
     return {
         t.uid: _noise(gaps[t.uid], np.asarray(wanted[t.uid], np.float64).ravel(), terms, unit)
         for t in graph.outputs
     }
 
 
-def _exact(graph: Graph, inputs: Storages, expected: Mapping[int, Array]) -> bool:
-    """Return True if float32 computes every output as the reference does, rounded once."""
-    found = compute_expected(graph, inputs, _Moves(graph, "fp32", 0.0, SEED).evaluate)
-    return all(
-        np.array_equal(found[uid].astype(np.float32), wanted.astype(np.float32), equal_nan=True)
+def _in_own_type(graph: Graph, inputs: Storages) -> dict[int, Array] | None:
+    """Return the outputs of a single operation computed in the type of its data, step by step, as
+    eager PyTorch does; None where NumPy cannot."""
+
+    def stepwise(node: Node, given: Arrays, outputs: Outputs) -> dict[str, Array]:
+        kinds = {port: DTYPES[graph.by_uid[uid].data_type] for port, uid in node.inputs.items()}
+        own = {
+            port: value.astype(kinds[port].array_type) if value.dtype.kind == "f" else value
+            for port, value in given.items()
+        }
+        return OPERATIONS[node.type](node, own, outputs)
+
+    table = dict.fromkeys(OPERATIONS, stepwise)
+    try:
+        return compute_expected(graph, inputs, lambda g, arrays: run(g, arrays, table))
+    except Exception:  # whatever a formula makes of narrow arrays
+        return None
+
+
+def _is_exact(found: Mapping[int, Array] | None, expected: Mapping[int, Array]) -> bool:
+    """Return True if all expected values are numbers of float32, and were found."""
+    return found is not None and all(
+        np.array_equal(found[uid].astype(np.float64), wanted, equal_nan=True)
+        and np.array_equal(wanted.astype(np.float32).astype(np.float64), wanted, equal_nan=True)
         for uid, wanted in expected.items()
     )
 
@@ -172,6 +198,9 @@ class _Moves:
         own = {port: _bits(by_uid[uid].data_type) for port, uid in node.inputs.items()}
         narrow = min((b for b in own.values() if b), default=0)
         size = unit * math.sqrt(terms) * (APPROXIMATE if bits else 1.0)
+        if node.custom is not None and narrow:  # steps in the tensors' type
+            unit += 2.0**-narrow
+            size += 2.0**-narrow
         if self._mode == "fast" and narrow:  # sums in the operands' type
             size += 2.0**-narrow * math.sqrt(terms) / 2
         largest = max((value.size for value in inputs.values()), default=0)

@@ -26,6 +26,7 @@ if find_spec("torch") is not None:
     from bench_run.engines.torch_engine.operators import operator
 
 pytestmark = pytest.mark.needs("torch:cpu")
+OFF = {"hard_sigmoid_bwd double": "PyTorch multiplies by a sixth in float"}
 NO_CALL = {"ctc_loss_bwd", *(f"{k}{c}_bwd" for k in ("rnn", "lstm", "gru") for c in ("", "_cell"))}
 
 
@@ -49,7 +50,8 @@ def test_an_operator_and_its_gradient_are_right_in_every_type(engine, name):
             except UnsupportedGraphError:
                 refused.append(f"{op} {kind}")
                 continue
-            _check(graph, outputs)
+            wrong = _mismatched(graph, outputs)
+            assert (wrong > 0) == (f"{op} {kind}" in OFF), wrong
     wanted = [f"{op} {kind}" for op in NO_CALL for kind in OPS[op].dtypes if op == f"{name}_bwd"]
     narrow = ["lrn half", "lrn bfloat16"] if name == "lrn" else []
     assert wanted + narrow == refused
@@ -62,15 +64,15 @@ def _run(engine, graph):
     return plan.download()
 
 
-def _check(graph, outputs):
+def _mismatched(graph, outputs):
     inputs = make_inputs(graph, 0)
     views = {uid: logical_view(storage, graph.by_uid[uid]) for uid, storage in inputs.items()}
     expected = evaluate(graph, views)
     around = Circumstances(inputs, expected=expected)
     limits = tolerances(graph, circumstances=around, overrides=dict(custom_overrides(graph)))
     found = OutputChecker(graph, expected, limits, 1, {}).check(outputs)
-    assert found.mismatched == 0, found
     assert all(np.isfinite(np.asarray(v, float)).any() for v in expected.values())
+    return found.mismatched
 
 
 def test_two_inputs_that_are_one_tensor_have_a_gradient_each():
