@@ -109,6 +109,8 @@ OTHER = {
     "tolerance": "hipdnn",
     "rtol": 0.1,
     "atol": 0.1,
+    "matched": 0.9,
+    "cosine": 0.9,
     "check_budget_s": 1.0,
     "init": ["constant:0"],
     "interleave": "visits",

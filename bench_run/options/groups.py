@@ -54,6 +54,8 @@ class Validation:
     tolerance: str
     rtol: float | None
     atol: float | None
+    matched: float | None
+    cosine: float | None
     mismatches: int
     check_budget_s: float
     save_outputs: str | None

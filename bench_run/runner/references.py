@@ -390,6 +390,8 @@ class ReferenceStore:
             policy=chosen.tolerance,
             rtol=chosen.rtol,
             atol=chosen.atol,
+            matched=chosen.matched,
+            cosine=chosen.cosine,
             mismatches=chosen.mismatches,
             budget_s=chosen.check_budget_s,
             save_outputs=chosen.save_outputs,

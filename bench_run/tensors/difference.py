@@ -75,6 +75,14 @@ class ArrayDifference:
         return math.sqrt(self.square_error / self.square_expected)
 
     @property
+    def cosine(self) -> float:
+        """Σa·e / √(Σa²·Σe²); NaN if one side is 0."""
+        product = self.projected + self.square_expected
+        squares = self.square_error + 2 * self.projected + self.square_expected
+        size = math.sqrt(max(0.0, squares) * self.square_expected)
+        return min(1.0, product / size) if size else math.nan
+
+    @property
     def rms(self) -> float:
         """hipDNN's measure: √Σ(a − e)² / (√n · peak)."""
         if self.square_error == 0:

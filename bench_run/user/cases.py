@@ -43,7 +43,7 @@ DESCRIBE_S = 120.0
 """Seconds that reading a file may take."""
 REFERENCE, TORCH = "reference", "in_torch"
 """Functions of the file: what is right, and the operator as a user of PyTorch writes it."""
-LIMITS = ("rtol", "atol", "rms")
+LIMITS = ("rtol", "atol", "rms", "matched", "cosine")
 ENTRY = re.compile(
     r"(?:case@)?(?P<path>[^#]+?\.py)(?:#(?P<name>[^:]*))?(?::\s*(?P<items>.*))?", re.S
 )

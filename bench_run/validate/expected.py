@@ -108,6 +108,7 @@ def tolerances_of(
         settings.atol,
         Circumstances(inputs, settings.math, settings.by_engine, expected, noise),
         overrides,
+        {"matched": settings.matched, "cosine": settings.cosine},
     )
 
 

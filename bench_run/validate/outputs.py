@@ -17,9 +17,10 @@ import numpy as np
 from bench_schema.document import Mismatch, OutputValidation, Real, Validation, spell, unspell
 
 from bench_run.graph.dtypes import DTYPES
+from bench_run.graph.layouts import packed
 from bench_run.tensors.difference import Array, ArrayDifference, Bound, difference
 from bench_run.tensors.files import write_tensors
-from bench_run.tensors.layout import check_fit, describe, logical_view, memory_order
+from bench_run.tensors.layout import check_fit, describe, logical_view, memory_order, to_storage
 from bench_run.validate.tolerance import exceeded
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def _jumped(expected: Array, tensor: Tensor, flat: Array, tolerance: Tolerance) 
 
 
 JUMP_ROOM = 0.25
+NOT_A_CHECK = "not a check"
 
 
 def checksum(graph: Graph, outputs: Storages) -> str:
@@ -129,11 +131,20 @@ def _compared(
     expected = _representable(expected, tensor, flat, tolerance)
     expected = _jumped(expected, tensor, flat, tolerance)
     found = _difference(flat, expected, tolerance, worst)
+    matched = cosine = None
     if tolerance.drawn is not None and not found.outside and not _shows(flat, *tolerance.drawn):
-        source = f"{tolerance.source}, {SPREAD}"
-        tolerance = replace(tolerance, source=source)
+        tolerance = replace(tolerance, source=f"{tolerance.source}, {SPREAD}")
         found.outside = found.elements
-    beyond = None if tolerance.shared is None else exceeded(found, tolerance.shared, expected)
+    if tolerance.matched is not None and math.isfinite(found.max_abs):
+        matched = 1 - found.outside / max(1, found.elements)
+        found.outside = found.outside if matched < tolerance.matched else 0
+    if tolerance.cosine is not None:
+        cosine = found.cosine
+        if not cosine >= tolerance.cosine:
+            found.outside = found.elements
+    beyond = None
+    if tolerance.shared is not None:
+        beyond = exceeded(found, tolerance.shared, expected)
     if beyond is not None:
         word, bound = beyond
         source = f"{tolerance.source}, {word} of all elements"
@@ -155,7 +166,37 @@ def _compared(
             Mismatch(_index(place, tensor), *(spell(float(x[place])) for x in (expected, flat)))
             for _, place in found.worst
         ),
+        matched_ratio=matched,
+        cosine=None if cosine is None or math.isnan(cosine) else cosine,
     )
+
+
+def passing_constant(expected: Array, tensor: Tensor, tolerance: Tolerance) -> str | None:
+    """Return the constant output that a given tolerance calls right, and its policy's does not:
+    such a tolerance is not a check. `expected`: in memory order."""
+    usual = tolerance.usual
+    if usual is None or tolerance.drawn is not None or DTYPES[tensor.data_type].kind != "float":
+        return None
+    if expected.size < FEWEST_CHECKED:
+        return None
+    with np.errstate(all="ignore"):
+        mean = float(np.mean(expected[np.isfinite(expected)], dtype=np.float64))
+    plain = replace(tensor, strides=packed(tensor.dims))
+    order = memory_order(tensor.strides)
+    wanted = expected.reshape([tensor.dims[axis] for axis in order])
+    wanted = wanted.transpose(np.argsort(order)).reshape(-1)
+    for name, value in (("zeros", 0.0), ("the mean of what is expected", mean)):
+        constant = to_storage(np.full(tensor.dims, value), plain)
+        right = (
+            not _compared(constant, wanted, plain, t, 0).mismatched for t in (tolerance, usual)
+        )
+        if list(right) == [True, False]:
+            return name
+    return None
+
+
+FEWEST_CHECKED = 16
+"""Outputs of fewer elements may be alike by chance."""
 
 
 FEWEST_DRAWN = 256
@@ -218,6 +259,7 @@ class OutputChecker:
         self._known: dict[str, CheckResult] = {}
         self._approximation = approximation
         self._wanted: dict[int, Array] = {}
+        self._constants: dict[int, str | None] = {}
 
     def check(self, outputs: Storages) -> CheckResult:
         """Check outputs. Raises `EngineError` if an output is missing or does not fit its
@@ -256,19 +298,19 @@ class OutputChecker:
         larger = known > unspell(row.relative_l2)
         return replace(row, relative_l2=spell(known)) if larger else row
 
+    def _row(self, output: Storage, tensor: Tensor) -> OutputValidation:
+        tolerance, wanted = self._tolerances[tensor.uid], self._in_order(tensor)
+        row = _compared(output, wanted, tensor, tolerance, self._worst)
+        if tensor.uid not in self._constants:
+            self._constants[tensor.uid] = passing_constant(wanted, tensor, tolerance)
+        constant = self._constants[tensor.uid]
+        if constant is not None and not row.mismatched:
+            source = f"{row.tolerance_source}, {NOT_A_CHECK}: {constant} would pass"
+            row = replace(row, mismatched=row.elements, tolerance_source=source)
+        return self._with_approximation(row)
+
     def _compared(self, key: str, outputs: Storages) -> CheckResult:
-        rows = tuple(
-            self._with_approximation(
-                _compared(
-                    outputs[tensor.uid],
-                    self._in_order(tensor),
-                    tensor,
-                    self._tolerances[tensor.uid],
-                    self._worst,
-                )
-            )
-            for tensor in self._graph.outputs
-        )
+        rows = tuple(self._row(outputs[tensor.uid], tensor) for tensor in self._graph.outputs)
         largest = np.max([unspell(row.max_abs) for row in rows], initial=0.0)
         accepted: dict[int, str] = {}
         for tensor in (self._graph.by_uid[row.uid] for row in rows if row.mismatched):
@@ -316,6 +358,16 @@ def _reason(graph: Graph, result: CheckResult) -> str | None:
     text = f"{row.mismatched} of {row.elements} elements of {name} differ"
     if row.tolerance_source.endswith(SPREAD):
         return f"the mean or the spread of {name} is not that of its distribution"
+    if NOT_A_CHECK in row.tolerance_source:
+        constant = row.tolerance_source.partition(f"{NOT_A_CHECK}: ")[2]
+        given = f"rtol {row.rtol:g}, atol {row.atol:g}"
+        if row.cosine is not None:
+            given = "this cosine"
+        return f"{NOT_A_CHECK} of {name}: with {given} {constant}; leave them out, or give less"
+    if row.cosine is not None and row.mismatched == row.elements:
+        return f"the cosine of {name} and what is expected is {row.cosine:.6g}, less than allowed"
+    if row.matched_ratio is not None:
+        text += f" ({row.matched_ratio:.2%} are right)"
     if not row.worst:
         return text
     flag = result.accepted_with.get(row.uid)

@@ -30,6 +30,8 @@ class ValidationSettings:
     policy: str = "default"
     rtol: float | None = None
     atol: float | None = None
+    matched: float | None = None
+    cosine: float | None = None
     mismatches: int = 5
     budget_s: float = 0.2
     save_outputs: str | None = None

@@ -211,6 +211,12 @@ class Tolerance:
     kurtosis where it is above 3."""
     jumps: tuple[tuple[int, float], ...] = ()
     """Elements that may be off by more, by flat index, and by how much."""
+    matched: float | None = None
+    """Share of the elements that have to be right; None: all."""
+    cosine: float | None = None
+    """Least cosine of the output and what is expected."""
+    usual: Tolerance | None = None
+    """The policy's tolerance, where this one was given."""
     looser: Callable[[], Iterable[tuple[str, Tolerance]]] = tuple
     """Flags that allow more, the strictest first: to say which of them takes a wrong result."""
 
@@ -244,13 +250,15 @@ def tolerances(
     atol: float | None = None,
     circumstances: Circumstances | None = None,
     overrides: Overrides | None = None,
+    shares: Mapping[str, float | None] | None = None,
 ) -> dict[int, Tolerance]:
-    """Return the tolerance of every output, by uid. ``rtol`` and ``atol`` win over everything
-    else."""
+    """Return the tolerance of every output, by uid. ``rtol`` and ``atol``, and ``matched`` and
+    ``cosine`` in `shares`, win over everything else."""
     if policy not in POLICIES:
         raise UsageError(f"--tolerance: no policy {policy!r}; choose from {', '.join(POLICIES)}")
     found = POLICIES[policy](graph, circumstances or Circumstances())
-    flags = {name: value for name, value in (("rtol", rtol), ("atol", atol)) if value is not None}
+    given = {"rtol": rtol, "atol": atol, **(shares or {})}
+    flags = {name: value for name, value in given.items() if value is not None}
     for tensor in graph.outputs:
         sidecar: dict[str, Any] = {}
         for key in ("", tensor.name or "", str(tensor.uid)):
@@ -294,12 +302,16 @@ def sidecar_of(graph_path: str) -> Path:
     return Path(graph_path).with_suffix(".tolerance.json")
 
 
+NUMBERS = ("rtol", "atol", "rms", "matched", "cosine")
+
+
 def _check_override(where: str, key: str, value: object) -> None:
     if key == "validator":
         if value not in VALIDATORS:
             raise GraphError(where, f"no validator {value!r}; choose from {', '.join(VALIDATORS)}")
-    elif key not in ("rtol", "atol", "rms"):
-        raise GraphError(where, "unknown; known are rtol, atol, rms, validator, tensors, reason")
+    elif key not in NUMBERS:
+        known = ", ".join((*NUMBERS, "validator", "tensors", "reason"))
+        raise GraphError(where, f"unknown; known are {known}")
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
         raise GraphError(where, f"expected a number, got {value!r}")
     elif not (math.isfinite(value) and value >= 0):
@@ -311,11 +323,19 @@ def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Toleranc
     threshold, and the limits of errors that all elements share."""
     if not values:
         return row
-    by_element = bool({"rtol", "atol"} & set(values))
+    by_element = bool({"rtol", "atol", "matched", "cosine"} & set(values))
+    if "cosine" in values and len(values) == 1 and row.usual is None:
+        values = {**values, "matched": 0.0}
     rms = values.get("rms", None if by_element else row.rms)
     shared = None if by_element or rms is not None else row.shared
     return replace(
-        row, **{**values, "rms": rms}, shared=shared, jumps=(), looser=tuple, source=source
+        row,
+        **{**values, "rms": rms},
+        shared=shared,
+        jumps=() if by_element else row.jumps,
+        usual=row.usual or row,
+        looser=tuple,
+        source=source,
     )
 
 

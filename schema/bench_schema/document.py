@@ -281,6 +281,10 @@ class OutputValidation:
     atol: float
     tolerance_source: str
     worst: tuple[Mismatch, ...]
+    matched_ratio: float | None = None
+    """Share of the elements within the tolerance, where ``--matched`` asks for one."""
+    cosine: float | None = None
+    """Σa·e / √(Σa²·Σe²), where ``--cosine`` asks for one."""
 
 
 GOLDEN = "golden"

@@ -6,7 +6,7 @@ from collections.abc import Mapping  # noqa: TC003  annotations are read at run 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bench_schema.settings import RecordedSettings, as_dataclass, rows, setting
+from bench_schema.settings import RecordedSettings, as_dataclass, rows, rows_of, setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,12 @@ class Settings(RecordedSettings[None]):
 
     def __post_init__(self) -> None:
         """Give what version 3 got later a place in documents without it."""
-        vars(self).setdefault("strict", None)
+        own = vars(self)
+        for name in ("matched", "cosine", "strict"):
+            own.setdefault(name, None)
+        ordered = {name: own[name] for name in rows_of(Settings) if name in own}
+        own.clear()
+        own.update(ordered)
 
 
 as_dataclass(Settings)

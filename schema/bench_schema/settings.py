@@ -334,8 +334,7 @@ class RecordedSettings(Generic[Unknown]):
         None,
         flag="--rtol X",
         section="Validation",
-        help="allowed relative error of every output (default: from an estimate of its rounding "
-        "error)",
+        help="allowed relative error of every output (default: measured, see --tolerance)",
         kind="number",
         common=True,
         tune=True,
@@ -346,12 +345,38 @@ class RecordedSettings(Generic[Unknown]):
         None,
         flag="--atol X",
         section="Validation",
-        help="allowed absolute error of every output (default: from the same estimate)",
+        help="allowed absolute error of every output (default: measured as well)",
         kind="number",
         common=True,
         tune=True,
         agree="should",
         absent="by --tolerance",
+    )
+    matched: float | None = setting(
+        None,
+        flag="--matched R",
+        rare=True,
+        section="Validation",
+        help="share of the elements of every output that has to be within the tolerance, such as "
+        "0.99 (default: all)",
+        kind="number",
+        most=1,
+        tune=True,
+        agree="must",
+        absent="1",
+    )
+    cosine: float | None = setting(
+        None,
+        flag="--cosine X",
+        rare=True,
+        section="Validation",
+        help="least cosine of every output and what is expected, in place of a tolerance; beside "
+        "it where --rtol, --atol or --matched is given",
+        kind="number",
+        most=1,
+        tune=True,
+        agree="must",
+        absent="not asked for",
     )
     check_budget_s: float = setting(
         0.2,

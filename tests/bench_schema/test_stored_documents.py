@@ -77,7 +77,8 @@ def test_arrays_of_a_document_cannot_be_written_to(stored):
 LATER = {
     "Kernel": {"launch"},
     "GraphId": {"op"},
-    "Settings": {"strict"},
+    "Settings": {"strict", "matched", "cosine"},
+    "OutputValidation": {"matched_ratio", "cosine"},
     "Round": {"secret", "checksum", "outside_ns"},
 }
 """Fields that a version got after documents of it were written."""
