@@ -18,14 +18,16 @@ change it by 1.4·u·√K. The difference from the reference is the *noise* of a
   the node's tensors, as fused kernels do. ``--math tf32`` and ``fast`` are the same rule with 11
   and 8 bits, for all operands of products;
 - a custom operation may round its steps to the type of its tensors: what it reads moves by that
-  too, and where it sums nothing it is also computed in that type, step by step.
+  too, times √K/4 where it sums, and all elements may share one such rounding. With sums of up to 64
+  terms it is also computed in that type, step by step.
 
 The bounds of an output of type T, with u_T its own unit roundoff:
 
 - a single element may err by 4 times the noise, plus 2·u_T + u·max(4·(1 + √K/4), K/16), relative.
-  The noise of elements is the lowest line a + r·|expected| above all differences;
+  The noise of elements is the lowest line a + r·|expected| above all differences, a at least 2·u of
+  the root mean square;
 - all elements together may err by 1.5 times the root mean square of the noise and u_T each (which
-  averages out), and share 2 times the noise's own shared part plus u·(4 + √K/4). Where expected
+  averages out), and share 2 times the noise's own shared part plus u·(4 + √K/4) + u_T/16. Where expected
   values are alike, as in softmax of one-hot rows, sums of equal terms err alike: K/16 then;
 - what one node computes exactly in its own type (comparisons, rounding, choosing) has no noise;
 - elements that jump (``mod``, rounding, choosing: their differences are more than 16 times those of
@@ -41,7 +43,7 @@ Source of √K: Higham and Mary, A new approach to probabilistic rounding error 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +56,7 @@ from bench_run.reference import OPERATIONS, refuse
 from bench_run.reference.common import cut_off, inexact
 from bench_run.reference.evaluate import run
 from bench_run.tensors.computed import compute_expected
+from bench_run.tensors.layout import logical_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +72,8 @@ APPROXIMATE = 8.0
 """Moves are so many times larger in modes that let functions be a GPU's own instructions."""
 FEW, FEW_PAIRS = 1000, 3
 """Outputs of fewer elements are measured that many times in both directions."""
+FEW_TERMS = 64
+"""Sums of custom operations up to which they are computed in the type of the data, too."""
 UNIT = 2.0**-24
 SHIFT = 1 / 16
 """Sums inside of nodes move by as many u·√K, all in one direction: terms of one sign drift so."""
@@ -127,11 +132,12 @@ def _measured(
     graph: Graph, inputs: Storages, expected: Mapping[int, Array] | None, mode: str
 ) -> dict[int, Noise]:
     wanted = compute_expected(graph, inputs) if expected is None else expected
+    graph = _with_terms(graph, inputs, wanted)
     terms, unit = longest_sum(graph), compute_unit(graph)
     own = None
-    if len(graph.nodes) == terms == 1 and unit == UNIT:
+    if len(graph.nodes) == 1 and terms <= FEW_TERMS and unit == UNIT:
         own = _in_own_type(graph, inputs)
-        if _is_exact(own, wanted):
+        if terms == 1 and _is_exact(own, wanted):
             return {tensor.uid: Noise(0.0, 0.0, 0.0, 0.0) for tensor in graph.outputs}
     small = sum(tensor.elements for tensor in graph.outputs) < FEW
     pairs = FEW_PAIRS if small else 1
@@ -145,10 +151,34 @@ def _measured(
         tensor.uid: [_gap(found[tensor.uid], wanted[tensor.uid], tensor) for found in runs]
         for tensor in graph.outputs
     }
-    return {
-        t.uid: _noise(gaps[t.uid], np.asarray(wanted[t.uid], np.float64).ravel(), terms, unit)
-        for t in graph.outputs
-    }
+    steps = 0.5 if graph.nodes[0].custom is not None else 0.0
+    found = {}
+    for t in graph.outputs:
+        noise = _noise(gaps[t.uid], np.asarray(wanted[t.uid], np.float64).ravel(), terms, unit)
+        own = DTYPES[t.data_type].unit_roundoff
+        found[t.uid] = replace(noise, shared=noise.shared + (steps * own if own > unit else 0.0))
+    return found
+
+
+def _with_terms(graph: Graph, inputs: Storages, expected: Mapping[int, Array]) -> Graph:
+    """Return the graph with the length of the sums of an operation that a user's file defines: one
+    input becomes NaN, and the outputs that become NaN are counted."""
+    custom = graph.nodes[0].custom if len(graph.nodes) == 1 else None
+    floats = [t for t in graph.inputs if DTYPES[t.data_type].kind == "float"]
+    if custom is None or not custom.file or custom.terms > 1 or not floats:
+        return graph
+    largest = max(floats, key=lambda tensor: tensor.elements)
+    probed = dict(inputs)
+    probed[largest.uid] = inputs[largest.uid].copy()
+    view = logical_view(probed[largest.uid], largest)
+    view[tuple(length // 2 for length in largest.dims)] = math.nan
+    terms = 1
+    for uid, found in compute_expected(graph, probed).items():
+        if found.dtype.kind == "f":
+            reached = int(np.isnan(found).sum()) - int(np.isnan(expected[uid]).sum())
+            terms = max(terms, reached * largest.elements // max(1, found.size))
+    node = replace(graph.nodes[0], custom=replace(custom, terms=terms))
+    return replace(graph, nodes=(node,))
 
 
 def _in_own_type(graph: Graph, inputs: Storages) -> dict[int, Array] | None:
@@ -200,7 +230,7 @@ class _Moves:
         size = unit * math.sqrt(terms) * (APPROXIMATE if bits else 1.0)
         if node.custom is not None and narrow:  # steps in the tensors' type
             unit += 2.0**-narrow
-            size += 2.0**-narrow
+            size += 2.0**-narrow * max(1.0, math.sqrt(terms) / 4)
         if self._mode == "fast" and narrow:  # sums in the operands' type
             size += 2.0**-narrow * math.sqrt(terms) / 2
         largest = max((value.size for value in inputs.values()), default=0)
@@ -303,6 +333,7 @@ def _noise(gaps: list[Array], expected: Array, terms: int, unit: float) -> Noise
         return Noise(0.0, 0.0, 0.0, 0.0, terms, unit)
     size = np.where(np.isfinite(expected), np.abs(expected), 0.0)
     rtol, atol, jumps = _line(largest, size)
+    atol = max(atol, 2 * unit * float(np.sqrt(np.mean(size**2))))
     rest = np.ones(largest.size, bool)
     rest[jumps] = False
     kept = jumps if jumps.size * RARE <= largest.size else jumps[:0]

@@ -52,6 +52,7 @@ def quantize(op: TorchOp) -> BoundKernel:
             mantissa, exponent = torch.frexp(scale)
             exponent = torch.where(mantissa == 0.5, exponent - 1, exponent)
             powers = torch.ldexp(torch.ones_like(scale), exponent)
+            powers = torch.where(scale > 0, powers, 0.0)
             scale = powers.clamp_min(DTYPES[scale_type].smallest)
         divisor = _expanded(scale, blocks, dims)
         return torch.where(divisor == 0, 0.0, x / divisor), scale
