@@ -27,8 +27,9 @@ The bounds of an output of type T, with u_T its own unit roundoff:
   The noise of elements is the lowest line a + r·|expected| above all differences, a at least 2·u of
   the root mean square;
 - all elements together may err by 1.5 times the root mean square of the noise and u_T each (which
-  averages out), and share 2 times the noise's own shared part plus u·(4 + √K/4) + u_T/16. Where expected
-  values are alike, as in softmax of one-hot rows, sums of equal terms err alike: K/16 then;
+  averages out), and share 2 times the noise's own shared part plus u·(4 + √K/4) + u_T/16. Where
+  expected values are alike, as in softmax of one-hot rows, sums of equal terms err alike: K/16
+  then;
 - what one node computes exactly in its own type (comparisons, rounding, choosing) has no noise;
 - elements that jump (``mod``, rounding, choosing: their differences are more than 16 times those of
   99 %; at most one of 50) may take either value, and allow no other element anything.
