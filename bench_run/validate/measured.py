@@ -34,9 +34,9 @@ The bounds of an output of type T, with u_T its own unit roundoff:
 - elements that jump (``mod``, rounding, choosing: their differences are more than 16 times those of
   99 %; at most one of 50) may take either value, and allow no other element anything.
 
-Two computations move in opposite directions; outputs of few elements get three such pairs, graphs
-of many operations one computation. Without formulas (golden tensors of an unknown operation) K and
-u have to do: see `assumed`.
+One computation is enough for many elements; custom operations, and outputs in which elements jump,
+get another one in the opposite direction, outputs of few elements three such pairs. Without
+formulas (golden tensors of an unknown operation) K and u have to do: see `assumed`.
 
 Source of √K: Higham and Mary, A new approach to probabilistic rounding error analysis, 2019.
 """
@@ -45,7 +45,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -62,7 +62,7 @@ from bench_run.tensors.layout import logical_view
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bench_run.graph.model import Graph, Node, Tensor
+    from bench_run.graph.model import Graph, Node
     from bench_run.reference.common import Array, Arrays, Outputs
     from bench_run.tensors.layout import Storages
 
@@ -75,16 +75,14 @@ FEW, FEW_PAIRS = 1000, 3
 """Outputs of fewer elements are measured that many times in both directions."""
 FEW_TERMS = 64
 """Sums of custom operations up to which they are computed in the type of the data, too."""
-UNIT = 2.0**-24
+UNIT, DOUBLE = 2.0**-24, 2.0**-40
 SHIFT = 1 / 16
 """Sums inside of nodes move by as many u·√K, all in one direction: terms of one sign drift so."""
-COSTLY = 2_000_000_000
-"""Operations from which on a graph is computed once more, not twice."""
 AFFORDABLE = 200_000_000_000
 """Operations up to which formulas are computed for the noise alone."""
 JUMP = 16.0
-LOOKED_AT = 1 << 16
-"""Elements from which the line is chosen."""
+LOOKED_AT = 1 << 17
+"""Elements from which the line and the means are taken."""
 RARE = 50
 """At most one of so many elements jumps."""
 
@@ -134,31 +132,48 @@ def _measured(
 ) -> dict[int, Noise]:
     wanted = compute_expected(graph, inputs) if expected is None else expected
     graph = _with_terms(graph, inputs, wanted)
-    terms, unit = longest_sum(graph), compute_unit(graph)
-    own = None
-    if len(graph.nodes) == 1 and terms <= FEW_TERMS and unit == UNIT:
-        own = _in_own_type(graph, inputs)
-        if terms == 1 and _is_exact(own, wanted):
+    found = _Gaps(graph, wanted)
+    if len(graph.nodes) == 1 and found.unit == UNIT and found.terms <= FEW_TERMS:
+        exact = found.terms == 1 and _fit_float(wanted)
+        own = _in_own_type(graph, inputs) if exact or found.custom else None
+        if own is not None and exact and _equal(own, wanted):
             return {tensor.uid: Noise(0.0, 0.0, 0.0, 0.0) for tensor in graph.outputs}
-    small = sum(tensor.elements for tensor in graph.outputs) < FEW
-    pairs = FEW_PAIRS if small else 1
-    signs = (1.0, -1.0) if small or (flops(graph) or 0) < COSTLY else (1.0,)
-    runs = [] if own is None or graph.nodes[0].custom is None else [own]
-    for pair in range(pairs):
-        for sign in signs:
-            moves = _Moves(graph, mode, sign, SEED + pair)
-            runs.append(compute_expected(graph, inputs, moves.evaluate))
-    gaps = {
-        tensor.uid: [_gap(found[tensor.uid], wanted[tensor.uid], tensor) for found in runs]
-        for tensor in graph.outputs
-    }
-    steps = 0.5 if graph.nodes[0].custom is not None else 0.0
-    found = {}
-    for t in graph.outputs:
-        noise = _noise(gaps[t.uid], np.asarray(wanted[t.uid], np.float64).ravel(), terms, unit)
-        own = DTYPES[t.data_type].unit_roundoff
-        found[t.uid] = replace(noise, shared=noise.shared + (steps * own if own > unit else 0.0))
-    return found
+        if own is not None and found.custom:
+            found.add(own)
+        del own
+    few = sum(tensor.elements for tensor in graph.outputs) < FEW
+    for pair in range(FEW_PAIRS if few else 1):
+        found.add(compute_expected(graph, inputs, _Moves(graph, mode, 1.0, SEED + pair).evaluate))
+        if few or found.custom or any(noise.jumps for noise in found.noise().values()):
+            moves = _Moves(graph, mode, -1.0, SEED + pair)
+            found.add(compute_expected(graph, inputs, moves.evaluate))
+    return found.noise()
+
+
+class _Gaps:
+    """Differences of computations from what is expected."""
+
+    def __init__(self, graph: Graph, expected: Mapping[int, Array]) -> None:
+        self.terms, self.unit = longest_sum(graph), compute_unit(graph)
+        self.custom = len(graph.nodes) == 1 and graph.nodes[0].custom is not None
+        self._expected, self._outputs = expected, graph.outputs
+        self._gaps: dict[int, list[Array]] = {tensor.uid: [] for tensor in graph.outputs}
+
+    def add(self, results: Mapping[int, Array]) -> None:
+        kind = np.float32 if self.unit > DOUBLE else np.float64
+        for uid, gaps in self._gaps.items():
+            gaps.append(_gap(results[uid], self._expected[uid], kind))
+
+    def noise(self) -> dict[int, Noise]:
+        found = {}
+        for tensor in self._outputs:
+            gaps, expected = self._gaps[tensor.uid], self._expected[tensor.uid]
+            noise = _noise(gaps, expected, self.terms, self.unit)
+            own = DTYPES[tensor.data_type].unit_roundoff
+            if self.custom and own > self.unit:  # all elements may share the rounding of a step
+                noise = replace(noise, shared=noise.shared + own / 2)
+            found[tensor.uid] = noise
+        return found
 
 
 def _with_terms(graph: Graph, inputs: Storages, expected: Mapping[int, Array]) -> Graph:
@@ -201,11 +216,21 @@ def _in_own_type(graph: Graph, inputs: Storages) -> dict[int, Array] | None:
         return None
 
 
-def _is_exact(found: Mapping[int, Array] | None, expected: Mapping[int, Array]) -> bool:
-    """Return True if all expected values are numbers of float32, and were found."""
-    return found is not None and all(
-        np.array_equal(found[uid].astype(np.float64), wanted, equal_nan=True)
-        and np.array_equal(wanted.astype(np.float32).astype(np.float64), wanted, equal_nan=True)
+def _fit_float(expected: Mapping[int, Array]) -> bool:
+    """Return True if all expected values are numbers of float32."""
+    return all(
+        array.dtype.kind != "f"
+        or (
+            np.array_equal(array.ravel()[:LOOKED_AT].astype(np.float32), array.ravel()[:LOOKED_AT])
+            and np.array_equal(array.astype(np.float32), array, equal_nan=True)
+        )
+        for array in expected.values()
+    )
+
+
+def _equal(found: Mapping[int, Array], expected: Mapping[int, Array]) -> bool:
+    return all(
+        np.array_equal(found[uid], wanted, equal_nan=wanted.dtype.kind == "f")
         for uid, wanted in expected.items()
     )
 
@@ -225,7 +250,7 @@ class _Moves:
         by_uid = self._graph.by_uid
         unit = DTYPES[node.compute_data_type].unit_roundoff or UNIT
         terms, bits = sum_length(self._graph, node), OPERAND_BITS[self._mode]
-        kind = np.float32 if unit > 2.0**-40 else np.float64
+        kind = np.float32 if unit > DOUBLE else np.float64
         own = {port: _bits(by_uid[uid].data_type) for port, uid in node.inputs.items()}
         narrow = min((b for b in own.values() if b), default=0)
         size = unit * math.sqrt(terms) * (APPROXIMATE if bits else 1.0)
@@ -254,12 +279,13 @@ class _Moves:
         if value.size == 1:
             return value.astype(kind)
         lots = self._lots.integers(0, 2, min(value.size, PERIOD), np.int8)
-        signs: Array = (1 + self._sign * size * (2.0 * lots - 1)).astype(kind)
-        moved: Array = value.astype(kind)
-        flat = moved.reshape(-1)
-        for start in range(0, flat.size, PERIOD):
-            piece = flat[start : start + PERIOD]
-            piece *= signs[: piece.size]
+        factors = 1 + self._sign * size * (2.0 * lots - 1)
+        moved: Array = np.empty(value.shape, kind)
+        given, made = value.reshape(-1), moved.reshape(-1)
+        for start in range(0, made.size, PERIOD):
+            piece = slice(start, start + PERIOD)
+            part = made[piece]
+            np.multiply(given[piece], factors[: part.size], out=part, casting="unsafe")
         return moved
 
 
@@ -317,68 +343,88 @@ def compute_unit(graph: Graph) -> float:
     return max(units, default=0.0) or UNIT
 
 
-def _gap(found: Array, expected: Array, tensor: Tensor) -> Array:
-    """Return the flat differences, 0 where a number is not finite or beyond the type."""
-    wanted = np.asarray(expected, np.float64).ravel()
-    gap = np.asarray(found, np.float64).ravel() - wanted
-    gap[~(np.isfinite(gap) & (np.abs(wanted) <= DTYPES[tensor.data_type].largest))] = 0.0
+def _gap(found: Array, expected: Array, kind: type) -> Array:
+    """Return the flat differences, 0 where one is not finite."""
+    gap: Array = np.empty(expected.size, kind)
+    flat, expected = found.ravel(), expected.ravel()
+    for start in range(0, gap.size, PERIOD):
+        piece = slice(start, start + PERIOD)
+        np.subtract(
+            flat[piece], expected[piece], out=gap[piece], dtype=np.float64, casting="unsafe"
+        )
+        if not np.isfinite(gap[piece].sum()):
+            np.nan_to_num(gap[piece], copy=False, nan=0.0, posinf=0.0, neginf=0.0)
     return gap
 
 
 def _noise(gaps: list[Array], expected: Array, terms: int, unit: float) -> Noise:
-    """Summarise the differences of one output."""
-    largest = np.abs(gaps[0])
+    """Summarise the differences of one output: what is usual in a sample of the elements, and all
+    elements beyond that."""
+    largest, expected = np.abs(gaps[0]), expected.ravel()
     for gap in gaps[1:]:
         np.maximum(largest, np.abs(gap), out=largest)
     if not largest.any():
         return Noise(0.0, 0.0, 0.0, 0.0, terms, unit)
-    size = np.where(np.isfinite(expected), np.abs(expected), 0.0)
-    rtol, atol, jumps = _line(largest, size)
-    atol = max(atol, 2 * unit * float(np.sqrt(np.mean(size**2))))
-    rest = np.ones(largest.size, bool)
-    rest[jumps] = False
-    kept = jumps if jumps.size * RARE <= largest.size else jumps[:0]
-    wanted = np.where(np.isfinite(expected), expected, 0.0)[rest]
-    shared = max(_shared(gap[rest], wanted) for gap in gaps)
-    squares = max(float(gap[rest] @ gap[rest]) for gap in gaps)
-    apart = max(0.0, squares - shared**2 * float(wanted @ wanted))
+    step = max(1, largest.size // LOOKED_AT) | 1  # odd: all columns of even rows
+    some = largest[::step].astype(np.float64)
+    wanted = np.nan_to_num(expected[::step].astype(np.float64), posinf=0.0, neginf=0.0)
+    if not some.any():
+        step, some = 1, largest.astype(np.float64)
+        wanted = np.nan_to_num(expected.astype(np.float64), posinf=0.0, neginf=0.0)
+    line = _line(some, np.abs(wanted))
+    beyond = np.flatnonzero(largest > line.slope * np.abs(expected) + line.height)
+    error, size = largest[beyond].astype(np.float64), np.abs(expected[beyond]).astype(np.float64)
+    jumping = (error > line.usual) & (error > line.ratio * size)
+    height = np.max((error - line.slope * size)[~jumping], initial=line.height)
+    stays = (some <= line.usual) | (some <= line.ratio * np.abs(wanted))
+    wanted = wanted[stays]
+    parts = [gap[::step].astype(np.float64)[stays] for gap in gaps]
+    shared = max(_shared(part, wanted) for part in parts)
+    apart = max(float(part @ part) for part in parts) - shared**2 * float(wanted @ wanted)
+    rms = float(np.sqrt(np.mean(wanted**2))) if wanted.size else 0.0
+    jumps = zip(beyond[jumping].tolist(), error[jumping].tolist(), strict=True)
+    rare = np.count_nonzero(jumping) * RARE <= largest.size
     return Noise(
-        rtol,
-        atol,
-        rms=math.sqrt(apart / max(1, wanted.size)),
+        line.slope,
+        max(float(height), 2 * unit * rms),
+        rms=math.sqrt(max(0.0, apart) / max(1, wanted.size)),
         shared=shared,
         terms=terms,
         unit=unit,
-        jumps=tuple((int(place), float(largest[place])) for place in kept),
+        jumps=tuple(jumps) if rare else (),
     )
 
 
-def _line(error: Array, size: Array) -> tuple[float, float, Array]:
-    """Return r and a of the lowest line a + r·size above all errors but those that jump, and the
-    places of these. *Lowest*: of the smallest geometric mean."""
-    step = max(1, error.size // LOOKED_AT)
-    concerned = ((error > 0) | (size > 0))[::step]
-    if not concerned.any():
-        step, concerned = 1, error > 0
-    some, of = error[::step][concerned], size[::step][concerned]
+class _Line(NamedTuple):
+    """The lowest line, height + slope·size, above all errors but those that jump."""
+
+    slope: float
+    height: float
+    usual: float
+    """Largest error that is not a jump."""
+    ratio: float
+    """The same, relative to the size: a jump is beyond both."""
+
+
+def _line(error: Array, size: Array) -> _Line:
+    """Return the line of the smallest geometric mean."""
+    concerned = (error > 0) | (size > 0)
+    some, of = error[concerned], size[concerned]
     relative = some / np.maximum(of, TINY)
     usual, ratio = (JUMP * float(np.quantile(each, 0.99)) for each in (some, relative))
-    jumps = np.flatnonzero((error > usual) & (error > ratio * size))
     stays = (some <= usual) | (some <= ratio * of)
     some, of, relative = some[stays], of[stays], relative[stays]
     steepest = float(relative.max(initial=0.0))
+
+    def height(slope: float) -> float:
+        return max(0.0, float(np.max(some - slope * of, initial=0.0)))
+
     slopes = (0.0, *(steepest * 4.0**-i for i in range(SLOPES)))
-    slope = min(slopes, key=lambda s: float(np.mean(np.log(_height(some, of, s) + s * of + TINY))))
-    rest = np.ones(error.size, bool)
-    rest[jumps] = False
-    return slope, _height(error[rest], size[rest], slope), jumps
+    best = min(slopes, key=lambda s: float(np.mean(np.log(height(s) + s * of + TINY))))
+    return _Line(best, height(best), usual, ratio)
 
 
 SLOPES, TINY = 10, 1e-300
-
-
-def _height(error: Array, size: Array, slope: float) -> float:
-    return max(0.0, float(np.max(error - slope * size, initial=0.0)))
 
 
 CHANCE = 3.0
