@@ -14,6 +14,8 @@ import numpy as np
 from bench_run.engines import chain
 from bench_run.errors import OutputError
 from bench_run.files import writing
+from bench_run.graph.chain import ChainGraph
+from bench_run.reference import refuse
 from bench_run.tensors.computed import compute_expected, lean
 from bench_run.tensors.data import golden_of, inputs_of
 from bench_run.tensors.layout import logical_view, to_storage
@@ -64,6 +66,8 @@ def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
     """Store what is expected in the request's folder as ``UID.npy``; then write golden tensors
     where these are asked for. Raises `OutputError`: the folder is there if that was about them."""
     graph, folder = request.graph, Path(request.folder)
+    if engine is None and request.data.golden is None and not isinstance(graph, ChainGraph):
+        refuse(graph)  # before inputs are made, which a type may not allow
     inputs = inputs_of(graph, request.data)
     expected: Arrays | None = None
     answer = Evaluated()
