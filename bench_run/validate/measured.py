@@ -168,8 +168,9 @@ class _Gaps:
         found = {}
         for tensor in self._outputs:
             gaps, expected = self._gaps[tensor.uid], self._expected[tensor.uid]
-            noise = _noise(gaps, expected, self.terms, self.unit)
-            own = DTYPES[tensor.data_type].unit_roundoff
+            row = DTYPES[tensor.data_type]
+            noise = _noise(gaps, _within(expected, gaps, row.largest), self.terms, self.unit)
+            own = row.unit_roundoff
             if self.custom and own > self.unit:  # all elements may share the rounding of a step
                 noise = replace(noise, shared=noise.shared + own / 2)
             found[tensor.uid] = noise
@@ -357,10 +358,22 @@ def _gap(found: Array, expected: Array, kind: type) -> Array:
     return gap
 
 
+def _within(expected: Array, gaps: list[Array], largest: float) -> Array:
+    """Return flat expected values, 0 where they are not numbers of the type, of which `largest` is
+    the largest; there the differences become 0."""
+    flat = expected.ravel()
+    if np.fmax.reduce(flat, initial=0) <= largest and np.fmin.reduce(flat, initial=0) >= -largest:
+        return flat
+    beyond = ~(np.abs(flat) <= largest)
+    for gap in gaps:
+        gap[beyond] = 0.0
+    return np.where(beyond, 0.0, flat)
+
+
 def _noise(gaps: list[Array], expected: Array, terms: int, unit: float) -> Noise:
     """Summarise the differences of one output: what is usual in a sample of the elements, and all
     elements beyond that."""
-    largest, expected = np.abs(gaps[0]), expected.ravel()
+    largest = np.abs(gaps[0])
     for gap in gaps[1:]:
         np.maximum(largest, np.abs(gap), out=largest)
     if not largest.any():
