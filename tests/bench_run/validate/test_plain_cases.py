@@ -190,7 +190,7 @@ def test_two_runs_with_other_shares_are_not_of_one_kind(relu, capsys, tmp_path):
 def test_an_error_of_one_percent_is_found_in_every_type(tmp_path):
     path = tmp_path / "off.py"
     product = "(a.astype('f8') @ b.astype('f8') * 1.01).astype(a.dtype)"
-    path.write_text(f"def matmul(a, b): return {product}")
+    path.write_text(f"import numpy as np\ndef matmul(a, b): return {product}")
     for dtype in ("float", "half", "bfloat16", "double"):
         op = [f"matmul: m=64 n=64 k=256 dtype={dtype}"]
         found = bench_run.run([], op=op, engine=[f"kernel@{path}"], **QUICK)
