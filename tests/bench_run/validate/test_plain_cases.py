@@ -105,6 +105,7 @@ def test_zero_padding_of_a_max_pool_is_found_on_negative_values(tmp_path):
     found = bench_run.run(
         [str(path)],
         engine=[f"kernel:{name}@{path}" for name in names],
+        init=["x=uniform:0:1"],
         adversarial=True,
         **QUICK,
     )
