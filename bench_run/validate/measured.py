@@ -156,6 +156,9 @@ class _Gaps:
     def __init__(self, graph: Graph, expected: Mapping[int, Array]) -> None:
         self.terms, self.unit = longest_sum(graph), compute_unit(graph)
         self.custom = len(graph.nodes) == 1 and graph.nodes[0].custom is not None
+        self._whole = any(t.data_type == "int8" and t.virtual for t in graph.tensors)
+        """True if an operand may become the next whole number, which moves many outputs a little;
+        seldom in a computation, and then in another one."""
         self._expected, self._outputs = expected, graph.outputs
         self._gaps: dict[int, list[Array]] = {tensor.uid: [] for tensor in graph.outputs}
 
@@ -171,6 +174,14 @@ class _Gaps:
             row = DTYPES[tensor.data_type]
             noise = _noise(gaps, _within(expected, gaps, row.largest), self.terms, self.unit)
             own = row.unit_roundoff
+            if self._whole:
+                size = _size(expected)
+                noise = replace(
+                    noise,
+                    atol=max(noise.atol, size * 2.0**-10),
+                    rms=max(noise.rms, size * 2.0**-18),
+                    shared=max(noise.shared, 2.0**-18),
+                )
             if self.custom and own > self.unit:  # all elements may share the rounding of a step
                 noise = replace(noise, shared=noise.shared + own / 2)
             found[tensor.uid] = noise
@@ -459,6 +470,12 @@ def _shared(gap: Array, expected: Array) -> float:
 ASSUMED = 16.0
 
 
+def _size(values: Array) -> float:
+    """Return the root mean square of the finite ones."""
+    finite = values[np.isfinite(values)]
+    return float(np.sqrt(np.mean(finite.astype(np.float64) ** 2))) if finite.size else 0.0
+
+
 def assumed(graph: Graph, expected: Mapping[int, Array]) -> dict[int, Noise]:
     """Return a wider noise, from the graph alone: √K units of the coarsest type in it, relative
     to the root mean square of what is expected."""
@@ -466,9 +483,7 @@ def assumed(graph: Graph, expected: Mapping[int, Array]) -> dict[int, Noise]:
     found = {}
     for tensor in graph.outputs:
         unit = max(compute_unit(graph), DTYPES[tensor.data_type].unit_roundoff / 2)
-        values = np.asarray(expected[tensor.uid], np.float64)
-        finite = values[np.isfinite(values)]
-        size = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+        size = _size(expected[tensor.uid])
         part = unit * math.sqrt(terms)
         found[tensor.uid] = Noise(part, part * size, part * size, part, terms, unit)
     return found

@@ -15,7 +15,7 @@ import numpy as np
 from bench_run.files import writing
 from bench_run.graph.chain import ChainGraph
 from bench_run.tensors.layout import logical_view, to_storage
-from bench_run.validate.expected import APPROXIMATION, NOISE
+from bench_run.validate.expected import APPROXIMATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,18 +27,11 @@ if TYPE_CHECKING:
 
     Compute = Callable[[Graph, Storages], Mapping[int, Array]]
 
-SEED = 20_262
-UNIT = 2.0**-22
-"""Relative change of the inputs, after which a rounded operand may be another whole number."""
-STEPS = 4.0
-"""Elements of an output may be off by as many of the largest changes that were seen."""
-
 
 def store_errors(
     exact: Graph, graph: Graph, inputs: Storages, folder: Path, compute: Compute
 ) -> None:
-    """Write the relative L2 error of each output beside what is expected. If operands are rounded
-    to whole numbers, also how far outputs move if one of them becomes the next number."""
+    """Write the relative L2 error of each output beside what is expected."""
     expected = {int(path.stem): np.load(path) for path in folder.glob("*.npy")}
     origins = origins_of(graph)
     given = {
@@ -54,9 +47,6 @@ def store_errors(
     }
     with writing(folder):
         (folder / APPROXIMATION).write_text(json.dumps(errors), encoding="utf-8")
-        if any(tensor.data_type == "int8" for tensor in graph.tensors):
-            noise = _noise(graph, inputs, expected, compute)
-            (folder / NOISE).write_text(json.dumps(noise), encoding="utf-8")
 
 
 def origins_of(graph: Graph) -> dict[int, int]:
@@ -71,25 +61,3 @@ def relative_l2(found: Array, wanted: Array) -> float:
     size = float(np.linalg.norm(np.asarray(wanted, np.float64)))
     gap = float(np.linalg.norm(np.asarray(found, np.float64) - np.asarray(wanted, np.float64)))
     return gap / size if size else gap
-
-
-def _noise(
-    graph: Graph, inputs: Storages, expected: Mapping[int, Array], compute: Compute
-) -> dict[int, tuple[float, float, float]]:
-    random = np.random.default_rng(SEED)
-    moved = {}
-    for uid, storage in inputs.items():
-        tensor = graph.by_uid[uid]
-        values = np.asarray(logical_view(storage, tensor), np.float64)
-        moved[uid] = to_storage(
-            values * (1 + UNIT * random.choice((-1.0, 1.0), values.shape)), tensor
-        )
-    found = compute(graph, moved)
-    noise = {}
-    for uid, wanted in expected.items():
-        gap = np.abs(np.asarray(found[uid], np.float64) - wanted)
-        size = float(np.sqrt(np.mean(np.square(wanted, dtype=np.float64))))
-        step = max(float(gap.max()), size * 2.0**-12)
-        rms = max(float(np.sqrt(np.mean(gap**2))), size * 2.0**-20)
-        noise[uid] = STEPS * step, STEPS * rms, STEPS * rms / size if size else 0.0
-    return noise
