@@ -30,9 +30,10 @@ The bounds of an output of type T, with u_T its own unit roundoff:
   averages out), and share 2 times the noise's own shared part plus u·(4 + √K/4) + u_T/16. Where
   expected values are alike, as in softmax of one-hot rows, sums of equal terms err alike: K/16
   then;
-- what one node computes exactly in its own type (comparisons, rounding, choosing) has no noise;
-- elements that jump (``mod``, rounding, choosing: their differences are more than 16 times those of
-  99 %; at most one of 50) may take either value, and allow no other element anything.
+- what only compares, rounds or chooses is computed without moves: in its own types step by step,
+  and fused in float32. What differs there jumps;
+- elements that jump (those, and differences of more than 16 times those of 99 %; at most one of 50)
+  may be off by their jump, and allow no other element anything.
 
 One computation is enough for many elements; custom operations, and outputs in which elements jump,
 get another one in the opposite direction, outputs of few elements three such pairs. Without
@@ -133,15 +134,15 @@ def _measured(
     wanted = compute_expected(graph, inputs) if expected is None else expected
     graph = _with_terms(graph, inputs, wanted)
     found = _Gaps(graph, wanted)
-    if len(graph.nodes) == 1 and found.unit == UNIT and found.terms <= FEW_TERMS:
-        exact = found.terms == 1 and _fit_float(wanted)
-        own = _in_own_type(graph, inputs) if exact or found.custom else None
-        if own is not None and exact and _equal(own, wanted):
-            return {tensor.uid: Noise(0.0, 0.0, 0.0, 0.0) for tensor in graph.outputs}
-        if own is not None and found.custom:
-            found.add(own)
-        del own
-    few = sum(tensor.elements for tensor in graph.outputs) < FEW
+    if found.unit == UNIT and found.terms <= FEW_TERMS:
+        steps = found.terms == 1 and _fit_float(wanted)
+        for keep in (False, True) if steps else (False,) if found.custom else ():
+            own = _in_own_type(graph, inputs, keep=keep)
+            if own is not None:
+                found.add(own)
+        if steps and found.count == 2:
+            return found.noise()
+    few = sum(t.elements for t in graph.outputs) < FEW or any(t.elements < 8 for t in graph.outputs)
     for pair in range(FEW_PAIRS if few else 1):
         found.add(compute_expected(graph, inputs, _Moves(graph, mode, 1.0, SEED + pair).evaluate))
         if few or found.custom or any(noise.jumps for noise in found.noise().values()):
@@ -161,9 +162,11 @@ class _Gaps:
         seldom in a computation, and then in another one."""
         self._expected, self._outputs = expected, graph.outputs
         self._gaps: dict[int, list[Array]] = {tensor.uid: [] for tensor in graph.outputs}
+        self.count = 0
 
     def add(self, results: Mapping[int, Array]) -> None:
         kind = np.float32 if self.unit > DOUBLE else np.float64
+        self.count += 1
         for uid, gaps in self._gaps.items():
             gaps.append(_gap(results[uid], self._expected[uid], kind))
 
@@ -172,7 +175,11 @@ class _Gaps:
         for tensor in self._outputs:
             gaps, expected = self._gaps[tensor.uid], self._expected[tensor.uid]
             row = DTYPES[tensor.data_type]
-            noise = _noise(gaps, _within(expected, gaps, row.largest), self.terms, self.unit)
+            within = _within(expected, gaps, row.largest)
+            if row.kind in ("integer", "boolean"):
+                found[tensor.uid] = Noise(0.0, 0.0, 0.0, 0.0, jumps=_whole_jumps(gaps))
+                continue
+            noise = _noise(gaps, within, self.terms, self.unit)
             own = row.unit_roundoff
             if self._whole:
                 size = _size(expected)
@@ -209,21 +216,21 @@ def _with_terms(graph: Graph, inputs: Storages, expected: Mapping[int, Array]) -
     return replace(graph, nodes=(node,))
 
 
-def _in_own_type(graph: Graph, inputs: Storages) -> dict[int, Array] | None:
-    """Return the outputs of a single operation computed in the type of its data, step by step, as
-    eager PyTorch does; None where NumPy cannot."""
+def _in_own_type(graph: Graph, inputs: Storages, *, keep: bool) -> dict[int, Array] | None:
+    """Return the outputs computed in the types of the data, step by step, as eager PyTorch does;
+    with `keep` in float32, as a fused kernel does. None where NumPy cannot."""
 
     def stepwise(node: Node, given: Arrays, outputs: Outputs) -> dict[str, Array]:
-        kinds = {port: DTYPES[graph.by_uid[uid].data_type] for port, uid in node.inputs.items()}
-        own = {
-            port: value.astype(kinds[port].array_type) if value.dtype.kind == "f" else value
-            for port, value in given.items()
-        }
+        own = {}
+        for port, value in given.items():
+            row = DTYPES[graph.by_uid[node.inputs[port]].data_type]
+            kind = np.float32 if keep and row.bits <= 32 else row.array_type
+            own[port] = value.astype(kind) if value.dtype.kind == "f" else value
         return OPERATIONS[node.type](node, own, outputs)
 
     table = dict.fromkeys(OPERATIONS, stepwise)
     try:
-        return compute_expected(graph, inputs, lambda g, arrays: run(g, arrays, table))
+        return compute_expected(graph, inputs, lambda g, a: run(g, a, table, keep=keep))
     except Exception:  # whatever a formula makes of narrow arrays
         return None
 
@@ -237,13 +244,6 @@ def _fit_float(expected: Mapping[int, Array]) -> bool:
             and np.array_equal(array.astype(np.float32), array, equal_nan=True)
         )
         for array in expected.values()
-    )
-
-
-def _equal(found: Mapping[int, Array], expected: Mapping[int, Array]) -> bool:
-    return all(
-        np.array_equal(found[uid], wanted, equal_nan=wanted.dtype.kind == "f")
-        for uid, wanted in expected.items()
     )
 
 
@@ -264,22 +264,24 @@ class _Moves:
         terms, bits = sum_length(self._graph, node), OPERAND_BITS[self._mode]
         kind = np.float32 if unit > DOUBLE else np.float64
         own = {port: _bits(by_uid[uid].data_type) for port, uid in node.inputs.items()}
-        narrow = min((b for b in own.values() if b), default=0)
+        largest = max((value.size for value in inputs.values()), default=0)
+        runs_over = {p for p, v in inputs.items() if v.size * SMALL >= largest}
+        narrow = min((b for p, b in own.items() if b and p in runs_over), default=0)
         size = unit * math.sqrt(terms) * (APPROXIMATE if bits else 1.0)
         if node.custom is not None and narrow:  # steps in the tensors' type
             unit += 2.0**-narrow
             size += 2.0**-narrow * max(1.0, math.sqrt(terms) / 4)
         if self._mode == "fast" and narrow:  # sums in the operands' type
             size += 2.0**-narrow * math.sqrt(terms) / 2
-        largest = max((value.size for value in inputs.values()), default=0)
+        multiplies = node.type.startswith(PRODUCTS) or (node.custom is not None and terms > 1)
         given = {}
         for place, (port, value) in enumerate(inputs.items()):
-            if value.dtype.kind != "f":
-                given[port] = value
+            if value.dtype.kind != "f" or port in EXACT:
+                given[port] = value.astype(kind) if value.dtype.kind == "f" else value
                 continue
-            is_term = value.size * SMALL >= largest
-            moved = self._moved(value, (size if is_term else unit) * (1 + place / 4), kind)
-            cuts = bits and terms > 1 and value.size > 1 and not 0 < own[port] <= bits
+            by = size if port in runs_over else unit
+            moved = self._moved(value, by * (1 + place / 4), kind)
+            cuts = bits and multiplies and value.size > 1 and not 0 < own[port] <= bits
             given[port] = cut_off(moved, bits) if cuts else moved
         inside = min((b for b in (bits, narrow) if b), default=0)
         with inexact(inside, self._sign * unit * SHIFT):
@@ -301,6 +303,9 @@ class _Moves:
         return moved
 
 
+PRODUCTS = ("Matmul", "Moe", "Convolution", "Sdpa")
+EXACT = ("attn_mask",)
+"""Ports that are read as they are: a large number in place of −∞ would move by more than scores."""
 SMALL = 16
 """Operands of less than this part (1/16) of the largest move by u: sums do not run over them."""
 PERIOD = 65_521
@@ -407,7 +412,7 @@ def _noise(gaps: list[Array], expected: Array, terms: int, unit: float) -> Noise
     apart = max(float(part @ part) for part in parts) - shared**2 * float(wanted @ wanted)
     rms = float(np.sqrt(np.mean(wanted**2))) if wanted.size else 0.0
     jumps = zip(beyond[jumping].tolist(), error[jumping].tolist(), strict=True)
-    rare = np.count_nonzero(jumping) * RARE <= largest.size
+    rare = np.count_nonzero(jumping) <= max(2, largest.size / RARE)
     return Noise(
         line.slope,
         max(float(height), 2 * unit * rms),
@@ -417,6 +422,15 @@ def _noise(gaps: list[Array], expected: Array, terms: int, unit: float) -> Noise
         unit=unit,
         jumps=tuple(jumps) if rare else (),
     )
+
+
+def _whole_jumps(gaps: list[Array]) -> tuple[tuple[int, float], ...]:
+    """Return the elements of whole numbers or truth values that differ, if they are rare."""
+    largest = np.max([np.abs(gap) for gap in gaps], axis=0)
+    places = np.flatnonzero(largest)
+    if places.size > max(2, largest.size / RARE):
+        return ()
+    return tuple(zip(places.tolist(), largest[places].tolist(), strict=True))
 
 
 class _Line(NamedTuple):
@@ -435,7 +449,9 @@ def _line(error: Array, size: Array) -> _Line:
     concerned = (error > 0) | (size > 0)
     some, of = error[concerned], size[concerned]
     relative = some / np.maximum(of, TINY)
-    usual, ratio = (JUMP * float(np.quantile(each, 0.99)) for each in (some, relative))
+    usual, ratio = (
+        JUMP * float(np.quantile(each, 0.99, method="lower")) for each in (some, relative)
+    )
     stays = (some <= usual) | (some <= ratio * of)
     some, of, relative = some[stays], of[stays], relative[stays]
     steepest = float(relative.max(initial=0.0))
@@ -468,6 +484,7 @@ def _shared(gap: Array, expected: Array) -> float:
 
 
 ASSUMED = 16.0
+"""Factor where the length of sums may not be known."""
 
 
 def _size(values: Array) -> float:
@@ -484,6 +501,6 @@ def assumed(graph: Graph, expected: Mapping[int, Array]) -> dict[int, Noise]:
     for tensor in graph.outputs:
         unit = max(compute_unit(graph), DTYPES[tensor.data_type].unit_roundoff / 2)
         size = _size(expected[tensor.uid])
-        part = unit * math.sqrt(terms)
+        part = ASSUMED * unit * math.sqrt(terms)
         found[tensor.uid] = Noise(part, part * size, part * size, part, terms, unit)
     return found

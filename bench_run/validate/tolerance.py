@@ -356,6 +356,8 @@ ROUNDING = 0.72
 ROUNDING_BIAS = 1 / 16
 """Part of a unit roundoff that roundings share: 0.012 are seen where operands have few digits."""
 
+LARGEST_FLOOR, TINY = 0.125, 1e-30
+
 
 def by_measure(graph: Graph, circumstances: Circumstances) -> dict[int, Tolerance]:
     """Return tolerances from the noise of the reference."""
@@ -414,17 +416,19 @@ def _of_output(tensor: Tensor, noise: Noise | None, sides: int) -> Tolerance:
         source = "fallback: no formulas for one of the operations"
         return Tolerance(FALLBACK + 2 * own, FALLBACK, source)
     unit, terms = noise.unit, noise.terms
-    floor = unit * max(4 + math.sqrt(terms), terms / 16)
+    floor = min(unit * max(4 + math.sqrt(terms), terms / 16), LARGEST_FLOOR)
+    # subnormal numbers of wide exponents may be 0, those of half and narrower have their spacing
+    least = row.smallest * (1.0 if row.smallest < TINY else 2 * own)
     root = math.sqrt(sides)
     common = SHARED_FACTOR * noise.shared + ROUNDING_BIAS * own
     shared = SharedError(
         rtol=root * ROUNDING * own,
-        atol=root * SPREAD_FACTOR * noise.rms + row.smallest,
+        atol=root * SPREAD_FACTOR * noise.rms + least,
         drift=sides * (common + unit * (4 + math.sqrt(terms) / 4)),
         alike=sides * (common + floor),
     )
     # more than the type holds would allow everything
-    atol = min(sides * (NOISE_FACTOR * noise.atol + row.smallest), row.largest)
+    atol = min(sides * (NOISE_FACTOR * noise.atol + least), row.largest)
     rtol = sides * (2 * own + floor + NOISE_FACTOR * noise.rtol)
     return Tolerance(rtol, atol, "default", shared=shared, jumps=noise.jumps)
 

@@ -222,3 +222,34 @@ def wrong(a, b):
         **QUICK,
     )
     assert [case.validation.status for case in found.cases] == list(names.values())
+
+
+def outcome(tmp_path, spec, body, *init):
+    """The status of a function in NumPy for a graph of this op spec."""
+    operands = "x, b" if spec.startswith("mul") else "x"
+    path = tmp_path / "kernel.py"
+    path.write_text(f"import numpy as np\ndef kernel({operands}):\n    {body}\n")
+    found = bench_run.run([], op=[spec], engine=[f"kernel@{path}"], init=list(init), **QUICK)
+    return found.cases[0].validation.status
+
+
+ZEROS = "return np.zeros_like(x)"
+
+
+@pytest.mark.parametrize(
+    ("spec", "init"),
+    [
+        ("mul: dims=64x1024 dtype=half", ("uniform:-0.001:0.001",)),
+        ("softmax: dims=8x32768 dtype=half", ()),
+        ("mul+floor: dims=8", ("uniform:1:3",)),
+        ("mul+floor: dims=64x64", ("constant:1",)),
+        ("trunc: dims=64x64 dtype=bfloat16", ()),
+    ],
+)
+def test_zeros_are_wrong_where_numbers_are_small_or_jump(tmp_path, spec, init):
+    assert outcome(tmp_path, spec, ZEROS, *init) == "failed"
+
+
+def test_a_fused_product_and_floor_is_right_next_to_whole_numbers(tmp_path):
+    body = "return np.floor(x.astype('f4') * b.astype('f4')).astype(x.dtype)"
+    assert outcome(tmp_path, "mul+floor: dims=256x256 dtype=half", body) == "passed"
