@@ -83,6 +83,14 @@ def read_number(flag: str, value: str) -> float:
     return number
 
 
+def read_share(flag: str, value: str) -> float:
+    """Read a number from above 0 to 1."""
+    number = read_number(flag, value)
+    if not 0 < number <= 1:
+        raise UsageError(f"{flag}: expected a number above 0, at most 1, got {value}")
+    return number
+
+
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])i?B?|B)?\s*", re.IGNORECASE)
 MOST_BYTES = float(1 << 60)
 SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
@@ -187,6 +195,7 @@ READERS: Mapping[str, Callable[[str, str], Any]] = {
     "output folder": read_text,
     "switch": read_switch,
     "number": read_number,
+    "share": read_share,
     "seconds": read_seconds,
     "limit": read_limit,
     "span": read_span,

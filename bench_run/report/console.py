@@ -327,6 +327,8 @@ def _validation_lines(validation: Validation | None) -> list[str]:
             f"max abs {_real(output.max_abs)}, max rel {_real(output.max_rel)}, "
             f"L2 {_real(output.relative_l2)} "
             f"(rtol {output.rtol:.3g}, atol {output.atol:.3g}: {output.tolerance_source})"
+            + ("" if output.matched_ratio is None else f", {output.matched_ratio:.2%} right")
+            + ("" if output.cosine is None else f", cosine {output.cosine:.6g}")
         )
         lines += [
             f"    at {list(m.index)}: {_real(m.actual)}, expected {_real(m.expected)}"

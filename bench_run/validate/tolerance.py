@@ -316,6 +316,8 @@ def _check_override(where: str, key: str, value: object) -> None:
         raise GraphError(where, f"expected a number, got {value!r}")
     elif not (math.isfinite(value) and value >= 0):
         raise GraphError(where, f"expected a finite number of at least 0, got {value!r}")
+    elif key in ("matched", "cosine") and not 0 < value <= 1:
+        raise GraphError(where, f"expected a number above 0, at most 1, got {value!r}")
 
 
 def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Tolerance:

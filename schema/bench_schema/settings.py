@@ -359,8 +359,7 @@ class RecordedSettings(Generic[Unknown]):
         section="Validation",
         help="share of the elements of every output that has to be within the tolerance, such as "
         "0.99 (default: all)",
-        kind="number",
-        most=1,
+        kind="share",
         tune=True,
         agree="must",
         absent="1",
@@ -370,10 +369,9 @@ class RecordedSettings(Generic[Unknown]):
         flag="--cosine X",
         rare=True,
         section="Validation",
-        help="least cosine of every output and what is expected, in place of a tolerance; beside "
-        "it where --rtol, --atol or --matched is given",
-        kind="number",
-        most=1,
+        help="least cosine of every output and what is expected, in place of a tolerance; both "
+        "where a tolerance or a share is given",
+        kind="share",
         tune=True,
         agree="must",
         absent="not asked for",

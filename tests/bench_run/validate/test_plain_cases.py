@@ -171,6 +171,16 @@ def test_a_cosine_stands_in_place_of_a_tolerance(relu):
     assert "the cosine of y (uid 2) and what is expected is 0.99" in failed.reason
 
 
+@pytest.mark.parametrize("flag", ["--matched", "--cosine"])
+def test_the_command_takes_a_share_and_refuses_others(bench_run_command, flag):
+    words = ("--op", "relu: dims=8x8", "-e", "numpy", "--rounds", "1", "--iters", "3", flag)
+    assert bench_run_command(*words, "0.9").returncode == 0
+    for value in ("2", "0", "many"):
+        done = bench_run_command(*words, value)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert done.stderr.startswith(f"bench-run: {flag}: expected a number")
+
+
 def test_nan_is_wrong_whatever_share_may_be(tmp_path):
     path = tmp_path / "nan.py"
     path.write_text(off_in_one_of("relu", 1000).replace("+= 1", "= np.nan"))
