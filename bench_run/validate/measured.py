@@ -160,6 +160,9 @@ class _Gaps:
         self._whole = any(t.data_type == "int8" and t.virtual for t in graph.tensors)
         """True if an operand may become the next whole number, which moves many outputs a little;
         seldom in a computation, and then in another one."""
+        mode = graph.nodes[0].attributes.get("operation") if len(graph.nodes) == 1 else None
+        self._rounds_once = mode in ("add", "sub", "mul")
+        """True if arithmetic gives the nearest number of float, and shares no error."""
         self._expected, self._outputs = expected, graph.outputs
         self._gaps: dict[int, list[Array]] = {tensor.uid: [] for tensor in graph.outputs}
         self.count = 0
@@ -189,6 +192,8 @@ class _Gaps:
                     rms=max(noise.rms, size * 2.0**-18),
                     shared=max(noise.shared, 2.0**-18),
                 )
+            if self._rounds_once:
+                noise = replace(noise, unit=0.0)
             if self.custom and own > self.unit:  # all elements may share the rounding of a step
                 noise = replace(noise, shared=noise.shared + own / 2)
             found[tensor.uid] = noise

@@ -83,7 +83,7 @@ def test_a_right_kernel_passes_all_kinds(cases, name):
     check = cases[name].validation
     assert ("passed", None) == (check.status, check.reason)
     (note,) = [note for note in cases[name].notes if note.startswith("adversarial: right on")]
-    assert "8 kinds" in note
+    assert "11 kinds" in note
     assert note.endswith("two runs are bit-identical")
 
 

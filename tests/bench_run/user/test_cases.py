@@ -73,9 +73,7 @@ def test_results_are_held_against_the_reference_with_a_tolerance_that_follows_fr
         "kernel:wrong": "failed",
         "kernel:half": "failed",
     } == found
-    assert (
-        "rounding errors of the file's reference" in cases[1].validation.outputs[0].tolerance_source
-    )
+    assert cases[1].validation.outputs[0].tolerance_source == "default"
 
 
 @pytest.mark.long
