@@ -104,7 +104,8 @@ def _jumped(expected: Array, tensor: Tensor, flat: Array, tolerance: Tolerance) 
 
 
 JUMP_ROOM = 0.25
-NOT_A_CHECK = "not a check"
+NOT_A_CHECK, COSINE = "not a check", "cosine"
+"""Ends of the source of a tolerance, where these are what is wrong."""
 
 
 def checksum(graph: Graph, outputs: Storages) -> str:
@@ -142,6 +143,7 @@ def _compared(
         cosine = found.cosine
         if not cosine >= tolerance.cosine:
             found.outside = found.elements
+            tolerance = replace(tolerance, source=f"{tolerance.source}, {COSINE}")
     beyond = None
     if tolerance.shared is not None:
         beyond = exceeded(found, tolerance.shared, expected)
@@ -179,8 +181,8 @@ def passing_constant(expected: Array, tensor: Tensor, tolerance: Tolerance) -> s
         return None
     if expected.size < FEWEST_CHECKED:
         return None
-    with np.errstate(all="ignore"):
-        mean = float(np.mean(expected[np.isfinite(expected)], dtype=np.float64))
+    finite = expected[np.isfinite(expected)]
+    mean = float(np.mean(finite, dtype=np.float64)) if finite.size else 0.0
     plain = replace(tensor, strides=packed(tensor.dims))
     order = memory_order(tensor.strides)
     wanted = expected.reshape([tensor.dims[axis] for axis in order])
@@ -361,11 +363,14 @@ def _reason(graph: Graph, result: CheckResult) -> str | None:
     if NOT_A_CHECK in row.tolerance_source:
         constant = row.tolerance_source.partition(f"{NOT_A_CHECK}: ")[2]
         given = f"rtol {row.rtol:g}, atol {row.atol:g}"
+        if row.matched_ratio is not None:
+            given = "this share"
         if row.cosine is not None:
             given = "this cosine"
         return f"{NOT_A_CHECK} of {name}: with {given} {constant}; leave them out, or give less"
-    if row.cosine is not None and row.mismatched == row.elements:
-        return f"the cosine of {name} and what is expected is {row.cosine:.6g}, less than allowed"
+    if row.tolerance_source.endswith(COSINE):
+        cosine = "not a number" if row.cosine is None else f"{row.cosine:.6g}, less than allowed"
+        return f"the cosine of {name} and what is expected is {cosine}"
     if row.matched_ratio is not None:
         text += f" ({row.matched_ratio:.2%} are right)"
     if not row.worst:

@@ -181,6 +181,11 @@ def test_the_command_takes_a_share_and_refuses_others(bench_run_command, flag):
         assert done.stderr.startswith(f"bench-run: {flag}: expected a number")
 
 
+def test_a_share_that_zeros_have_is_not_a_check():
+    found = bench_run.run([], op=["relu: dims=100x100"], engine=["numpy"], matched=0.4, **QUICK)
+    assert "with this share zeros would pass" in found.cases[0].validation.reason
+
+
 def test_nan_is_wrong_whatever_share_may_be(tmp_path):
     path = tmp_path / "nan.py"
     path.write_text(off_in_one_of("relu", 1000).replace("+= 1", "= np.nan"))
