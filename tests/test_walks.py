@@ -113,7 +113,7 @@ def test_a_metric_is_a_row(checkout):
     checkout.add("bench_compare/metrics.py", row, after="RESOURCES_ROWS = (\n")
     for name in ("a.json", "b.json"):
         checkout.run("bench_run", *RELU, "--engine", "numpy", "-o", name)
-    words = ("--metric", "name_size", "--csv", "-", "--allow-no-answer")
+    words = ("--metric", "name_size", "--csv", "-", "--fail-on", "none", "--allow-no-answer")
     assert "name_size" in checkout.run("bench_compare", "a.json", "b.json", *words)
 
 
@@ -199,7 +199,7 @@ def test_a_report_of_a_comparison_is_a_file_and_a_row(checkout):
     checkout.add(usage, line, before="  --markdown FILE       for a pull request\n")
     for name in ("a.json", "b.json"):
         checkout.run("bench_run", *RELU, "--engine", "numpy", "-o", name)
-    words = ("--allow-no-answer", "--size", "-")
+    words = ("--fail-on", "none", "--allow-no-answer", "--size", "-")
     assert checkout.run("bench_compare", "a.json", "b.json", *words).endswith("one Report\n")
 
 
