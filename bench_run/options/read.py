@@ -84,10 +84,10 @@ def read_number(flag: str, value: str) -> float:
 
 
 def read_share(flag: str, value: str) -> float:
-    """Read a number from above 0 to 1."""
-    number = read_number(flag, value)
+    """Read ``0.99`` or ``99%``: above 0, at most 1."""
+    number = read_number(flag, value.removesuffix("%")) / (100 if value.endswith("%") else 1)
     if not 0 < number <= 1:
-        raise UsageError(f"{flag}: expected a number above 0, at most 1, got {value}")
+        raise UsageError(f"{flag}: expected a number above 0, at most 1 or 100%, got {value}")
     return number
 
 

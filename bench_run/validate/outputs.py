@@ -104,8 +104,8 @@ def _jumped(expected: Array, tensor: Tensor, flat: Array, tolerance: Tolerance) 
 
 
 JUMP_ROOM = 0.25
-NOT_A_CHECK, COSINE = "not a check", "cosine"
-"""Ends of the source of a tolerance, where these are what is wrong."""
+NOT_A_CHECK, COSINE = "not a check", "cosine below "
+"""Parts of the source of a tolerance, where these are what is wrong; after them why."""
 
 
 def checksum(graph: Graph, outputs: Storages) -> str:
@@ -143,7 +143,9 @@ def _compared(
         cosine = found.cosine
         if not cosine >= tolerance.cosine:
             found.outside = found.elements
-            tolerance = replace(tolerance, source=f"{tolerance.source}, {COSINE}")
+            tolerance = replace(
+                tolerance, source=f"{tolerance.source}, {COSINE}{tolerance.cosine:g}"
+            )
     beyond = None
     if tolerance.shared is not None:
         beyond = exceeded(found, tolerance.shared, expected)
@@ -363,13 +365,12 @@ def _reason(graph: Graph, result: CheckResult) -> str | None:
     if NOT_A_CHECK in row.tolerance_source:
         constant = row.tolerance_source.partition(f"{NOT_A_CHECK}: ")[2]
         given = f"rtol {row.rtol:g}, atol {row.atol:g}"
-        if row.matched_ratio is not None:
-            given = "this share"
-        if row.cosine is not None:
-            given = "this cosine"
+        if row.matched_ratio is not None or row.cosine is not None:
+            given = "this share" if row.cosine is None else "this cosine"
         return f"{NOT_A_CHECK} of {name}: with {given} {constant}; leave them out, or give less"
-    if row.tolerance_source.endswith(COSINE):
-        cosine = "not a number" if row.cosine is None else f"{row.cosine:.6g}, less than allowed"
+    if COSINE in row.tolerance_source:
+        least = row.tolerance_source.partition(COSINE)[2]
+        cosine = "not a number" if row.cosine is None else f"{row.cosine:.6g}, below {least}"
         return f"the cosine of {name} and what is expected is {cosine}"
     if row.matched_ratio is not None:
         text += f" ({row.matched_ratio:.2%} are right)"
