@@ -129,11 +129,12 @@ class OutsideClock:
             slope, claim = found
             if self._doubt is None and changes_ns is None and not self._fits(claim, slope):
                 # Inputs change outside of samples; marks are around the changes as well.
-                changes = yield from self._pairs(count, each_ns, "changes")
-                changes_ns = 0.0 if changes is None else max(0.0, changes[0])
+                changes_ns, _ = (yield from self._pairs(count, each_ns, "changes")) or (0.0, 0.0)
                 found = yield from self._pairs(count, each_ns)
                 slope, claim = found or (slope, claim)
-            self.slopes_ns.append(max(0.0, slope - (changes_ns or 0.0)))
+            if (slope := slope - (changes_ns or 0.0)) <= 0:
+                continue
+            self.slopes_ns.append(slope)
             self._claims_ns.append(claim)
             if self._fits(claim, self.slopes_ns[-1]) or len(self.slopes_ns) == ATTEMPTS:
                 return
@@ -143,7 +144,8 @@ class OutsideClock:
     ) -> Generator[tuple[int, BurstWork], Took, tuple[float, float] | None]:
         """Yield requests of `count` iterations of so long, and of twice as many. Return
         the time of an execution, with the change of its inputs, and what to compare it with: the
-        samples' time, or that of the marks around the same executions; None if threads waited."""
+        samples' time, or that of the marks around the same executions; None if threads waited, or
+        twice as many took no longer."""
         short: list[Took] = []
         longer: list[Took] = []
         for _ in range(between(1, int(PAIRS_NS / (count * max(1.0, each_ns))), PAIRS)):
@@ -157,7 +159,8 @@ class OutsideClock:
         if not all(quiet):
             return None
         low, high = (min(each, key=lambda took: took.ns) for each in quiet)
-        return self._slope(high.ns - low.ns, count), self._claimed_ns
+        slope = self._slope(high.ns - low.ns, count)
+        return (slope, self._claimed_ns) if slope > 0 else None
 
     def _marked(self, took: Sequence[Took], count: int) -> tuple[float, float]:
         """Return the time of an execution by this clock and by the marks around it, of the request
@@ -171,9 +174,8 @@ class OutsideClock:
 
     def _fits(self, claim_ns: float, slope_ns: float) -> bool:
         """Return True if executions are not longer than claimed; for marks, neither shorter."""
-        if self._doubt is not None and claim_ns * SHARE > LARGEST_SHARE * slope_ns + CALL_NS:
-            return False
-        return claim_ns >= SHARE * slope_ns - CALL_NS
+        is_over = self._doubt is not None and claim_ns * SHARE > LARGEST_SHARE * slope_ns + CALL_NS
+        return not is_over and claim_ns >= SHARE * slope_ns - CALL_NS
 
     @property
     def time_ns(self) -> float | None:
@@ -205,9 +207,8 @@ class OutsideClock:
             return slope, claim
         samples = measured.series.get("device_ns", measured.series["e2e_ns"])
         earlier = float(statistics.median(samples))
-        if self._doubt is None and not self._fits(DRIFT * earlier, slope):
-            return slope, earlier
-        return None
+        is_far = self._doubt is None and not self._fits(DRIFT * earlier, slope)
+        return (slope, earlier) if is_far else None
 
     @property
     def _is_spread(self) -> bool:

@@ -138,8 +138,8 @@ def test_executions_of_a_file_are_timed_by_the_clock_of_the_run_and_all_with_str
     engines = [f"kernel@{tmp_path / 'my.py'}", "numpy"]
     words = {"rounds": 1, "iterations": 20, "strict": strict}
     file, numpy = run([], op=["relu: dims=256x256"], engine=engines, **words).cases
-    assert file.rounds[0].outside_ns > 0
-    assert (numpy.rounds[0].outside_ns is not None) == strict
+    for case, is_asked in ((file, True), (numpy, strict)):
+        assert is_asked == bool(case.rounds[0].outside_ns or "too busy to tell" in str(case.notes))
 
 
 OPS = [
