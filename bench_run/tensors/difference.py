@@ -127,7 +127,7 @@ def _add(
     found.max_abs = _larger(found.max_abs, largest)
     ratio = error / size
     if size.min() == 0:
-        ratio[size == 0] = 0
+        ratio = np.where(size == 0, 0, ratio)  # much faster than to assign
     found.max_rel = _larger(found.max_rel, float(ratio.max()))
     found.square_error += float(np.dot(error, error))
     found.square_expected += float(np.dot(wanted, wanted))

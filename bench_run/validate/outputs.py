@@ -364,10 +364,11 @@ def _reason(graph: Graph, result: CheckResult) -> str | None:
         return f"the mean or the spread of {name} is not that of its distribution"
     if NOT_A_CHECK in row.tolerance_source:
         constant = row.tolerance_source.partition(f"{NOT_A_CHECK}: ")[2]
-        given = f"rtol {row.rtol:g}, atol {row.atol:g}"
+        given, advice = f"rtol {row.rtol:g}, atol {row.atol:g}", "them out, or give less"
         if row.matched_ratio is not None or row.cosine is not None:
             given = "this share" if row.cosine is None else "this cosine"
-        return f"{NOT_A_CHECK} of {name}: with {given} {constant}; leave them out, or give less"
+            advice = "it out, or give more"
+        return f"{NOT_A_CHECK} of {name}: with {given} {constant}; leave {advice}"
     if COSINE in row.tolerance_source:
         least = row.tolerance_source.partition(COSINE)[2]
         cosine = "not a number" if row.cosine is None else f"{row.cosine:.6g}, below {least}"
@@ -387,10 +388,8 @@ def _worst(row: OutputValidation) -> str:
     actual, expected = unspell(worst.actual), unspell(worst.expected)
     values = f"{worst.index}: {_figure(worst.actual)}, expected {_figure(worst.expected)}"
     error, allowed = abs(actual - expected), row.atol + row.rtol * abs(expected)
-    if not math.isfinite(allowed):
-        return values
     off = f"off by {error:.3g}, " if math.isfinite(error) else ""
-    return f"{values}: {off}allowed {allowed:.3g}"
+    return f"{values}: {off}allowed {allowed:.3g}" if math.isfinite(allowed) else values
 
 
 def _figure(value: Real) -> str:
