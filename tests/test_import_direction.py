@@ -63,7 +63,7 @@ BELOW = {
             *("errors", "files", "text", "graph", "operators", "user"),
             *("streams", "machine", "reference", "tensors"),
         ),
-        "validate": ("errors", "files", "graph", "reference", "tensors"),
+        "validate": ("errors", "files", "graph", "user", "reference", "tensors"),
         "measure": (
             *("errors", "files", "text", "graph"),
             *("streams", "machine", "tensors", "engines"),

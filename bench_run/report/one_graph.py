@@ -25,7 +25,7 @@ from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, time_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_schema.document import Case, Document
+    from bench_schema.document import Case, Document, OutputValidation
     from bench_schema.estimate import Change
 
 WIDTH = 80
@@ -171,13 +171,20 @@ def _validation(title: str, case: Case) -> Iterator[str]:
         reason = check.reason or "no reference"
         yield f"{head} ({reason})"
         return
-    allowed = {(output.rtol, output.atol) for output in check.outputs}
-    given = (
-        f" (rtol={min(allowed)[0]:.3g}, atol={min(allowed)[1]:.3g})" if len(allowed) == 1 else ""
-    )
+    allowed = {_allowed(output) for output in check.outputs}
+    given = f" ({min(allowed)})" if len(allowed) == 1 else ""
     yield f"{head} against {check.reference}{given}"
     if check.status == "failed":
         yield f"{case.id}: wrong: {check.reason}"
+
+
+def _allowed(output: OutputValidation) -> str:
+    """Return what held the output to what is expected."""
+    limits = f"rtol={output.rtol:.3g}, atol={output.atol:.3g}"
+    if output.cosine is not None:
+        return f"cosine {output.cosine:.6g}"
+    share = output.matched_ratio
+    return limits if share is None else f"{share:.2%} within {limits}"
 
 
 def _speedup(a: Case, b: Case, found: Change | None) -> str:

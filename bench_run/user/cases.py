@@ -29,6 +29,7 @@ from bench_run.graph.dtypes import ALIASES, DTYPES
 from bench_run.graph.layouts import packed
 from bench_run.graph.make.operators import is_operator
 from bench_run.graph.model import CustomOperation, Graph, Node, Tensor
+from bench_run.user.limits import LIMITS, problem_of
 from bench_run.user.source import load_source, user_error
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ DESCRIBE_S = 120.0
 """Seconds that reading a file may take."""
 REFERENCE, TORCH = "reference", "in_torch"
 """Functions of the file: what is right, and the operator as a user of PyTorch writes it."""
-LIMITS = ("rtol", "atol", "rms", "matched", "cosine")
 ENTRY = re.compile(
     r"(?:case@)?(?P<path>[^#]+?\.py)(?:#(?P<name>[^:]*))?(?::\s*(?P<items>.*))?", re.S
 )
@@ -273,10 +273,21 @@ def _tolerance(module: Any, outputs: Rows, dtype: str) -> dict[str, Any]:
     for key in (dtype, *(alias for alias, name in ALIASES.items() if name == dtype)):
         found = found.get(key, found)
     known = (*LIMITS, *outputs)
-    for key in found:
+    for key, value in found.items():
         if key not in known and ALIASES.get(key, key) not in DTYPES:
             raise EngineError(f"TOLERANCE: unknown {key!r}; known are {', '.join(known)}")
+        if key in known:
+            _check_limits(key, {key: value} if key in LIMITS else value)
     return {key: found[key] for key in known if key in found}
+
+
+def _check_limits(key: str, row: object) -> None:
+    if not isinstance(row, Mapping) or not set(row) <= set(LIMITS):
+        raise EngineError(f"TOLERANCE: {key}: expected a dict of {', '.join(LIMITS)}, got {row!r}")
+    for name, value in row.items():
+        problem = problem_of(name, value)
+        if problem is not None:
+            raise EngineError(f"TOLERANCE: {name}: {problem}")
 
 
 def _work(module: Any, shape: Mapping[str, Any], dtype: str) -> dict[str, int | None]:

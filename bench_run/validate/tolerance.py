@@ -29,6 +29,7 @@ from bench_run.graph.chain import ChainGraph
 from bench_run.graph.dtypes import DTYPES
 from bench_run.tensors.difference import Array, ArrayDifference, Bound
 from bench_run.tensors.seeded.inputs import make_inputs
+from bench_run.user.limits import LIMITS, problem_of
 from bench_run.validate.measured import OPERAND_BITS, Noise, assumed, measure
 
 if TYPE_CHECKING:
@@ -302,22 +303,15 @@ def sidecar_of(graph_path: str) -> Path:
     return Path(graph_path).with_suffix(".tolerance.json")
 
 
-NUMBERS = ("rtol", "atol", "rms", "matched", "cosine")
-
-
 def _check_override(where: str, key: str, value: object) -> None:
     if key == "validator":
         if value not in VALIDATORS:
             raise GraphError(where, f"no validator {value!r}; choose from {', '.join(VALIDATORS)}")
-    elif key not in NUMBERS:
-        known = ", ".join((*NUMBERS, "validator", "tensors", "reason"))
+    elif key not in LIMITS:
+        known = ", ".join((*LIMITS, "validator", "tensors", "reason"))
         raise GraphError(where, f"unknown; known are {known}")
-    elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise GraphError(where, f"expected a number, got {value!r}")
-    elif not (math.isfinite(value) and value >= 0):
-        raise GraphError(where, f"expected a finite number of at least 0, got {value!r}")
-    elif key in ("matched", "cosine") and not 0 < value <= 1:
-        raise GraphError(where, f"expected a number above 0, at most 1, got {value!r}")
+    elif problem := problem_of(key, value):
+        raise GraphError(where, problem)
 
 
 def _changed(row: Tolerance, values: Mapping[str, Any], source: str) -> Tolerance:

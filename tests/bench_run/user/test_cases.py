@@ -180,6 +180,15 @@ def test_a_case_can_stand_in_a_suite_be_sharded_resumed_and_run_again(tmp_path, 
             "INPUTS = {'x': (4,)}\nTOLERANCE = {'tol': 1}\ndef reference(x): return x",
             r"TOLERANCE: unknown 'tol'; known are rtol",
         ),
+        *(
+            (f"INPUTS = {{'x': (4,)}}\nTOLERANCE = {limits}\ndef reference(x): return x", message)
+            for limits, message in (
+                ("{'rtol': 'abc'}", r"TOLERANCE: rtol: expected a number, got 'abc'"),
+                ("{'matched': 2}", r"TOLERANCE: matched: expected a number above 0, at most 1"),
+                ("{'y': 3}", r"TOLERANCE: y: expected a dict of rtol, atol, .*, got 3"),
+                ("{'half': {'atol': -1}, 'rtol': -1}", r"TOLERANCE: rtol: expected a finite"),
+            )
+        ),
         ("INPUTS = {'x': (4,)}\nWORK = {'flop': 1}\ndef reference(x): return x", r"WORK: unknown"),
         (
             "INPUTS = {'x': (4,)}\nSHAPES = [4]\ndef reference(x): return x",

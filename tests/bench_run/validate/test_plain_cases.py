@@ -174,7 +174,11 @@ def test_a_cosine_stands_in_place_of_a_tolerance(relu):
 @pytest.mark.parametrize("flag", ["--matched", "--cosine"])
 def test_the_command_takes_a_share_and_refuses_others(bench_run_command, flag):
     words = ("--op", "relu: dims=8x8", "-e", "numpy", "--rounds", "1", "--iters", "3", flag)
-    assert [0, 0] == [bench_run_command(*words, value).returncode for value in ("0.9", "90%")]
+    for value in ("0.9", "90%"):
+        done = bench_run_command(*words, value)
+        assert done.returncode == 0, done.stderr
+    (shown,) = [line for line in done.stdout.splitlines() if "Validation: PASSED" in line]
+    assert {"--matched": "100.00% within rtol=", "--cosine": "(cosine 1)"}[flag] in shown
     for value in ("2", "101%", "0", "many"):
         done = bench_run_command(*words, value)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
