@@ -328,6 +328,13 @@ class Options(RecordedSettings[NoReturn]):
         help="joules per iteration, over one second in each round",
         tune=True,
     )
+    observer: tuple[str, ...] = setting(
+        (),
+        flag="--observer FILE",
+        section="Separate passes, after the samples",
+        help="a Python file of yours that looks at each round; its numbers stand in tables, the "
+        "document and comparisons (see bench-run help running)",
+    )
     trace: str | None = setting(
         None,
         flag="--trace FILE",

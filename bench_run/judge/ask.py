@@ -61,7 +61,7 @@ def _answered(
 
     from bench_run.judge.reproduce import reproduce
     from bench_run.judge.verdict import answer_of
-    from bench_run.runner.stopping import comparison_record
+    from bench_run.runner.referee import comparison_record
 
     record = None
     if not trial.failing:

@@ -16,7 +16,8 @@ from bench_schema.estimate import looks
 from bench_run.errors import UsageError
 from bench_run.runner.benchmark import run_benchmark
 from bench_run.runner.extra_passes import attack
-from bench_run.runner.stopping import Referee
+from bench_run.runner.referee import Referee
+from bench_run.runner.rules import MAX_ROUNDS, End, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     from bench_run.judge.question import Question
     from bench_run.plan.cases import PlannedCase
-    from bench_run.progress import Progress
     from bench_run.runner.rounds import Rounds
+    from bench_run.runner.rules import Moves
     from bench_run.worker.parent.start import Launcher
 
 LOOK_S = 2.0
@@ -56,7 +57,8 @@ class Jury:
     ran_out: bool = False
     """True if more rounds would have followed, had there been time."""
 
-    def __call__(self, rounds: Any, progress: Progress) -> None:
+    def __call__(self, rounds: Any) -> Moves:
+        yield Step(1, list(rounds.open_states()))
         self._check_base(rounds)
         kernels = [s.case for s in rounds.states.values() if s.case.engine.key == self._key(rounds)]
         for case in kernels:
@@ -65,12 +67,12 @@ class Jury:
                 self.failing.append(Failing(case, rounds.data(case), None))
         if self._is_unfit(rounds, kernels):
             return
-        for case, found in zip(kernels, attack(rounds, kernels, progress), strict=True):
+        for case, found in zip(kernels, attack(rounds, kernels, rounds.say), strict=True):
             if found.validation is not None and found.validation.status == "failed":
                 kind = (found.validation.reason or "").removeprefix("adversarial: ").split(": ")[0]
                 self.failing.append(Failing(case, rounds.data(case), kind))
         if not self.failing:
-            self._until_decided(rounds, progress, kernels)
+            yield from self._until_decided(rounds, kernels)
 
     def _key(self, rounds: Rounds) -> str:
         return list(rounds.states.values())[-1].case.engine.key
@@ -95,9 +97,7 @@ class Jury:
                 "--base numpy"
             )
 
-    def _until_decided(
-        self, rounds: Rounds, progress: Progress, kernels: Sequence[PlannedCase]
-    ) -> None:
+    def _until_decided(self, rounds: Rounds, kernels: Sequence[PlannedCase]) -> Moves:
         """Measure round after round, and compare at numbers of rounds that are fixed before."""
         assert self.referee is not None
         states = [state for state in rounds.open_states() if state.rounds]
@@ -112,21 +112,21 @@ class Jury:
                 fit = int(left_s / each_s) if each_s else 1
                 if left_s < each_s:
                     self.ran_out = True
-                    rounds.note_end(due, "budget")
+                    yield End(due, "budget")
                     return
                 began, more = time.monotonic(), min(max(1, fit), until - done)
                 done += more
-                rounds.measure(done, [state.case for state in due])
+                yield Step(done, due)
                 each_s = (time.monotonic() - began) / more
                 if self._is_unfit(rounds, kernels):
                     return
             decisions = self.referee.look()
             due = [state for state in states if state.case.id in decisions.open]
-            progress.say(f"after {until} rounds: {decisions.sentence(self.referee.what)}")
+            rounds.say(f"after {until} rounds: {decisions.sentence(self.referee.what)}")
             if not due:
-                rounds.note_end(states, "decided")
+                yield End(states, "decided")
                 return
-        rounds.note_end(due, "max rounds")
+        yield End(due, MAX_ROUNDS)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class Sampling:
     interleave: str
     placements: int
     energy: bool
+    observer: tuple[str, ...]
     seed: int
     prepare: int | None
     companions: tuple[str, ...]

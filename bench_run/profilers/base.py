@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError
-from bench_run.tensors.data import inputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,17 +77,16 @@ def save(case: Profiled, folder: Path) -> Path:
 
 @contextmanager
 def prepare(path: str) -> Iterator[tuple[Plan, Stream]]:
-    """Yield the case of the file as a plan with its inputs, on its stream."""
-    from bench_run.engines import chain, engine_module
+    """Yield the case of the file as a plan that ran once, on its stream."""
+    from bench_run.engines import engine_module
+    from bench_run.measure.prepared import prepare_plan
 
     case = pickle.loads(Path(path).read_bytes())  # noqa: S301 - written by our own parent
     assert isinstance(case, Profiled)
     engine = engine_module(case.spec.name).open(case.spec, case.options)
-    plan = chain.plan(engine, chain.build(engine, case.graph, case.variant))
-    plan.upload(inputs_of(case.graph, case.data))
-    yield plan, engine.stream
-    engine.stream.synchronize()
-    plan.close()
+    with prepare_plan(engine, case.graph, case.data, case.variant) as prepared:
+        yield prepared.plan, engine.stream
+        engine.stream.synchronize()
     engine.close()
 
 

@@ -8,7 +8,7 @@ import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bench_schema.document import SCHEMA_VERSION, Document, EngineRecord, Run, Settings, Tool
 from bench_schema.settings import RecordedSettings, rows_of
@@ -31,9 +31,10 @@ from bench_run.runner.parallel.gate import DeviceGate
 from bench_run.runner.parallel.sharing import ALONE, Sharing, share_devices
 from bench_run.runner.places import check_run_places
 from bench_run.runner.planning import outline_run, plan_opened
+from bench_run.runner.referee import Referee, check_until_decided
 from bench_run.runner.references import ReferenceStore, check_cache, check_references
 from bench_run.runner.rounds import Rounds
-from bench_run.runner.stopping import Referee, check_until_decided, until_decided
+from bench_run.runner.rules import decided, fixed, one_by_one, precise
 from bench_run.text import plain_text
 from bench_run.worker.messages import MeasureCeilings
 from bench_run.worker.parent.pool import WorkerPool
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
-    from bench_run.runner.stopping import Rule
+    from bench_run.runner.rules import Rule
 
 VERSION = package_version()
 
@@ -58,11 +59,11 @@ def run_benchmark(
     options: Options,
     command: Sequence[str] = (),
     launcher: Launcher | None = None,
-    rule_of: Callable[[Callable[[Path], Path]], Rule] | None = None,
+    rule_of: RuleOf | None = None,
 ) -> Document:
     """Run everything that the options request and return the document, saved to their output.
-    `launcher`: one whose templates started early; its owner closes it. `rule_of`: the rule that is
-    asked from the first round on, of what saves the results so far to a file.
+    `launcher`: one whose templates started early; its owner closes it. `rule_of`: another
+    rule than that of the options.
 
     Raises `UsageError`, `GraphError`, `EngineUnavailableError` and `OutputError` before anything is
     measured; what happens to a case later is its outcome. Ctrl-C ends the run early: the document
@@ -132,16 +133,15 @@ def run_planned(
     pool: WorkerPool,
     command: Sequence[str] = (),
     references: ReferenceStore | None = None,
-    rule: Rule | None = None,
     forecast: Forecast | None = None,
-    rule_of: Callable[[Callable[[Path], Path]], Rule] | None = None,
+    rule_of: RuleOf | None = None,
 ) -> Document:
-    """Run these cases and return the document; raises as `run_benchmark` does. `Rounds` says what
-    `references`, `rule` and `forecast` are for."""
+    """Run these cases and return the document; raises as `run_benchmark` does. `references`: those
+    of earlier runs; `rule_of`: another rule than that of the options."""
     opened = describe_engines(planned.engines, options, pool)
     if options.until == "decided":
         check_until_decided(options.against, len(planned.engines))
-    output = grouped(Output, options)
+    output, sampling = grouped(Output, options), grouped(Sampling, options)
     header = make_header(options, planned, opened, command)
     record = Record.begin(
         output.output, header, planned.cases, resume=output.resume, force=output.force
@@ -152,9 +152,6 @@ def run_planned(
         if record.finished is not None:
             progress.say(f"{output.output}: {FINISHED}")
             return record.finished
-        rule = rule if rule_of is None else rule_of(record.so_far)
-        if rule is None and options.until == "decided":
-            rule = decided_rule(options, record)
         gate = DeviceGate(DeviceLock(opened.sharing.devices, tell=progress.say))
         references = references or ReferenceStore(
             grouped(Validation, options),
@@ -163,17 +160,16 @@ def run_planned(
             touching=gate.touching,
         )
         rounds = Rounds(
-            grouped(Sampling, options),
+            sampling,
             planned.cases,
+            (rule_of or partial(usual_rule, options))(record.so_far),
             record.add,
             progress,
             pool,
             references,
             gate,
             opened.sharing,
-            rule,
             forecast,
-            asks_early=rule_of is not None,
         )
         for note in dict.fromkeys((*planned.notes, *opened.notes, *record.notes)):
             progress.say(f"note: {note}")
@@ -189,20 +185,30 @@ def run_planned(
         except KeyboardInterrupt:
             progress.say(interrupted(output.output))
             return record.finish(order, complete=False)
-        for note in (*rounds.notes, *pool.ending_notes()):
+        for note in (*references.notes, *pool.ending_notes()):
             progress.say(f"note: {note}")
         progress.say(pool.breakdown.line())
         document, unsealed = finish_record(record, order)
-    problems = (*rounds.problems, *unwritten, *unsealed)
+    problems = (*references.problems, *unwritten, *unsealed)
     if problems:
         raise IncompleteRunError(*problems, document=document)
     return document
 
 
-def decided_rule(options: Options, record: Record) -> Rule:
-    """Return the rule of ``--until decided``."""
-    referee = Referee(options.against, options.threshold_ratio, record.so_far)
-    return partial(until_decided, referee=referee, fewest=options.rounds, most=options.max_rounds)
+RuleOf: TypeAlias = "Callable[[Callable[[Path], Path]], Rule]"
+"""Returns the rule of a run, of what saves its results so far to a file."""
+
+
+def usual_rule(options: Options, save: Callable[[Path], Path]) -> Rule:
+    """Return the rule that the options name."""
+    fewest, most = options.rounds, options.max_rounds
+    rules = [fixed(fewest)]
+    if options.precision_ratio is not None:
+        rules.append(precise(options.precision_ratio, fewest, most))
+    if options.until == "decided":
+        referee = Referee(options.against, options.threshold_ratio, save)
+        rules.append(decided(referee, fewest, most))
+    return one_by_one(*rules)
 
 
 def finish_record(record: Record, order: Sequence[str]) -> tuple[Document, tuple[str, ...]]:

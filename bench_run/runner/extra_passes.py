@@ -41,18 +41,18 @@ def extra_passes(
         except OutputError as error:
             unwritten.append(f"--trace: {error}")
     if output.adversarial:
-        attack(rounds, rounds.completed(), progress)
+        attack(rounds, rounds.completed(), progress.say)
     if output.counters is not None:
         _count(output.counters, output.timeout_s, rounds, save, progress)
     return tuple(unwritten)
 
 
-def attack(rounds: Rounds, cases: Sequence[PlannedCase], progress: Progress) -> list[Case]:
+def attack(rounds: Rounds, cases: Sequence[PlannedCase], say: Callable[[str], None]) -> list[Case]:
     """Put what adversarial inputs show into the validation of each case; return these parts."""
     pool, parts = rounds.pool.beside(TimeBreakdown()), list[Case]()
     try:
         for case in cases:
-            progress.say(f"--adversarial: {case.id}")
+            say(f"--adversarial: {case.id}")
             math, graph = case.engine.options.math, case.graph.loaded.graph
             request = Attack(case.id, graph, case.variant, rounds.data(case), math)
             try:
@@ -60,7 +60,7 @@ def attack(rounds: Rounds, cases: Sequence[PlannedCase], progress: Progress) -> 
             except BenchRunError as error:
                 found = Attacked(findings=(str(error),))
             for text in (each for each in found.notes if NOT_CHECKED in each):
-                progress.say(f"--adversarial: {case.id}: {text}")
+                say(f"--adversarial: {case.id}: {text}")
             parts.append(_attacked(case, found))
             rounds.save(parts[-1])
     finally:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Round
 
     from bench_run.measure.bursts import BurstWork
+    from bench_run.worker.messages import AskBurst
 
 WINDOW_NS = 4_000_000
 """Time of the shorter request, if an iteration does not take longer: messages take 0.2 ms."""
@@ -81,27 +82,20 @@ class OutsideClock:
         self._claimed_ns = 0.0
         self._executions = 1
 
-    def next(
-        self,
-        root: int,
-        claimed_ns: float,
-        executions: int,
-        marked_ns: int | None,
-        doubt: str | None,
-    ) -> tuple[int, BurstWork]:
+    def answer(self, root: int, asked: AskBurst) -> tuple[int, BurstWork]:
         """Return the next request to a worker, whose last one is over. `root`: id of the process
-        above the worker. For the others see `measure.bursts.NextBurst`."""
+        above the worker."""
         now = time.perf_counter_ns()
-        self._claimed_ns = claimed_ns
+        self._claimed_ns = asked.claimed_ns
         if self._steps is None or self._begun is None:
             self._steps = self._ask()
-            self._executions, self._doubt = executions, doubt
+            self._executions, self._doubt = asked.executions, asked.doubt
             found = next(self._steps)
         else:
             began, waited_before = self._begun
             waited = max(0, waited_ns(root) - waited_before)
             wall = max(1, now - began)
-            took = Took(max(0, wall - waited), waited <= QUIET_SHARE * wall, marked_ns, wall)
+            took = Took(max(0, wall - waited), waited <= QUIET_SHARE * wall, asked.marked_ns, wall)
             try:
                 found = self._steps.send(took)
             except StopIteration:

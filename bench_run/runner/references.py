@@ -37,7 +37,7 @@ from bench_run.options.read import parse_size
 from bench_run.plan.checks import golden_folder
 from bench_run.plan.engines import PlannedEngine, of_spec
 from bench_run.runner.memory import reference_need
-from bench_run.runner.parallel.sharing import Room
+from bench_run.runner.parallel.gate import Room
 from bench_run.tensors.data import Data
 from bench_run.tensors.seeded.roles import spelled_out
 from bench_run.tensors.slots import SharedFile

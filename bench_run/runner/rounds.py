@@ -15,7 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -29,8 +29,9 @@ from bench_run.runner.outside import OutsideClock
 from bench_run.runner.parallel.gate import CaseRun
 from bench_run.runner.parallel.lanes import Lanes, turn_of
 from bench_run.runner.parallel.sharing import ALONE, Sharing, room_here
-from bench_run.runner.stopping import CaseState, until_precise
-from bench_run.worker.messages import READ, SAMPLES, RunCase, case_of
+from bench_run.runner.rules import End
+from bench_run.runner.states import CaseState
+from bench_run.worker.messages import READ, SAMPLES, AskBurst, AskRead, RunCase, case_of
 from bench_run.worker.parent.process import GATE_PHASE
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from bench_run.runner.forecast import Forecast
     from bench_run.runner.parallel.gate import CaseTurn, DeviceGate
     from bench_run.runner.references import ReferenceStore
-    from bench_run.runner.stopping import Rule
+    from bench_run.runner.rules import Rule, Step
+    from bench_run.streams.base import Shared
     from bench_run.tensors.data import Data
     from bench_run.validate.settings import ValidationSettings
     from bench_run.worker.parent.pool import WorkerPool
@@ -90,26 +92,21 @@ class Rounds:
         self,
         sampling: Sampling,
         cases: Sequence[PlannedCase],
+        rule: Rule,
         save: Save,
         progress: Progress,
         pool: WorkerPool,
         references: ReferenceStore,
         gate: DeviceGate,
         sharing: Sharing = ALONE,
-        rule: Rule | None = None,
         forecast: Forecast | None = None,
-        *,
-        asks_early: bool = False,
     ) -> None:
-        """`sharing`: the devices on which rounds are prepared at the same time. `references` are
-        closed when the rounds are over. `rule` gives some cases more rounds than `sampling`
-        says; with `asks_early` it is asked after the first round. `forecast` estimates how long
-        the rounds take."""
-        self._asks_early = asks_early
-        self._sampling = sampling
-        self._rule, self._forecast = rule, forecast
-        self.save = save
-        self._progress = progress
+        """`rule` says which cases are measured next. `sharing`: the devices on which rounds are
+        prepared at the same time. `references` are closed when the rounds are over. `forecast`
+        estimates how long the rounds take."""
+        self._sampling, self._rule, self._forecast = sampling, rule, forecast
+        self.save, self._progress = save, progress
+        self.say = progress.say
         self.states = {case.id: CaseState(case) for case in cases}
         self._gate, self._references, devices = gate, references, sharing.devices
         if gate.problem is not None:
@@ -127,40 +124,35 @@ class Rounds:
             if case.id in self.states:
                 self.states[case.id].take(case)
 
+    def open_states(self) -> Iterator[CaseState]:
+        """Yield the cases that nothing ended, in order."""
+        return (state for state in self.states.values() if state.ended is None)
+
     def completed(self) -> list[PlannedCase]:
         """Return the cases that nothing ended, in order."""
         return [state.case for state in self.open_states()]
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Failures of references."""
-        return tuple(self._references.problems)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Further remarks on references."""
-        return tuple(self._references.notes)
 
     def data(self, case: PlannedCase) -> Data:
         """Return the source of the case's inputs."""
         return self._references.data(case.graph)
 
     def run(self) -> None:
-        """Run all rounds; then more if a rule adds some."""
+        """Make the moves of the rule, to its end."""
         try:
-            fewest, most = self._sampling.rounds, self._sampling.max_rounds
-            first = 1 if self._asks_early else fewest
-            if self._forecast is not None:
-                self._forecast.begin(len(self.completed()))
-            self.measure(first, self.completed())
-            if self._forecast is not None:
-                self._forecast.remember()
-            if self._sampling.precision_ratio is not None:
-                until_precise(self, self._sampling.precision_ratio, fewest, most)
-            if self._rule is not None:
-                self._rule(self, self._progress)
-            if self._shares and self._lanes.are_side_by_side(fewest):
-                self._progress.say(f"{self._gate.name}: {self._gate.time.listed()}")
+            forecast = self._forecast
+            if forecast is not None:
+                forecast.begin(len(self.completed()))
+            for move in self._rule(self):
+                if isinstance(move, End):
+                    for state in move.states:
+                        self.save(replace(state.bare(), stopped_by=move.rule))
+                    continue
+                self._measure(move)
+                if forecast is not None:
+                    forecast.remember()
+                    forecast = None
+            if self._shares and self._lanes.are_side_by_side(self._sampling.rounds):
+                self.say(f"{self._gate.name}: {self._gate.time.listed()}")
         finally:
             self._references.stop()
             self._lanes.stop()
@@ -168,27 +160,17 @@ class Rounds:
             self.pool.kill()
             self._references.close()
 
-    def open_states(self) -> Iterator[CaseState]:
-        """Yield the cases that nothing ended, in order."""
-        return (state for state in self.states.values() if state.ended is None)
-
-    def measure(self, count: int, cases: Sequence[PlannedCase]) -> None:
-        """Measure the first `count` rounds of these cases, without those that are there already or
-        that ended; then the rounds that became void."""
+    def _measure(self, step: Step) -> None:
+        """Measure rounds that are not there already, of cases that did not end; then the rounds
+        that became void."""
         for again in (False, True):
-            states = [self.states[case.id] for case in cases]
             due = {
-                index: [s.case for s in states if s.ended is None and index not in s.measured]
-                for index in range(count)
+                index: [s.case for s in step.due if s.ended is None and index not in s.measured]
+                for index in range(step.rounds)
             }
             beyond = (len(d) for index, d in due.items() if again or index >= self._sampling.rounds)
             self._progress.more(sum(beyond))
             self._rounds_at_once(due)
-
-    def note_end(self, states: Sequence[CaseState], rule: str) -> None:
-        """Put on record which rule ended the sampling of these cases."""
-        for state in states:
-            self.save(replace(state.bare(), stopped_by=rule))
 
     def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:
         rounds = []
@@ -270,6 +252,7 @@ class Rounds:
                 (case_run.index, case_run.position),
             ),
             energy=self._sampling.energy,
+            observers=self._sampling.observer,
             no_gate=self.states[case.id].no_gate,
             shares_device=self._shares or turn.sides > 1,
             settle=self._sampling.settle,
@@ -286,19 +269,33 @@ class Rounds:
             request = with_outputs(request, outputs.path)
             request = replace(request, strict=store.is_strict)
             device = self.pool.facts(case.engine).device
-            turn.reader = partial(store.read_device, request, device)
+            clock, reader = OutsideClock(), Reader(partial(store.read_device, request, device))
+            turn.answers |= {AskBurst: clock.answer, AskRead: reader.answer}
             result = pool.run_case(case.engine, request, turn)
             if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
-                turn.outside = None
+                clock = OutsideClock()
+                turn.answers[AskBurst] = clock.answer
                 result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
             if request.outside:
-                result = timed_outside(result, turn.outside or OutsideClock())
+                result = timed_outside(result, clock)
             result = enforced(result, case, device)
-            if store.is_strict and device != "cpu" and not turn.was_read:
+            if store.is_strict and device != "cpu" and not reader.was_asked:
                 store.notes[UNREAD] = None
             settings = partial(store.validation_settings, case.graph, reference, math)
             result = store.judge(result, request, settings)
         return with_companions(result, self._sampling.companions)
+
+
+@dataclass
+class Reader:
+    """Lets another process read outputs from the device."""
+
+    read: Callable[[Shared], bool]
+    was_asked: bool = False
+
+    def answer(self, _: int, question: AskRead) -> bool:
+        self.was_asked = True
+        return self.read(question.shared)
 
 
 def with_outputs(request: RunCase, path: str) -> RunCase:

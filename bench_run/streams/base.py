@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the fields' types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
     import numpy as np
     import numpy.typing as npt
+
+
+DeviceUse: TypeAlias = Literal["free", "shared", "cooling", "alone"]
+"""Use of the device by a worker: none, copies and runs, waiting for the clock with its turn,
+measuring."""
 
 
 class DeviceWatch(Protocol):

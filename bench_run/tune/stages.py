@@ -7,7 +7,6 @@ journal of the document. Only the rounds of the finalists are ever shown as time
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from bench_run.runner.places import inputs_of, outputs_of
 from bench_run.runner.planning import Planned, outline_run
 from bench_run.runner.references import ReferenceStore, check_cache, check_references
 from bench_run.runner.rounds import engines_of
-from bench_run.runner.stopping import until_settled
+from bench_run.runner.rules import fixed, one_by_one, settled
 from bench_run.tune.building import Effort
 from bench_run.tune.candidates import tuned_engines
 from bench_run.tune.choosing import Finalist, open_finalists
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
     from bench_run.options import Options
     from bench_run.runner.planning import Outline
-    from bench_run.runner.stopping import CaseState
+    from bench_run.runner.states import CaseState
     from bench_run.tune.choosing import Raced
 
 INTERRUPTED = "interrupted: what was measured is kept; continue with --resume"
@@ -219,20 +218,18 @@ class Stages:
         options = self._options
         if Path(self._tuning.document).is_dir():
             raise OutputError(f"cannot write {self._tuning.document}: it is a directory")
-        rule = None
+        fewest, most = options.rounds, options.max_rounds
+        rule = fixed(fewest)
         if options.until is not None:  # more rounds if the winner is not sure
             confirmation = Confirmation(raced, self._tuning, options, self._clock.is_over)
-            rule = partial(
-                until_settled,
-                find_open=confirmation.find_open,
-                fewest=options.rounds,
-                most=options.max_rounds,
-            )
-        return run_planned(options, planned, self._pool, command, references, rule)
+            rule = one_by_one(rule, settled(confirmation.find_open, fewest, most))
+        return run_planned(
+            options, planned, self._pool, command, references, rule_of=lambda _: rule
+        )
 
 
 class Confirmation:
-    """Selection of finalists that need more rounds; for `until_settled`."""
+    """Selection of finalists that need more rounds; for the rule `settled`."""
 
     def __init__(
         self, raced: Sequence[Raced], tuning: Tuning, options: Options, is_over: Callable[[], bool]
@@ -255,7 +252,7 @@ class Confirmation:
                 if state is None or state.is_wrong or state.ended:
                     continue
                 rounds = state.in_order()
-                times = np.array([r.counted.log for r in rounds])
+                times = np.array([each.log for each in rounds])
                 finalists.append(Finalist(index, each.ranks[index], times))
             rivals = each.rivals(finalists)
             margin_ratio = self._tuning.margin_ratio

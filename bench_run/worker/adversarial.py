@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench_run.engines import chain, engine_module
+from bench_run.engines import engine_module
 from bench_run.engines.base import EngineOptions, EngineSpec
 from bench_run.errors import BenchRunError, EngineError, UnsupportedGraphError, message_of
 from bench_run.graph.dtypes import DTYPES
+from bench_run.measure.prepared import Prepared, prepare_plan
 from bench_run.tensors.adversarial import SEED, adversarial_sets
 from bench_run.tensors.computed import compute_expected
 from bench_run.tensors.data import inputs_of
 from bench_run.validate.expected import custom_overrides
 from bench_run.validate.outputs import OutputChecker, validation
 from bench_run.validate.tolerance import Circumstances, tolerances
-from bench_run.worker.evaluate import run_engine
 from bench_run.worker.messages import NOT_CHECKED, Attacked
 
 if TYPE_CHECKING:
@@ -44,14 +44,11 @@ def attack(engine: Engine, request: Attack) -> Attacked:
     graph, end = request.graph, time.perf_counter() + BUDGET_S
     usual = inputs_of(graph, request.data)
     found = Attacked()
-    plan = chain.plan(engine, chain.build(engine, graph, request.variant))
-    try:
-        for name, inputs in _kinds(plan, request, usual):
+    with prepare_plan(engine, graph, usual, request.variant) as prepared:
+        for name, inputs in _kinds(prepared.plan, request, usual):
             if time.perf_counter() > end:
                 return found.with_note(f"stopped after {BUDGET_S:.0f} s, before {name}")
-            found = _try(engine, plan, request, name, inputs, found)
-    finally:
-        plan.close()
+            found = _try(prepared, request, name, inputs, found)
     return found
 
 
@@ -64,7 +61,7 @@ def _kinds(plan: Plan, request: Attack, usual: Storages) -> Iterator[tuple[str, 
 
 
 def _try(
-    engine: Engine, plan: Plan, request: Attack, name: str, inputs: Storages, found: Attacked
+    prepared: Prepared, request: Attack, name: str, inputs: Storages, found: Attacked
 ) -> Attacked:
     """Run one kind of inputs, and add the result."""
     try:
@@ -76,14 +73,9 @@ def _try(
     except Exception as error:
         return found.with_note(f"{name}: {NOT_CHECKED}no reference: {_words(error)}")
     try:
-        plan.upload(inputs)
-        plan.poison()
-        plan.run()
-        engine.stream.synchronize()
-        outputs = plan.download()
-        plan.run()
-        engine.stream.synchronize()
-        again = plan.download()
+        outputs = prepared.outputs_on(inputs)
+        prepared.run()
+        again = prepared.plan.download()
     except (EngineError, UnsupportedGraphError) as error:
         return found.with_finding(f"{name}: {error}")
     try:
@@ -146,7 +138,8 @@ def _is_wrong_on_numpy(request: Attack, inputs: Storages, checker: OutputChecker
     try:
         engine = engine_module("numpy").open(EngineSpec("numpy", "numpy"), EngineOptions())
         try:
-            return checker.check(run_engine(engine, request.graph, inputs)).mismatched > 0
+            with prepare_plan(engine, request.graph, inputs) as prepared:
+                return checker.check(prepared.plan.download()).mismatched > 0
         finally:
             engine.close()
     except BenchRunError:

@@ -15,6 +15,7 @@ from bench_run.engines import chain
 from bench_run.errors import OutputError
 from bench_run.files import writing
 from bench_run.graph.chain import ChainGraph
+from bench_run.measure.prepared import prepare_plan
 from bench_run.reference import refuse
 from bench_run.tensors.computed import compute_expected, lean
 from bench_run.tensors.data import golden_of, inputs_of
@@ -38,28 +39,13 @@ HIPDNN = "hipdnn:"
 Arrays = Mapping[int, np.ndarray[Any, Any]]
 
 
-def run_engine(
-    engine: Engine, graph: Graph, inputs: Storages, variant: Mapping[str, str] | None = None
-) -> Storages:
-    """Return another engine's outputs: one run on poisoned outputs."""
-    plan = chain.plan(engine, chain.build(engine, graph, variant or {}))
-    try:
-        plan.upload(inputs)
-        plan.poison()
-        plan.run()
-        engine.stream.synchronize()
-        return plan.download()
-    finally:
-        plan.close()
-
-
 def attempt(engine: Engine, request: Attempt) -> None:
     """Prepare the graph and, with data, run it once. Raises what the engine raises."""
-    if request.data is not None:
-        inputs = inputs_of(request.graph, request.data)
-        run_engine(engine, request.graph, inputs, request.variant)
-    else:
+    if request.data is None:
         chain.plan(engine, chain.build(engine, request.graph, {})).close()
+        return
+    with prepare_plan(engine, request.graph, request.data, request.variant):
+        pass
 
 
 def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
@@ -99,7 +85,8 @@ def compute(engine: Engine | None, graph: Graph, inputs: Storages) -> Arrays:
     """Return what an engine computes, or float64 formulas without one: logical arrays by uid."""
     if engine is None:
         return compute_expected(graph, inputs)
-    outputs = run_engine(engine, graph, inputs)
+    with prepare_plan(engine, graph, inputs) as prepared:
+        outputs = prepared.plan.download()
     return {uid: logical_view(s, graph.by_uid[uid]) for uid, s in outputs.items()}
 
 

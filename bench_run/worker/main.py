@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from traceback import format_exception_only
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench_run.engines import engine_module
 from bench_run.engines.base import FORKED, EngineFacts
@@ -27,56 +27,16 @@ from bench_run.machine.affinity import pin_process, stay_near
 from bench_run.machine.memory import become_victim, limit_own_memory
 from bench_run.measure.clock import read_clock
 from bench_run.text import shorten
+from bench_run.worker import messages
 from bench_run.worker.guardian import start_guardian
-from bench_run.worker.messages import (
-    Answered,
-    AnswerT,
-    AskBlock,
-    AskBurst,
-    AskRead,
-    Attack,
-    Attacked,
-    Attempt,
-    BlockTurn,
-    BuildPlan,
-    Burst,
-    Choices,
-    Claim,
-    DeviceUse,
-    EngineOpened,
-    Evaluate,
-    Evaluated,
-    Granted,
-    Judge,
-    Judged,
-    KnobValues,
-    MeasureCeilings,
-    Open,
-    PhaseStarted,
-    PlanBuilt,
-    Plans,
-    PlanSamples,
-    ReadDevice,
-    Refusal,
-    Release,
-    Repeat,
-    Request,
-    RunCase,
-    SamplePlan,
-    Trace,
-    Uncaught,
-    Variants,
-    WasRead,
-)
+from bench_run.worker.messages import Answered, AnswerT, PhaseStarted, Refusal, Request, Told
 from bench_run.worker.wire import Pipe, decode_request, encode, encode_reply, pipe_of
 
 if TYPE_CHECKING:
     from bench_schema.document import Case, Validation
 
     from bench_run.engines.base import Engine
-    from bench_run.measure.bursts import BurstWork
     from bench_run.measure.ceilings import Ceilings
-    from bench_run.streams.base import Shared
     from bench_run.worker.plan_store import PlanStore
 
 HEAP_BYTES = 100_000
@@ -86,6 +46,28 @@ NICE = "BENCH_RUN_NICE"
 LONGEST_TEXT = 300
 REFERENCE_THREADS = "BENCH_RUN_REFERENCE_THREADS"
 """Variable: how many threads compute a reference."""
+
+
+Handler = Callable[[Any, Any], object]
+HANDLERS: dict[type[Request[Any]], Handler] = {}
+"""Methods of `EngineServer` by the requests that they answer."""
+RequestT = TypeVar("RequestT", bound=Request[Any])
+
+
+def answers(
+    kind: Callable[..., Request[AnswerT]],
+) -> Callable[[Callable[[Any, RequestT], AnswerT]], Callable[[Any, RequestT], AnswerT]]:
+    """Enter a method as the one that answers requests of this kind: the types agree only where it
+    returns the request's answer."""
+
+    def enter(
+        method: Callable[[Any, RequestT], AnswerT],
+    ) -> Callable[[Any, RequestT], AnswerT]:
+        assert isinstance(kind, type)
+        HANDLERS[kind] = method
+        return method
+
+    return enter
 
 
 class EngineServer:
@@ -120,39 +102,16 @@ class EngineServer:
     def announce(self, phase: str, checked_ns: int = 0) -> None:
         self._pipe.send(encode(PhaseStarted(phase, checked_ns)))
 
-    def claim(self, use: DeviceUse) -> None:
-        """Wait until the device may be used so."""
-        self._pipe.send(encode(Claim(use)))
-        if use != "free" and not isinstance(_incoming(self._pipe), Granted):
-            raise EOFError  # the run is ending
-
-    def next_block(self, *, enough: bool) -> int | None:
-        """Wait for the next block; None if there is none."""
-        self._pipe.send(encode(AskBlock(enough)))
+    def ask(self, question: messages.Question) -> Any:
+        """Wait for the run's answer."""
+        self._pipe.send(encode(question))
         reply = _incoming(self._pipe)
-        if not isinstance(reply, BlockTurn):
+        if not isinstance(reply, Told):
             raise EOFError  # the run is ending
-        return reply.place
+        return reply.value
 
-    def ask_read(self, shared: Shared) -> bool:
-        """Wait until another process has read outputs; False if it could not."""
-        self._pipe.send(encode(AskRead(shared)))
-        reply = _incoming(self._pipe)
-        if not isinstance(reply, WasRead):
-            raise EOFError  # the run is ending
-        return reply.done
-
-    def next_burst(
-        self, claimed_ns: float, executions: int, marked_ns: int | None, doubt: str | None
-    ) -> tuple[int, BurstWork]:
-        """Wait for the iterations that the run is to time next."""
-        self._pipe.send(encode(AskBurst(claimed_ns, executions, marked_ns, doubt)))
-        reply = _incoming(self._pipe)
-        if not isinstance(reply, Burst):
-            raise EOFError  # the run is ending
-        return reply.iterations, reply.work
-
-    def open(self, request: Open) -> EngineOpened:
+    @answers(messages.Open)
+    def open(self, request: messages.Open) -> messages.EngineOpened:
         begin = read_clock()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = read_clock() - begin
@@ -165,19 +124,15 @@ class EngineServer:
         if threads is not None and request.options.hold_threads and facts.device == "cpu":
             self._threads = threads
             pin_process(threads)
-        return EngineOpened(facts, engine.stream.clock, self._import_ns, devices)
+        return messages.EngineOpened(facts, engine.stream.clock, self._import_ns, devices)
 
-    def run_case(self, request: RunCase) -> Case:
+    @answers(messages.RunCase)
+    def run_case(self, request: messages.RunCase) -> Case:
         from bench_run.worker.run_case import RunHooks, run_case
 
         gc.collect()
         gc.freeze()  # a collection beside PyTorch's modules takes 0.15 s, now none is searched
-        claim = self.claim if request.shares_device else None
-        blocks = self.next_block if request.in_blocks else None
-        bursts = self.next_burst if request.outside else None
-        run = RunHooks(
-            self.announce, claim, self._threads, self._guardian, blocks, self.ask_read, bursts
-        )
+        run = RunHooks(self.announce, self.ask, self._threads, self._guardian)
         case = run_case(self.engine, request, self._import_ns, run)
         failures, self._thread_failures = dict.fromkeys(self._thread_failures), []
         return replace(case, notes=(*case.notes, *(f"a thread ended by {f}" for f in failures)))
@@ -188,25 +143,31 @@ class EngineServer:
         if failure.exc_value is not None and not isinstance(failure.exc_value, SystemExit):
             self._thread_failures.append(exception_text(failure.exc_value))
 
-    def variants(self, request: Variants) -> tuple[Mapping[str, str], ...]:
+    @answers(messages.Variants)
+    def variants(self, request: messages.Variants) -> tuple[Mapping[str, str], ...]:
         return listed(self._name, "variants()", self.engine.variants(request.graph))
 
-    def plans(self, request: Plans) -> tuple[Mapping[str, str], ...] | None:
+    @answers(messages.Plans)
+    def plans(self, request: messages.Plans) -> tuple[Mapping[str, str], ...] | None:
         plans = self.engine.abilities.plans
         return None if plans is None else listed(self._name, "plans()", plans(request.graph))
 
-    def keep(self, request: BuildPlan) -> PlanBuilt:
+    @answers(messages.BuildPlan)
+    def keep(self, request: messages.BuildPlan) -> messages.PlanBuilt:
         gc.collect()
         gc.freeze()
         return self._plan_store().keep(request, self._import_ns, self.announce)
 
-    def sample(self, request: SamplePlan) -> PlanSamples:
+    @answers(messages.SamplePlan)
+    def sample(self, request: messages.SamplePlan) -> messages.PlanSamples:
         return self._plan_store().sample(request, self.announce)
 
-    def repeat(self, request: Repeat) -> Validation:
+    @answers(messages.Repeat)
+    def repeat(self, request: messages.Repeat) -> Validation:
         return self._plan_store().repeat(request)
 
-    def release(self, request: Release) -> None:
+    @answers(messages.Release)
+    def release(self, request: messages.Release) -> None:
         self._plan_store().release(request)
 
     def _plan_store(self) -> PlanStore:
@@ -216,37 +177,43 @@ class EngineServer:
             self._kept = PlanStore(self.engine)
         return self._kept
 
-    def knob_values(self, request: KnobValues) -> Mapping[str, tuple[str, ...]]:
+    @answers(messages.KnobValues)
+    def knob_values(self, request: messages.KnobValues) -> Mapping[str, tuple[str, ...]]:
         ask = self.engine.abilities.knob_values
         values = {} if ask is None else ask(request.graph, request.variant)
         kind = dict[str, tuple[str, ...]]
         found: Mapping[str, tuple[str, ...]] = converted(self._name, "knob_values()", values, kind)
         return found
 
-    def choices(self, request: Choices) -> tuple[Mapping[str, str], ...]:
+    @answers(messages.Choices)
+    def choices(self, request: messages.Choices) -> tuple[Mapping[str, str], ...]:
         ask = self.engine.abilities.choices or self.engine.variants
         return listed(self._name, "choices()", tuple(ask(request.graph)))
 
-    def attempt(self, request: Attempt) -> None:
+    @answers(messages.Attempt)
+    def attempt(self, request: messages.Attempt) -> None:
         from bench_run.worker.evaluate import attempt
 
         attempt(self.engine, request)
 
-    def evaluate(self, request: Evaluate) -> Evaluated:
+    @answers(messages.Evaluate)
+    def evaluate(self, request: messages.Evaluate) -> messages.Evaluated:
         from bench_run.reference.threads import use_threads
         from bench_run.worker.evaluate import evaluate
 
         use_threads(int(os.environ.get(REFERENCE_THREADS, "1")))
         return evaluate(self.engine if request.engine else None, request)
 
-    def judge(self, request: Judge) -> Judged:
+    @answers(messages.Judge)
+    def judge(self, request: messages.Judge) -> messages.Judged:
         from bench_run.reference.threads import use_threads
         from bench_run.worker.judge import judge
 
         use_threads(int(os.environ.get(REFERENCE_THREADS, "1")))
         return judge(self.engine if request.engine else None, request)
 
-    def read_device(self, request: ReadDevice) -> None:
+    @answers(messages.ReadDevice)
+    def read_device(self, request: messages.ReadDevice) -> None:
         from bench_run.streams.cuda_ipc import read_shared
         from bench_run.tensors.slots import Slots
 
@@ -259,27 +226,23 @@ class EngineServer:
         ]
         read_shared(request.device, request.shared.handle, copies)
 
-    def trace(self, request: Trace) -> None:
-        from bench_run.engines import chain
+    @answers(messages.Trace)
+    def trace(self, request: messages.Trace) -> None:
+        from bench_run.measure.prepared import prepare_plan
         from bench_run.profilers.trace import leave_part
-        from bench_run.tensors.data import inputs_of
 
-        engine = self.engine
-        plan = chain.plan(engine, chain.build(engine, request.graph, request.variant))
-        try:
-            plan.upload(inputs_of(request.graph, request.data))
-            plan.run()
-            engine.stream.synchronize()
-            leave_part(engine, plan, request.case_id, request.folder)
-        finally:
-            plan.close()
+        graph, variant = request.graph, request.variant
+        with prepare_plan(self.engine, graph, request.data, variant) as prepared:
+            leave_part(self.engine, prepared.plan, request.case_id, request.folder)
 
-    def attack(self, request: Attack) -> Attacked:
+    @answers(messages.Attack)
+    def attack(self, request: messages.Attack) -> messages.Attacked:
         from bench_run.worker.adversarial import attack
 
         return attack(self.engine, request)
 
-    def measure_ceilings(self, _: MeasureCeilings) -> Ceilings:
+    @answers(messages.MeasureCeilings)
+    def measure_ceilings(self, _: messages.MeasureCeilings) -> Ceilings:
         from bench_run.measure.ceilings import measure_ceilings
 
         return measure_ceilings(self.engine)
@@ -289,42 +252,6 @@ class EngineServer:
             self._kept.close()
         if self._engine is not None:
             self._engine.close()
-
-
-Handler = Callable[[EngineServer, Any], object]
-Row = tuple[type[Request[Any]], Handler]
-
-
-def _row(
-    kind: Callable[..., Request[AnswerT]], handler: Callable[[EngineServer, Any], AnswerT]
-) -> Row:
-    """Return a row of the table: the types agree only where the handler returns the request's
-    answer."""
-    assert isinstance(kind, type)
-    return kind, handler
-
-
-HANDLERS: Mapping[type[Request[Any]], Handler] = dict(
-    (
-        _row(Open, EngineServer.open),
-        _row(RunCase, EngineServer.run_case),
-        _row(Variants, EngineServer.variants),
-        _row(Plans, EngineServer.plans),
-        _row(Choices, EngineServer.choices),
-        _row(BuildPlan, EngineServer.keep),
-        _row(SamplePlan, EngineServer.sample),
-        _row(Repeat, EngineServer.repeat),
-        _row(Release, EngineServer.release),
-        _row(KnobValues, EngineServer.knob_values),
-        _row(Attempt, EngineServer.attempt),
-        _row(Evaluate, EngineServer.evaluate),
-        _row(Judge, EngineServer.judge),
-        _row(ReadDevice, EngineServer.read_device),
-        _row(Trace, EngineServer.trace),
-        _row(Attack, EngineServer.attack),
-        _row(MeasureCeilings, EngineServer.measure_ceilings),
-    )
-)
 
 
 def answer(server: EngineServer, request: Request[Any]) -> Answered[Any] | Refusal:
@@ -352,7 +279,7 @@ def end_by(error: BaseException, pipe: Pipe) -> int:
     """Report an unexpected exception; return the exit code."""
     sys.excepthook(type(error), error, error.__traceback__)
     with suppress(OSError):  # the engine closed it, or the run is gone
-        pipe.send(encode(Uncaught(exception_text(error))))
+        pipe.send(encode(messages.Uncaught(exception_text(error))))
     return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
 
 

@@ -24,10 +24,9 @@ from bench_run.errors import (
 )
 from bench_run.graph.chain import PassContext
 from bench_run.graph.model import Graph
-from bench_run.measure.bursts import BurstWork
 from bench_run.measure.ceilings import Ceilings
 from bench_run.measure.loop import SamplingBudget
-from bench_run.streams.base import Shared
+from bench_run.streams.base import DeviceUse, Shared
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import ValidationSettings
 
@@ -81,56 +80,29 @@ class Uncaught(msgspec.Struct, frozen=True, tag=True):
     """Its type and message, in one line."""
 
 
-DeviceUse: TypeAlias = Literal["free", "shared", "cooling", "alone"]
-"""Use of the device by a worker: none, copies and runs, waiting for the clock with its turn,
-measuring."""
-
-
 class Claim(msgspec.Struct, frozen=True, tag=True):
-    """Sent by a worker that shares its device, before it uses it otherwise than so far. Answered by
-    `Granted` once it may; giving it back ("free") is not answered."""
+    """Wait until the device may be used otherwise than so far; asked where it is shared."""
 
     use: DeviceUse
 
 
-@dataclass(frozen=True)
-class Granted:
-    """The device may be used as claimed."""
-
-
 class AskBlock(msgspec.Struct, frozen=True, tag=True):
-    """Sent by a worker that measures in blocks, before each of them; answered by `BlockTurn`."""
+    """Wait for the next block: its place among the sides that take one block each, given once no
+    other side is measured; None after the last one."""
 
     enough: bool
     """True if it needs no further block."""
 
 
-@dataclass(frozen=True)
-class BlockTurn:
-    """Answer to `AskBlock`, given once no other side is measured."""
-
-    place: int | None
-    """Place among the sides that take one block each; None after the last one."""
-
-
 class AskRead(msgspec.Struct, frozen=True, tag=True):
-    """Sent by a worker whose outputs another process is to read from the device; answered by
-    `WasRead`."""
+    """Let another process read outputs from the device; False if it could not."""
 
     shared: Shared
 
 
-@dataclass(frozen=True)
-class WasRead:
-    """Answer to `AskRead`."""
-
-    done: bool
-    """False if the worker has to copy them itself."""
-
-
 class AskBurst(msgspec.Struct, frozen=True, tag=True):
-    """Sent by a worker whose iterations the run is to time; answered by `Burst`. For the fields see
-    `measure.bursts.NextBurst`."""
+    """Wait for the iterations that the run times next: their number, and what they are. For the
+    fields see `measure.bursts.NextBurst`."""
 
     claimed_ns: float
     executions: int
@@ -138,21 +110,20 @@ class AskBurst(msgspec.Struct, frozen=True, tag=True):
     doubt: str | None
 
 
-@dataclass(frozen=True)
-class Burst:
-    """Answer to `AskBurst`."""
+Question: TypeAlias = Claim | AskBlock | AskRead | AskBurst
+"""Question of a worker to its run while it is at work; answered by `Told`."""
 
-    iterations: int
-    work: BurstWork
+
+@dataclass(frozen=True)
+class Told:
+    """Answer to a question, as plain data."""
+
+    value: Any = None
 
 
 @dataclass(frozen=True)
 class Close:
     """Give everything back and end. Not answered."""
-
-
-Incoming: TypeAlias = "Request[Any] | Granted | BlockTurn | WasRead | Burst | Close"
-"""Messages to a worker."""
 
 
 class Reply(msgspec.Struct, frozen=True, tag=True):
@@ -175,9 +146,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     fields: dict[str, str | None]
 
 
-Outgoing: TypeAlias = (
-    Reply | Refused | PhaseStarted | Claim | AskBlock | AskRead | AskBurst | Uncaught
-)
+Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Uncaught | Question
 """Messages from a worker."""
 
 
@@ -223,6 +192,8 @@ class RunCase(Request[Case]):
     notes: tuple[str, ...] = ()
     energy: bool = False
     """True if a pass after the samples counts the energy of an iteration."""
+    observers: tuple[str, ...] = ()
+    """Files that look at the round, too."""
     no_gate: str | None = None
     """Why the device's times are to be taken without a gate; None: with one if there is one."""
     shares_device: bool = False

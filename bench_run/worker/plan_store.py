@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bench_schema.document import INIT_PHASES, Memory, Outcome, Validation
+from bench_schema.document import Memory, Outcome, Validation
 
-from bench_run.engines import chain
 from bench_run.engines.reported import Reports
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.kernel_pass import KernelTimes, prepare_records
 from bench_run.measure.loop import SamplingBudget, end_to_end, on_device, quiet
+from bench_run.measure.prepared import Prepared, prepare_plan
 from bench_run.tensors.data import inputs_of
 from bench_run.validate.expected import make_checker
-from bench_run.validate.outputs import validation
+from bench_run.validate.outputs import CheckResult, validation
 from bench_run.worker.messages import (
     BuildPlan,
     PlanBuilt,
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from bench_run.engines.base import Engine, Plan
+    from bench_run.engines.base import Engine
     from bench_run.tensors.layout import Storages
-    from bench_run.validate.outputs import CheckResult, OutputChecker
+    from bench_run.validate.outputs import OutputChecker
     from bench_run.worker.messages import RunCase
     from bench_run.worker.run_case import Phase
 
@@ -54,7 +54,9 @@ NORMAL_MAD = 1.4826
 
 @dataclass(frozen=True)
 class StoredPlan:
-    plan: Plan
+    prepared: Prepared
+    held: ExitStack
+    """Closes the plan."""
     first_run_ns: int
     kernels: KernelTimes
     gate: tuple[object, ...]
@@ -79,53 +81,41 @@ class PlanStore:
         run = request.run
         timeline = Timeline(RunHooks(announce), {"load_ns": run.load_ns, "import_ns": import_ns})
         try:
-            with timeline.time("build"):
-                built = chain.build(self._engine, run.graph, run.variant)
-            with timeline.time("plan"):
-                plan = chain.plan(self._engine, built)
             with ExitStack() as undo:
-                undo.callback(_close, plan)
-                kept = self._kept(request, plan, timeline)
-                undo.pop_all()  # from here on it is kept
-                return kept
+                prepared = undo.enter_context(
+                    prepare_plan(self._engine, run.graph, run.data, run.variant, timeline)
+                )
+                return self._kept(request, prepared, undo, timeline)
         except (UnsupportedGraphError, EngineError, MemoryError) as error:
             return PlanBuilt(case_of(run, outcome_of(error, timeline.current)))
 
-    def _kept(self, request: BuildPlan, plan: Plan, timeline: Timeline) -> PlanBuilt:
-        run = request.run
-        timeline.enter("inputs")
-        inputs = inputs_of(run.graph, run.data)
-        plan.upload(inputs)
-        plan.poison()
-        self._engine.stream.synchronize()
-        with timeline.time("first_run"):
-            plan.run()
-            self._engine.stream.synchronize()
+    def _kept(
+        self, request: BuildPlan, prepared: Prepared, undo: ExitStack, timeline: Timeline
+    ) -> PlanBuilt:
+        run, plan, stream = request.run, prepared.plan, prepared.stream
         timeline.enter("validate")
-        outputs = plan.download()
-        results: list[CheckResult] = []
-        checked = self._check(run, lambda: inputs, outputs, results)
+        outputs, results = plan.download(), list[CheckResult]()
+        checked = self._check(run, lambda: prepared.inputs, outputs, results)
+        prepared.inputs = {}
         timeline.enter("gate")
-        try_gate = self._engine.stream.abilities.try_gate
+        try_gate = stream.abilities.try_gate
         if try_gate is not None:
             try_gate()
-        first_run_ns = timeline.phases["first_run_ns"]
-        stream = self._engine.stream
         prepare_records(stream)
         settings = stream.abilities.gate_settings
         gate = () if settings is None else settings()
+        first_run_ns = timeline.phases["first_run_ns"]
         self._plans[request.name] = StoredPlan(
-            plan, first_run_ns, KernelTimes(plan, stream), gate, run, results
+            prepared, undo.pop_all(), first_run_ns, KernelTimes(plan, stream), gate, run, results
         )
         if request.twice:
             checked = self.repeat(Repeat(request.name))
         reports = Reports(run.engine)
         facts = reports.plan_facts(plan)
-        known = (name for name in INIT_PHASES if name in timeline.phases)
         case = case_of(
             run,
             Outcome("completed", None),
-            init={name: np.array([timeline.phases[name]], np.int64) for name in known},
+            init=timeline.init(),
             validation=checked,
             memory=Memory(None, facts.workspace_bytes, facts.buffer_bytes),
             plan=facts.chosen,
@@ -158,10 +148,9 @@ class PlanStore:
         """Run a kept plan again: equal bytes to the first run show that it is deterministic."""
         kept = self._plans[request.name]
         run = kept.run
-        kept.plan.poison()
-        kept.plan.run()
-        self._engine.stream.synchronize()
-        outputs = kept.plan.download()
+        kept.prepared.plan.poison()
+        kept.prepared.run()
+        outputs = kept.prepared.plan.download()
         return self._check(run, lambda: inputs_of(run.graph, run.data), outputs, kept.checked)
 
     def sample(self, request: SamplePlan, announce: Phase) -> PlanSamples:
@@ -178,7 +167,7 @@ class PlanStore:
         announce("measure", 0)
         warm = SamplingBudget(budget.warmup, budget.warmup, 0, budget.max_time_ns)
         with quiet():
-            first = end_to_end(kept.plan, stream, warm, time.perf_counter_ns)
+            first = end_to_end(kept.prepared.plan, stream, warm, time.perf_counter_ns)
             ready = time.perf_counter_ns()
             samples = self._samples(kept, budget, min(first, default=0))
         before_ns = ready - began
@@ -192,7 +181,7 @@ class PlanStore:
 
     def _samples(self, kept: StoredPlan, budget: SamplingBudget, estimate_ns: int) -> Sequence[int]:
         """Return samples by the clock of an ordinary round."""
-        plan, stream = kept.plan, self._engine.stream
+        plan, stream = kept.prepared.plan, self._engine.stream
         if stream.clock == "host":
             return end_to_end(plan, stream, budget, time.perf_counter_ns)
         recorded = kept.kernels.sample(budget, estimate_ns)
@@ -202,15 +191,10 @@ class PlanStore:
         for name in request.names:
             kept = self._plans.pop(name, None)
             if kept is not None:
-                kept.plan.close()
+                kept.held.close()
 
     def close(self) -> None:
         self.release(Release(tuple(self._plans)))
-
-
-def _close(plan: Plan) -> None:
-    with suppress(EngineError):  # what went wrong with it is known already
-        plan.close()
 
 
 def midmean(values: npt.NDArray[np.float64]) -> float:

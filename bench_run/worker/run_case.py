@@ -1,4 +1,4 @@
-"""One round of a case: build, plan, first run, validate, measure. Runs inside a worker.
+"""One round of a case: prepare, check, measure, leave the outputs. Runs inside a worker.
 
 The only place where an engine's exceptions become outcomes. A wrong result is still timed.
 """
@@ -8,38 +8,30 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from bench_schema.document import (
-    INIT_PHASES,
-    Case,
-    DeviceTiming,
-    Memory,
-    Outcome,
-    Round,
-)
+from bench_schema.document import INIT_PHASES, Case, DeviceTiming, Outcome, Round
 from bench_schema.estimate import WarmupCut, warmup_cut
 
-from bench_run.engines import chain
-from bench_run.engines.reported import Bytes, Reports, Words, converted
+from bench_run.engines.reported import converted
 from bench_run.engines.within_pass import whole_pass, within_pass
-from bench_run.errors import EngineError, UnsupportedGraphError, message_of
-from bench_run.machine.surroundings import HostWatch, others_on
-from bench_run.machine.telemetry import disturbances, highest_clock_mhz, observe
+from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.machine.telemetry import highest_clock_mhz
+from bench_run.measure import observers
 from bench_run.measure.blocks import BlockLoop, Blocks
 from bench_run.measure.bursts import run_bursts
 from bench_run.measure.canaries import canaries_of
 from bench_run.measure.checks import SampleChecks
 from bench_run.measure.clock import read_clock
 from bench_run.measure.clock_wait import clock_is_back, wait_for_clock
-from bench_run.measure.energy import Used, measure_energy
 from bench_run.measure.inputs import own_inputs
 from bench_run.measure.kernel_pass import (
     KernelTimes,
@@ -53,24 +45,35 @@ from bench_run.measure.kernel_pass import (
 from bench_run.measure.loop import Measured, SamplingBudget, measure
 from bench_run.measure.marks import why_ungated
 from bench_run.measure.memory import ProcessPeak
+from bench_run.measure.observers import base
 from bench_run.measure.placements import Placements
-from bench_run.measure.processors import ProcessorWatch
+from bench_run.measure.prepared import Prepared, Steps, prepare_plan
 from bench_run.measure.reading import OutputReader, told_whole
-from bench_run.measure.settle import Settler
 from bench_run.tensors.data import inputs_of
 from bench_run.tensors.slots import SharedFile, Slots
 from bench_run.tensors.uniform import uniform_notes
 from bench_run.text import time_text
 from bench_run.worker.left import Left
-from bench_run.worker.messages import BURST, FIRST, LAST, SAMPLES, case_of, outcome_of
+from bench_run.worker.messages import (
+    BURST,
+    FIRST,
+    LAST,
+    SAMPLES,
+    AskBlock,
+    AskBurst,
+    AskRead,
+    Claim,
+    case_of,
+    outcome_of,
+)
 
 if TYPE_CHECKING:
-    from bench_run.engines.base import Engine, Plan
-    from bench_run.measure.blocks import NextBlock
-    from bench_run.measure.bursts import NextBurst
-    from bench_run.streams.base import Shared, Stream
+    from bench_run.engines.base import Engine
+    from bench_run.engines.within_pass import Within
+    from bench_run.measure.bursts import BurstWork
+    from bench_run.streams.base import DeviceUse, Stream
     from bench_run.tensors.layout import Storages
-    from bench_run.worker.messages import DeviceUse, RunCase
+    from bench_run.worker.messages import Question, RunCase
 
 BYTES_EACH_ROUND = 64 * 1024**2
 """Larger inputs are put back and compared in the first round only."""
@@ -78,34 +81,34 @@ Phase = Callable[[str, int], None]
 """Called with each phase, and how many nanoseconds of the one before went into checks."""
 
 
+def no_answer(question: Question) -> Any:
+    """Answer nothing: no process shares the device."""
+    raise AssertionError(question)
+
+
 @dataclass(frozen=True)
 class RunHooks:
-    """Callbacks of a case to its run."""
+    """A case's ways to its run."""
 
     announce: Phase
-    claim: Callable[[DeviceUse], None] | None = None
-    """Waits until a device that others use too is free for that; None if it is not shared."""
+    ask: Callable[[Question], Any] = no_answer
     threads: int | None = None
     """Threads, and processors, that the worker is held to; None: as many as there are."""
     guardian: int | None = None
     """Id of the process below which everything stays that the worker starts."""
-    next_block: NextBlock | None = None
-    """Waits for the next block; None if other sides do not alternate with this one."""
-    read: Callable[[Shared], bool] | None = None
-    """Lets another process read outputs from the device; False if it cannot."""
-    next_burst: NextBurst | None = None
-    """Waits for the iterations that the run times by its own clock; None if it times none."""
 
 
 @dataclass
-class Timeline:
+class Timeline(Steps):
     """Duration of each initialisation phase, which phase is under way, and what they took."""
 
     run: RunHooks
     phases: dict[str, int] = field(default_factory=dict)
+    shares: bool = False
+    """True if other workers use the device too."""
+    no_gate: str | None = None
     current: str = "load"
-    host_peak_bytes: int | None = None
-    """Most memory that planning and the first run took in this process."""
+    peak: ProcessPeak | None = None
 
     @contextmanager
     def time(self, name: str) -> Iterator[None]:
@@ -120,98 +123,58 @@ class Timeline:
         self.current = name
         self.run.announce(name, checked_ns)
 
-    @property
-    def shares(self) -> bool:
-        """True if other workers use the device too."""
-        return self.run.claim is not None
+    def before_plan(self) -> None:
+        self.peak = ProcessPeak()
 
     def claim(self, use: DeviceUse) -> None:
         """Claim a shared device before another use of it."""
-        if self.run.claim is not None:
+        if self.shares:
             if use != "free":
                 self.run.announce("wait", 0)
-            self.run.claim(use)
+            self.run.ask(Claim(use))
+
+    def init(self) -> dict[str, Any]:
+        """Return the phases as a document has them."""
+        known = (name for name in INIT_PHASES if name in self.phases)
+        return {name: np.array([self.phases[name]], np.int64) for name in known}
 
 
 def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) -> Case:
     """Run the case; return it with its round, or with the reason why there is none. A shared device
     is claimed only for steps that need it, and alone only for measuring."""
     phases = {"load_ns": request.load_ns, "import_ns": import_ns}
-    timeline = Timeline(run, phases)
+    timeline = Timeline(run, phases, request.shares_device, request.no_gate)
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    plan: Plan | None = None
     try:
         with ExitStack() as stack:
-            with timeline.time("build"):
-                built = chain.build(engine, request.graph, request.variant)
-            timeline.enter("inputs")
-            inputs = inputs_of(request.graph, request.data)
             slots = _slots(request, stack)
             slots.touch(FIRST)
-            host_peak = ProcessPeak()
-            with timeline.time("plan"):
-                plan = chain.plan(engine, built)
-            _first_run(engine, plan, inputs, request, timeline)
-            timeline.host_peak_bytes = host_peak.taken_bytes()
-            plan = told_whole(plan, engine.stream, request.graph, inputs)
-            reader = stack.enter_context(
-                closing(OutputReader(plan, engine.stream, request.graph, slots))
+            prepared = stack.enter_context(
+                prepare_plan(engine, request.graph, request.data, request.variant, timeline)
             )
-            reader.take(FIRST)
-            outputs = slots.slot(FIRST)
-            if request.round_index == 0:
-                uniform = uniform_notes(request.graph, inputs, outputs)
-                request = replace(request, notes=(*request.notes, *uniform))
-            within = stack.enter_context(
-                whole_pass(engine)
-                if request.is_pass
-                else within_pass(engine, plan, request.graph, inputs, request.surroundings)
-            )
-            left = outputs if within.run_in_place is None else within.run_in_place()
-            canaries = stack.enter_context(
-                closing(canaries_of(plan, engine.stream, request.graph, left, request.secret))
-            )
-            stays = request.surroundings is not None or not request.validation_settings.wanted
-            checks = SampleChecks(
-                plan,
-                engine.stream,
-                own_inputs(plan, engine.stream, request.graph, inputs, request.secret, stay=stays),
-                canaries,
-                reader,
-                range(SAMPLES, min(BURST, slots.count)) if within.restore is None else range(0),
-                request.secret,
-                request.budget.executions,
-            )
-            if engine.stream.clock == "host":
-                for slot in range(SAMPLES, slots.count):
-                    slots.touch(slot)
-            else:
-                reader.reserve(slots.count - SAMPLES + request.strict)
+            prepare_records(engine.stream)
+            if request.no_gate is None:
+                count_launches(prepared.plan, engine.stream)
+            assert timeline.peak is not None
+            peak_bytes = timeline.peak.taken_bytes()
+            this = _checked(prepared, slots, request, stack)
             timeline.claim("free")
-            size = sum(storage.nbytes for storage in inputs.values())
-            kept = inputs if size <= BYTES_EACH_ROUND else None
-            del left, outputs, inputs
-            this = Measuring(plan, reader, slots, checks, within.restore, dict(within.facts), kept)
-            return _measured_case(engine, this, request, timeline, started)
+            return _measured_case(this, timeline, started, peak_bytes)
     except (UnsupportedGraphError, EngineError, MemoryError) as error:
         return case_of(request, outcome_of(error, timeline.current))
-    finally:
-        if plan is not None:
-            with suppress(EngineError):  # it is about to be replaced; the outcome is known already
-                plan.close()
 
 
 @dataclass(frozen=True)
 class Measuring:
     """A plan that ran once, with what checks its samples."""
 
-    plan: Plan
+    request: RunCase
+    prepared: Prepared
     reader: OutputReader
     slots: Slots
     checks: SampleChecks
-    restore: Callable[[], None] | None
-    """Puts the inputs in place that outputs are checked for; None: samples run on these."""
-    facts: Mapping[str, str]
+    within: Within
+    """The case's place in a pass, if it has one."""
     inputs: Storages | None
     """The usual inputs, unless they are large."""
 
@@ -225,115 +188,132 @@ def _slots(request: RunCase, stack: ExitStack) -> Slots:
     return Slots(path, request.graph, count, write=True)
 
 
-def _first_run(
-    engine: Engine, plan: Plan, inputs: Storages, request: RunCase, timeline: Timeline
-) -> None:
-    """Run once on poisoned outputs; the device is held from here on."""
-    timeline.claim("shared")
-    with timeline.time("plan"):
-        plan.upload(inputs)
-    leave_gate_open = engine.stream.abilities.leave_gate_open
-    if request.no_gate is not None and leave_gate_open is not None:
-        leave_gate_open(request.no_gate)
-    plan.poison()
-    engine.stream.synchronize()
-    if plan.abilities.searches:
-        with timeline.time("search"):
-            plan.run()
-            engine.stream.synchronize()
-    with timeline.time("first_run"):
-        plan.run()
-        engine.stream.synchronize()
-    prepare_records(engine.stream)
-    if request.no_gate is None:
-        count_launches(plan, engine.stream)
+def _checked(prepared: Prepared, slots: Slots, request: RunCase, stack: ExitStack) -> Measuring:
+    """Keep the outputs of the first run, and return what checks those of samples."""
+    graph, stream, inputs = request.graph, prepared.stream, prepared.inputs
+    plan = prepared.plan = told_whole(prepared.plan, stream, graph, inputs)
+    reader = stack.enter_context(closing(OutputReader(plan, stream, graph, slots)))
+    reader.take(FIRST)
+    outputs = slots.slot(FIRST)
+    if request.round_index == 0:
+        uniform = uniform_notes(graph, inputs, outputs)
+        request = replace(request, notes=(*request.notes, *uniform))
+    within = stack.enter_context(
+        whole_pass(prepared.engine)
+        if request.is_pass
+        else within_pass(prepared.engine, plan, graph, inputs, request.surroundings)
+    )
+    left = outputs if within.run_in_place is None else within.run_in_place()
+    canaries = stack.enter_context(closing(canaries_of(plan, stream, graph, left, request.secret)))
+    stays = request.surroundings is not None or not request.validation_settings.wanted
+    checks = SampleChecks(
+        plan,
+        stream,
+        own_inputs(plan, stream, graph, inputs, request.secret, stay=stays),
+        canaries,
+        reader,
+        range(SAMPLES, min(BURST, slots.count)) if within.restore is None else range(0),
+        request.secret,
+        request.budget.executions,
+    )
+    if stream.clock == "host":
+        for slot in range(SAMPLES, slots.count):
+            slots.touch(slot)
+    else:
+        reader.reserve(slots.count - SAMPLES + request.strict)
+    size = sum(storage.nbytes for storage in inputs.values())
+    prepared.inputs = {}  # large ones would stay in memory
+    kept = inputs if size <= BYTES_EACH_ROUND else None
+    return Measuring(request, prepared, reader, slots, checks, within, kept)
 
 
 def _measured_case(
-    engine: Engine, this: Measuring, request: RunCase, timeline: Timeline, started: str
+    this: Measuring, timeline: Timeline, started: str, peak_bytes: int | None
 ) -> Case:
-    plan, checks, stream = this.plan, this.checks, engine.stream
-    host = HostWatch()
-    unsettled = _take_device(engine, plan, request, timeline)
-    host.begin()
-    before = observe(engine.facts.device, stream, at_once=True)
+    request, prepared, checks = this.request, this.prepared, this.checks
+    plan, stream, device, run = prepared.plan, prepared.stream, prepared.device, timeline.run
+    seen = observers.observers_of(
+        base.Round(
+            request.engine,
+            prepared,
+            timeline,
+            request.settle,
+            request.energy,
+            run.threads,
+            run.guardian,
+            request.observers,
+            peak_bytes,
+        )
+    )
+    _take_device(prepared, request, timeline)
+    for each in seen:
+        each.before_round()
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
-    processors = ProcessorWatch(timeline.run.threads, timeline.run.guardian)
     # Within a pass all buffers lie as the pass has them.
     count = 1 if request.surroundings is not None else request.placements
     places = Placements(plan, stream, checks, count, request.secret)
-    next_block = timeline.run.next_block
     checks.begin()
-    measured, blocks = _measure(plan, stream, budget, checks, places, next_block)
-    implausible = processors.reason(sum(measured.series["e2e_ns"]))
-    after = observe(engine.facts.device, stream)
-    host.end()
+    measured, blocks = _measure(this, budget, places, run)
+    for each in reversed(seen):
+        each.after_sample_block(measured)
     if asks_for_records(stream, measured.series.get("device_ns", ())):
-        _wait_for_clock(engine, request.budget.rest_s, timeline)
+        _wait_for_clock(prepared, request.budget.rest_s, timeline)
     timeline.enter("measure", checks.spent_ns)
-    if next_block is not None:
+    if request.in_blocks:
         places.count = 1  # it was moved among the blocks, and only the names of kernels are new
     recorded = record_kernels(plan, stream, budget, measured, places)
     recorded = in_blocks(recorded, measured, blocks)
-    used = measure_energy(plan, stream, engine.facts.device) if request.energy else Used()
-    reports = Reports(request.engine)
-    facts = {**this.facts, **_ask_witness(plan, reports)}
-    if timeline.run.next_burst is not None and this.restore is None:
+    for each in seen:
+        each.after_round()
+    if request.outside and this.within.restore is None:
         slot = BURST if this.slots.count > BURST else None
         found = recorded.measured.series
-        run_bursts(engine, plan, checks, found, timeline.run.next_burst, slot)
+        ask = partial(_next_burst, run)
+        run_bursts(prepared.engine, plan, checks, found, ask, slot)
     timeline.claim("free")
-    surroundings = replace(host.surroundings(), device_processes=others_on(engine.facts.device))
-    _leave_outputs(engine, this, request, timeline)
-    notes = (*unsettled, *recorded.notes, *disturbances(before, after), *used.notes)
-    measured_round = _round(
-        request,
-        recorded,
-        started,
-        engine,
-        telemetry_before=before,
-        telemetry_after=after,
-        energy_j_per_iteration=used.j_per_iteration,
-        energy_window_s=used.window_s,
-        notes=notes,
-        surroundings=surroundings,
-        blocks={name: np.array(b, np.int64) for name, b in blocks.begins.items()},
-        block_places=tuple(blocks.places),
-    )
-    # The device allocator's peak where there is one, the process's where the processor works.
-    peak_bytes = reports.read("peak_bytes()", engine.peak_bytes, Bytes | None, None)
-    plan_facts = reports.plan_facts(plan)
-    if peak_bytes is None and engine.facts.device == "cpu":
-        peak_bytes = timeline.host_peak_bytes
+    results = [each.results() for each in seen]
+    _leave_outputs(this, timeline)
+    case: dict[str, Any] = {}
+    fields: dict[str, Any] = {"extra": {}}
+    said: list[str] = []
+    for result in results:
+        case |= result.case
+        fields |= result.round
+        fields["extra"] |= result.extra
+        said += result.notes
+    notes = (*said, *recorded.notes)
+    fields |= {
+        "notes": notes,
+        "blocks": {name: np.array(b, np.int64) for name, b in blocks.begins.items()},
+        "block_places": tuple(blocks.places),
+    }
+    case["plan"] = {**case["plan"], **this.within.facts}
     return case_of(
         request,
         Outcome("completed", None),
-        init={
-            name: np.array([timeline.phases[name]], np.int64)
-            for name in INIT_PHASES
-            if name in timeline.phases
+        **{
+            **case,
+            "init": timeline.init(),
+            "rounds": (_round(request, recorded, started, stream, device, fields),),
+            "stopped_by": measured.stopped_by,
+            "kernels": recorded.kernels,
+            "notes": (*request.notes, *notes, *case["notes"]),
         },
-        rounds=(measured_round,),
-        memory=Memory(peak_bytes, plan_facts.workspace_bytes, plan_facts.buffer_bytes),
-        plan={**plan_facts.chosen, **facts},
-        stopped_by=measured.stopped_by,
-        kernels=recorded.kernels,
-        notes=(*request.notes, *notes, *reports.notes),
-        implausible=implausible,
     )
 
 
+def _next_burst(run: RunHooks, *asked: Any) -> tuple[int, BurstWork]:
+    number, work = run.ask(AskBurst(*asked))
+    return number, work
+
+
 def _measure(
-    plan: Plan,
-    stream: Stream,
-    budget: SamplingBudget,
-    checks: SampleChecks,
-    places: Placements,
-    next_block: NextBlock | None,
+    this: Measuring, budget: SamplingBudget, places: Placements, run: RunHooks
 ) -> tuple[Measured, Blocks]:
     """Return samples, and their blocks if other sides alternate with this one."""
-    if next_block is None:
+    plan, stream, checks = this.prepared.plan, this.prepared.stream, this.checks
+    if not this.request.in_blocks:
         found = measure(
             plan,
             stream,
@@ -345,7 +325,7 @@ def _measure(
         return found, Blocks()
     records = KernelTimes(plan, stream) if stream.clock != "host" else None
     loop = BlockLoop(plan, stream, budget, checks, records=records, placements=places)
-    return loop.measure(next_block)
+    return loop.measure(lambda *, enough: run.ask(AskBlock(enough)))
 
 
 def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorded:
@@ -364,58 +344,32 @@ def in_blocks(recorded: Recorded, measured: Measured, blocks: Blocks) -> Recorde
     return replace(recorded, measured=replace(recorded.measured, series=series, placements=moves))
 
 
-_settlers: dict[tuple[str, str], Settler] = {}
-"""Looks of earlier cases of this process, by window and device."""
-
-
-def _settle(engine: Engine, plan: Plan, request: RunCase, timeline: Timeline) -> tuple[str, ...]:
-    """Wait as ``--settle`` requires; return a note if that was in vain."""
-    device = engine.facts.device
-    if request.settle is None or device == "cpu":
-        return ()
-    timeline.enter("settle")
-    key = request.settle, device
-    settler = _settlers.setdefault(key, Settler.of(*key))
-
-    def run() -> None:
-        plan.run()
-        engine.stream.synchronize()
-
-    why = settler.settle(run)
-    return () if why is None else (why,)
-
-
-def _take_device(
-    engine: Engine, plan: Plan, request: RunCase, timeline: Timeline
-) -> tuple[str, ...]:
-    """Wait until the device is ours alone, its gate works, and its clock is right. Return notes on
-    waits in vain."""
-    if engine.facts.device != "cpu":
-        highest_clock_mhz(engine.facts.device)  # loads NVML, which takes 0.1 s
+def _take_device(prepared: Prepared, request: RunCase, timeline: Timeline) -> None:
+    """Wait until the device is ours alone, its gate works, and its clock is right."""
+    device, stream, rest_s = prepared.device, prepared.stream, request.budget.rest_s
+    if device != "cpu":
+        highest_clock_mhz(device)  # loads NVML, which takes 0.1 s
     timeline.claim("alone")
     timeline.enter("gate")
-    try_gate = engine.stream.abilities.try_gate
+    try_gate = stream.abilities.try_gate
     if try_gate is not None:
         try_gate()
-    device, rest_s = engine.facts.device, request.budget.rest_s
     if timeline.shares and device != "cpu":
-        if not clock_is_back(device, engine.stream, rest_s):
-            timeline.claim("cooling")
-            _wait_for_clock(engine, rest_s, timeline)
-            timeline.claim("alone")
-            _wait_for_clock(engine, rest_s, timeline)
-    else:
-        _wait_for_clock(engine, rest_s, timeline)
-    return _settle(engine, plan, request, timeline)
+        if clock_is_back(device, stream, rest_s):
+            return
+        timeline.claim("cooling")
+        _wait_for_clock(prepared, rest_s, timeline)
+        timeline.claim("alone")
+    _wait_for_clock(prepared, rest_s, timeline)
 
 
-def _leave_outputs(engine: Engine, this: Measuring, request: RunCase, timeline: Timeline) -> None:
+def _leave_outputs(this: Measuring, timeline: Timeline) -> None:
     """Leave the outputs of samples, and of a last run on the usual inputs, for the process that
     compares them."""
+    request, inputs = this.request, this.inputs
     timeline.enter("validate")
     if request.outputs_file is None:
         return
-    inputs = this.inputs
     if inputs is None and request.round_index == 0:
         inputs = inputs_of(request.graph, request.data)
     is_repeated = inputs is not None and request.validation_settings.wanted
@@ -425,9 +379,9 @@ def _leave_outputs(engine: Engine, this: Measuring, request: RunCase, timeline: 
         this.reader.fetch()
     changed: tuple[int, ...] | None = None
     if inputs is not None and is_repeated:
-        changed = _run_again(engine, this, inputs, request.case_id)
+        changed = _run_again(this, inputs)
     shared = this.reader.share() if request.strict else None
-    if shared is None or timeline.run.read is None or not timeline.run.read(shared):
+    if shared is None or not timeline.run.ask(AskRead(shared)):
         this.reader.fetch()
     this.reader.close()
     timeline.claim("free")
@@ -443,25 +397,22 @@ def _leave_outputs(engine: Engine, this: Measuring, request: RunCase, timeline: 
     this.slots.write_report(msgspec.json.encode(left))
 
 
-def _run_again(
-    engine: Engine, this: Measuring, inputs: Storages, case_id: str
-) -> tuple[int, ...] | None:
+def _run_again(this: Measuring, inputs: Storages) -> tuple[int, ...] | None:
     """Run on the usual inputs, with nothing of other runs in the outputs. Return the inputs that
     were not what they had been; None if the plan cannot tell."""
-    plan = this.plan
-    if this.restore is None:
+    plan, restore, case_id = this.prepared.plan, this.within.restore, this.request.case_id
+    if restore is None:
         plan.upload(inputs)
     else:
-        this.restore()
+        restore()
     plan.poison()
-    plan.run()
-    engine.stream.synchronize()
+    this.prepared.run()
     this.reader.take(LAST)
     changed_inputs = plan.abilities.changed_inputs
     if changed_inputs is None:
         return None
-    if this.restore is not None:
-        this.restore()
+    if restore is not None:
+        restore()
     uids: tuple[int, ...] = converted(
         case_id, "changed_inputs()", changed_inputs(inputs), tuple[int, ...]
     )
@@ -470,10 +421,10 @@ def _run_again(
     return uids
 
 
-def _wait_for_clock(engine: Engine, rest_s: float, timeline: Timeline) -> None:
-    if engine.facts.device != "cpu":
+def _wait_for_clock(prepared: Prepared, rest_s: float, timeline: Timeline) -> None:
+    if prepared.device != "cpu":
         timeline.enter("settle")
-        wait_for_clock(engine.facts.device, engine.stream, rest_s)
+        wait_for_clock(prepared.device, prepared.stream, rest_s)
 
 
 def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
@@ -494,38 +445,21 @@ def affordable(budget: SamplingBudget, first_run_ns: int) -> SamplingBudget:
     return replace(budget, warmup=0)
 
 
-def _ask_witness(plan: Plan, reports: Reports) -> Mapping[str, str]:
-    """Return the results of the library's own clock; if it fails, the reason: the samples are
-    already taken."""
-    witness = plan.abilities.witness
-    if witness is None:
-        return {}
-
-    def ask() -> Mapping[str, str]:
-        try:
-            return witness()
-        except EngineError as error:
-            return {"witness": f"failed: {message_of(error)}"}
-
-    found: Mapping[str, str] = reports.read("witness()", ask, Words, {})
-    return found
-
-
 def _round(
     request: RunCase,
     recorded: Recorded,
     started: str,
-    engine: Engine,
-    **observed: Any,
+    stream: Stream,
+    device: str,
+    observed: dict[str, Any],
 ) -> Round:
-    stream, measured = engine.stream, recorded.measured
+    measured = recorded.measured
     series = {name: np.array(values, np.int64) for name, values in measured.series.items()}
-    begins: Mapping[str, object] = observed["blocks"]
     moves = {n: np.array(m, np.int64) for n, m in measured.placements.items() if m and n in series}
     # Each block, and each place but the first, begins with runs that do not count.
     cuts = {
         name: WarmupCut(0, False)
-        if name in begins
+        if name in observed["blocks"]
         else warmup_cut(values[: moves[name][0]] if name in moves else values)
         for name, values in series.items()
     }
@@ -547,7 +481,7 @@ def _round(
         executions_per_sample=request.budget.executions,
         placements=moves,
         host=platform.node() or None,
-        device_uuid=unit_of(engine.facts.device),
+        device_uuid=unit_of(device),
         device_correction_ns=0.0 if recorded.replaces_events else measured.cost_of_marks_ns,
         device_timing=timing,
         device_bound_ns=recorded.bound_ns,

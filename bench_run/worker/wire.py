@@ -31,24 +31,20 @@ from bench_run.worker.messages import (
     Answered,
     AnswerT,
     AnyGraph,
-    BlockTurn,
-    Burst,
     Close,
-    Granted,
     Outgoing,
     Refusal,
     Refused,
     Reply,
     Request,
     RunCase,
-    WasRead,
+    Told,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-REPLIES = Granted, BlockTurn, WasRead, Burst, Close
-KINDS = {kind.__name__: kind for kind in (*Request.__subclasses__(), *REPLIES)}
+KINDS = {kind.__name__: kind for kind in (*Request.__subclasses__(), Told, Close)}
 """Messages that the run sends, by name."""
 HEADER = struct.Struct(">I")
 MOST_BYTES = 256 << 20

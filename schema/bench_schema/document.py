@@ -177,6 +177,14 @@ class Surroundings:
     """Processes of others that were on the device."""
 
 
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A number of a person's own observer."""
+
+    value: float
+    better: Literal["lower", "higher"] = "lower"
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Round:
     """One fresh visit to a case: the independent unit of the statistics."""
@@ -236,6 +244,8 @@ class Round:
     """Hash of the outputs on the usual inputs: equal hashes are equal results."""
     outside_ns: float | None = None
     """Time that an execution took at least by the clock of the run's own process."""
+    extra: Mapping[str, Extra] = field(default_factory=dict)
+    """Numbers of a person's own observers, by name."""
 
 
 @dataclass(frozen=True, slots=True)

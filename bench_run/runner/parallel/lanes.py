@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from bench_run.plan.cases import PlannedCase
     from bench_run.plan.engines import PlannedEngine
-    from bench_run.runner.parallel.gate import CaseTurn, DeviceGate
-    from bench_run.runner.parallel.sharing import Room
+    from bench_run.runner.parallel.gate import CaseTurn, DeviceGate, Room
 
 OUT_OF_MEMORY = re.compile(r"out.?of.?memory|alloc|bad_alloc|not enough memory", re.IGNORECASE)
 CRASHED_WITHOUT = re.compile(r"out.?of.?memory|bad_alloc|not enough memory", re.IGNORECASE)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import threading
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from bench_run.errors import StoppedError, UsageError
+from bench_run.errors import UsageError
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.memory import free_host_bytes
 from bench_run.machine.telemetry import free_memory_bytes
+from bench_run.runner.parallel.gate import Room
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_run.options import Sampling
 
@@ -86,50 +85,8 @@ HOST_SHARE, DEVICE_SHARE = 0.5, 0.8
 DEVICE_BYTES = 8 << 30
 """Assumed free memory of a device that does not report it."""
 
-Need = tuple[int, int]
-"""Bytes of the host and of the device."""
-
 
 def room_here(devices: Sequence[str]) -> Room:
     """Return the room of this machine for work on these devices (uuid or index)."""
     free = [free_memory_bytes(device) or DEVICE_BYTES for device in devices] or [DEVICE_BYTES]
     return Room((int(free_host_bytes() * HOST_SHARE), int(min(free) * DEVICE_SHARE)))
-
-
-class Room:
-    """A limit of memory: a need that does not fit waits; one above the limit is alone."""
-
-    def __init__(self, total: Need) -> None:
-        self._left = total
-        self._inside = 0
-        self._changed = threading.Condition()
-        self._stopped = False
-
-    @contextmanager
-    def take(self, need: Need) -> Iterator[None]:
-        """Wait until there is room. Raises `StoppedError`."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopped or not self._inside or self.fits(need))
-            if self._stopped:
-                raise StoppedError
-            self._change(1, need)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._change(-1, need)
-                self._changed.notify_all()
-
-    def fits(self, need: Need) -> bool:
-        """Return True if there is room for it now."""
-        return all(part <= left for part, left in zip(need, self._left, strict=True))
-
-    def _change(self, step: int, need: Need) -> None:
-        self._inside += step
-        self._left = (self._left[0] - step * need[0], self._left[1] - step * need[1])
-
-    def stop(self) -> None:
-        """Raise `StoppedError` in each thread that waits, and at each later request."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()

@@ -24,22 +24,16 @@ from bench_run.worker.guardian import STOP
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
-    AskBlock,
-    AskBurst,
-    AskRead,
-    BlockTurn,
-    Burst,
-    Claim,
     Close,
-    Granted,
     Outgoing,
     PhaseStarted,
+    Question,
     Refusal,
     Refused,
     Reply,
     Request,
+    Told,
     Uncaught,
-    WasRead,
 )
 from bench_run.worker.parent.death import MemoryKills, describe_death, detail_of, thread_failure
 from bench_run.worker.parent.start import ForkedProcess
@@ -48,9 +42,6 @@ from bench_run.worker.wire import Pipe, WireError, decode_outgoing, encode_reque
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench_run.measure.bursts import BurstWork
-    from bench_run.streams.base import Shared
-    from bench_run.worker.messages import DeviceUse
     from bench_run.worker.parent.start import ProcessHandle
 
 OUTPUT_TAIL_BYTES = 1 << 16
@@ -84,24 +75,11 @@ class Deadline(NamedTuple):
 
 
 class Turn(Protocol):
-    """The use of a device that a worker shares with others."""
+    """Answers of a run to a worker that is at work."""
 
-    def claim(self, use: DeviceUse) -> None:
-        """Wait until the device may be used so; release the earlier use."""
-
-    def next_block(self, *, enough: bool) -> int | None:
-        """Wait until this side may measure a block: its place among the sides, None after the
-        last one."""
-
-    def read(self, shared: Shared) -> bool:
-        """Let another process read outputs from the device; return False if it could not."""
-
-    def next_burst(self, root: int, message: AskBurst) -> tuple[int, BurstWork]:
-        """Return the next iterations that are timed. `root`: id of the process above the
-        worker."""
-
-    def end(self) -> None:
-        """Release everything that is held."""
+    def answer(self, root: int, question: Question) -> object:
+        """Return the answer to a question, which may take long. `root`: id of the process above
+        the worker."""
 
 
 class OutputTail:
@@ -200,15 +178,10 @@ class Worker:
                 due = min(whole, phase)
                 if self.announce is not None:
                     self.announce(message.phase, message.checked_ns)
-            elif isinstance(message, AskBurst):
-                assert turn is not None, "its iterations are of rounds"
-                found = turn.next_burst(self._process.pid, message)
-                self._send(Burst(*found), timeout_s)
-            elif isinstance(message, (Claim, AskBlock, AskRead)):
+            elif isinstance(message, Question):
                 begin = time.monotonic()
-                answer = _wait_for(message, turn)
-                if answer is not None:
-                    self._send(answer, timeout_s)
+                told = None if turn is None else turn.answer(self._process.pid, message)
+                self._send(Told(told), timeout_s)
                 waited_s = time.monotonic() - begin
                 whole, due = whole.later(waited_s), due.later(waited_s)
             elif isinstance(message, Uncaught):
@@ -275,15 +248,3 @@ class Worker:
         self._process.wait()
         with contextlib.suppress(OSError):  # another thread, whose answer ended, closes it too
             self._pipe.close()
-
-
-def _wait_for(message: Claim | AskBlock | AskRead, turn: Turn | None) -> object:
-    """Return the answer once the worker's request is fulfilled; None if it does not expect one."""
-    if isinstance(message, Claim):
-        if turn is not None:
-            turn.claim(message.use)
-        return None if message.use == "free" else Granted()
-    assert turn is not None, "blocks and reading are of rounds"
-    if isinstance(message, AskRead):
-        return WasRead(turn.read(message.shared))
-    return BlockTurn(turn.next_block(enough=message.enough))

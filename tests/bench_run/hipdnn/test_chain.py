@@ -4,9 +4,9 @@ import pytest
 
 from bench_run.engines import chain
 from bench_run.graph.make import make_graphs
+from bench_run.measure.prepared import prepare_plan
 from bench_run.tensors.computed import compute_expected
 from bench_run.tensors.seeded.inputs import make_chain_inputs, make_inputs
-from bench_run.worker.evaluate import run_engine
 from tests.bench_run.engines.test_chain import largest_error
 from tests.bench_run.graph.chain.pipelines import ALL, RESIDUAL
 from tests.bench_run.graph.chain.pipelines import chain as chain_of
@@ -18,7 +18,8 @@ def test_every_output_is_the_composed_references(open_engine, name, cache, monke
     monkeypatch.setattr("bench_run.engines.hipdnn.engine.CACHE_BYTES", 1 << 10)
     made = chain_of(ALL[name])
     inputs = make_chain_inputs(made, 0, ())
-    outputs = run_engine(open_engine(cache=cache), made, inputs)
+    with prepare_plan(open_engine(cache=cache), made, inputs) as prepared:
+        outputs = prepared.plan.download()
     assert largest_error(made, outputs, compute_expected(made, inputs)) < 1e-5
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import bench_run
 from bench_run.machine.rapl import counter
-from bench_run.measure.energy import NO_COUNTER, WINDOW_S, Used, count_energy
+from bench_run.measure.observers.energy import NO_COUNTER, WINDOW_S, Used, count_energy
 
 
 class Device:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_run.measure.settle import Look, Settler
+from bench_run.measure.observers.settle import Look, Settler
 
 
 class Device:

@@ -12,7 +12,7 @@ from bench_schema.estimate import looks
 
 import bench_run
 from bench_run.errors import UsageError
-from bench_run.runner.stopping import read_decisions
+from bench_run.runner.referee import read_decisions
 
 QUICK = {"iterations": 30, "warmup": 1, "rounds": 3}
 

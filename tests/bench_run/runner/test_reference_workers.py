@@ -19,7 +19,7 @@ from bench_run.graph.sources.load import load
 from bench_run.options import Options, Validation, grouped
 from bench_run.plan.cases import plan_graph
 from bench_run.plan.engines import PlannedEngine
-from bench_run.runner.parallel.sharing import Room
+from bench_run.runner.parallel.gate import Room
 from bench_run.runner.references import Expected, Helpers, ReferenceStore
 from bench_run.tensors.data import Data
 from bench_run.worker.messages import Evaluate

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_run.errors import StoppedError
-from bench_run.runner.parallel.gate import BlockTurns
+from bench_run.runner.parallel.gate import DeviceGate
 from tests.support import examples
 
 LIMIT_S = 20.0
@@ -18,11 +18,13 @@ LIMIT_S = 20.0
 def play(wants, leaves=()):
     """Each side takes blocks until it has as many as it wants; those in `leaves` die after so many.
     Returns the sides in the order of their blocks, their places, and whether two ever met."""
-    turns, order, places, met = BlockTurns(range(len(wants)), "seed"), [], [], []
+    turns, order, places, met = DeviceGate().turns(len(wants), "seed"), [], [], []
     dies, busy, count = dict(leaves), threading.Lock(), [0] * len(wants)
 
     def side(number):
-        while (place := turns.next(number, enough=count[number] >= wants[number])) is not None:
+        turn = turns[number]
+        turn.claim("alone")
+        while (place := turn.next_block(enough=count[number] >= wants[number])) is not None:
             if not busy.acquire(blocking=False):
                 met.append(number)
                 return
@@ -32,7 +34,7 @@ def play(wants, leaves=()):
             busy.release()
             if count[number] == dies.get(number):
                 break
-        turns.leave(number)
+        turn.end()
 
     threads = [threading.Thread(target=side, args=(n,), daemon=True) for n in range(len(wants))]
     for thread in threads:
@@ -70,22 +72,24 @@ def test_a_side_that_dies_ends_no_other_one(after):
 
 
 def test_a_side_that_dies_before_its_first_block_is_not_waited_for():
-    turns = BlockTurns(range(2), "seed")
-    turns.leave(1)
-    assert turns.next(0, enough=False) == 0
+    first, other = DeviceGate().turns(2, "seed")
+    other.end()
+    first.claim("alone")
+    assert first.next_block(enough=False) == 0
 
 
 def test_whoever_waits_when_the_run_ends_hears_of_it():
-    turns, heard = BlockTurns(range(2), "seed"), []
+    gate, heard = DeviceGate(), []
+    first, _ = gate.turns(2, "seed")
 
     def wait():
         try:
-            turns.next(0, enough=False)
+            first.next_block(enough=False)
         except StoppedError:
             heard.append(True)
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
-    turns.stop()
+    gate.stop()
     thread.join(LIMIT_S)
     assert heard == [True]

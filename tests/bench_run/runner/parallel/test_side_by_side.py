@@ -16,9 +16,8 @@ import bench_run
 from bench_run.errors import UsageError
 from bench_run.options import Options, Sampling, grouped
 from bench_run.runner.parallel import sharing
-from bench_run.runner.parallel.gate import CaseRun
+from bench_run.runner.parallel.gate import CaseRun, Room
 from bench_run.runner.parallel.lanes import groups_of, lacks_memory
-from bench_run.runner.parallel.sharing import Room
 from tests.bench_run.runner.test_survival import rounds_in, start, wait_for_lines
 
 DOUBLES = Path(__file__).resolve().parents[3] / "doubles"

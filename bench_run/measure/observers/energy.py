@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.machine.rapl import counter
 from bench_run.machine.telemetry import energy_mj
+from bench_run.measure.observers.base import Observer, Results
 
 if TYPE_CHECKING:
     from bench_run.engines.base import Plan
@@ -57,12 +58,28 @@ class EnergyStep:
     """Duration of the iterations in which it moved."""
 
 
-def measure_energy(plan: Plan, stream: Stream, device: str) -> Used:
-    """Measure the energy of a plan's iterations on this device; their outputs are not checked."""
-    problem = counter().problem() if device == "cpu" else None
-    if problem is not None:
-        return Used(notes=(f"--energy: not measured: {problem}",))
-    return count_energy(plan, stream, lambda: energy_mj(device))
+class Energy(Observer):
+    """Counts the energy of a plan's iterations, whose outputs are not checked."""
+
+    used = Used()
+
+    def after_round(self) -> None:
+        if not self.this.energy:
+            return
+        prepared = self.this.prepared
+        problem = counter().problem() if prepared.device == "cpu" else None
+        if problem is not None:
+            self.used = Used(notes=(f"--energy: not measured: {problem}",))
+            return
+        self.used = count_energy(prepared.plan, prepared.stream, lambda: energy_mj(prepared.device))
+
+    def results(self) -> Results:
+        used = self.used
+        fields = {
+            "energy_j_per_iteration": used.j_per_iteration,
+            "energy_window_s": used.window_s,
+        }
+        return Results(fields, notes=used.notes)
 
 
 def count_energy(

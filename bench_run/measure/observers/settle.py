@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bench_run.machine.telemetry import snapshot
+from bench_run.measure.observers.base import Observer, Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,3 +104,24 @@ class Settler:
             f"--settle: the clock moved from {min(clocks):.0f} to {max(clocks):.0f} MHz in the "
             f"last of {LONGEST_S:.0f} s"
         )
+
+
+_settlers: dict[tuple[str, str], Settler] = {}
+"""Looks of earlier cases of this process, by window and device."""
+
+
+class Settle(Observer):
+    """Waits as ``--settle`` requires; a wait in vain is a note."""
+
+    why: str | None = None
+
+    def before_round(self) -> None:
+        window, prepared = self.this.settle, self.this.prepared
+        if window is None or prepared.device == "cpu":
+            return
+        self.this.steps.enter("settle")
+        key = window, prepared.device
+        self.why = _settlers.setdefault(key, Settler.of(*key)).settle(prepared.run)
+
+    def results(self) -> Results:
+        return Results(notes=() if self.why is None else (self.why,))
