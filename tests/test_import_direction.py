@@ -65,10 +65,12 @@ BELOW = {
         ),
         "validate": ("errors", "files", "graph", "user", "reference", "tensors"),
         "measure": (
-            *("errors", "files", "text", "graph"),
+            *("errors", "files", "text", "graph", "user"),
             *("streams", "machine", "tensors", "engines"),
         ),
-        "profilers": ("errors", "files", "graph", "streams", "machine", "tensors", "engines"),
+        "profilers": (
+            *("errors", "files", "graph", "streams", "machine", "tensors", "engines", "measure"),
+        ),
         "plan": ("errors", "text", "files", "graph", "user", "tensors", "options", "engines"),
         "worker": (
             "errors",

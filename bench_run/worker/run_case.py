@@ -109,6 +109,8 @@ class Timeline(Steps):
     no_gate: str | None = None
     current: str = "load"
     peak: ProcessPeak | None = None
+    ready: Callable[[], object] = lambda: None
+    """Called once the graph is built and its inputs are there."""
 
     @contextmanager
     def time(self, name: str) -> Iterator[None]:
@@ -124,6 +126,7 @@ class Timeline(Steps):
         self.run.announce(name, checked_ns)
 
     def before_plan(self) -> None:
+        self.ready()
         self.peak = ProcessPeak()
 
     def claim(self, use: DeviceUse) -> None:
@@ -147,8 +150,8 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     try:
         with ExitStack() as stack:
-            slots = _slots(request, stack)
-            slots.touch(FIRST)
+            found: list[Slots] = []
+            timeline.ready = lambda: found.append(_slots(request, stack))
             prepared = stack.enter_context(
                 prepare_plan(engine, request.graph, request.data, request.variant, timeline)
             )
@@ -157,7 +160,7 @@ def run_case(engine: Engine, request: RunCase, import_ns: int, run: RunHooks) ->
                 count_launches(prepared.plan, engine.stream)
             assert timeline.peak is not None
             peak_bytes = timeline.peak.taken_bytes()
-            this = _checked(prepared, slots, request, stack)
+            this = _checked(prepared, found[0], request, stack)
             timeline.claim("free")
             return _measured_case(this, timeline, started, peak_bytes)
     except (UnsupportedGraphError, EngineError, MemoryError) as error:
@@ -180,12 +183,15 @@ class Measuring:
 
 
 def _slots(request: RunCase, stack: ExitStack) -> Slots:
-    """Return the memory for outputs: this process's own if they are not compared."""
+    """Return the memory for outputs, there for those of the first run: this process's own if they
+    are not compared."""
     path, count = request.outputs_file, request.slots
     if path is None:
         path = stack.enter_context(closing(SharedFile(Path(tempfile.gettempdir())))).path
         count = SAMPLES
-    return Slots(path, request.graph, count, write=True)
+    slots = Slots(path, request.graph, count, write=True)
+    slots.touch(FIRST)
+    return slots
 
 
 def _checked(prepared: Prepared, slots: Slots, request: RunCase, stack: ExitStack) -> Measuring:
