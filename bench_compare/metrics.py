@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from bench_schema.units import AMOUNT, RATE, TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from bench_schema.document import Case, Samples
 
     Numbers: TypeAlias = Sequence[float] | Samples
 
-__all__ = ["GATES", "METRICS", "Exact", "Metric", "PerRound", "Rate", "Reading", "Sampled"]
+__all__ = [
+    *("GATES", "METRICS", "Exact", "Metric", "PerRound", "Rate", "Reading", "Sampled"),
+    *("is_metric", "learn"),
+]
 
 
 @dataclass(frozen=True)
@@ -221,3 +224,27 @@ METRICS: dict[str, Metric] = {
 """Metrics in the order of tables; of those that gate, the first that both sides have decides."""
 
 GATES: tuple[str, ...] = tuple(name for name, row in METRICS.items() if row.gates)
+
+EXTRA = "extra:"
+"""Beginning of the names of metrics that are numbers of a person's own observers."""
+
+
+def extra_values(name: str, case: Case) -> Sequence[float]:
+    """Return a number of each round; none if a round lacks it."""
+    values = [one.extra[name].value for one in case.rounds if name in one.extra]
+    return values if len(values) == len(case.rounds) else ()
+
+
+def learn(cases: Iterable[Case]) -> None:
+    """Make a row of each number of own observers in these cases; equal names are one metric."""
+    for case in cases:
+        for one in case.rounds[:1]:
+            for name, number in one.extra.items():
+                reading = PerRound(partial(extra_values, name))
+                row = Metric(EXTRA + name, name, "", number.better, reading, speed=False)
+                METRICS.setdefault(row.name, row)
+
+
+def is_metric(name: str) -> bool:
+    """Return True for a row, and for any number of own observers."""
+    return name in METRICS or name.startswith(EXTRA)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.packing import read_regular
 
 from bench_compare.errors import UsageError
-from bench_compare.metrics import METRICS, Rate, Sampled
+from bench_compare.metrics import METRICS, Rate, Sampled, is_metric
 from bench_compare.model import Verdict
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class Policy:
     """Threshold of times and rates; other metrics keep the threshold of their row."""
     metric_thresholds: Mapping[str, float] = field(default_factory=dict)
     rules: tuple[GraphRule, ...] = ()
-    metrics: tuple[str, ...] = tuple(METRICS)
+    metrics: tuple[str, ...] | None = None
+    """Metrics that are compared; None: all."""
     fail_on: frozenset[str] = frozenset(DEFAULT_FAIL_ON)
     """Verdict words or names of metrics (any worsening of that metric); the common movement gates
     always."""
@@ -94,9 +95,9 @@ class Policy:
 
     def threshold(self, metric: str) -> float:
         """Return the threshold of a metric for graphs without a rule."""
-        row = METRICS[metric]
         if metric in self.metric_thresholds:
             return self.metric_thresholds[metric]
+        row = METRICS[metric]
         if self.threshold_ratio is not None and isinstance(row.reading, Sampled | Rate):
             return self.threshold_ratio
         return row.threshold_ratio
@@ -161,8 +162,9 @@ def parse_limit(text: str, where: str) -> UnclearLimit:
 
 
 def parse_metric(text: str, where: str) -> str:
-    if text not in METRICS:
-        raise UsageError(f"{where}: no metric {text!r}; choose from {', '.join(METRICS)}")
+    if not is_metric(text):
+        known = ", ".join((*METRICS, "extra:NAME"))
+        raise UsageError(f"{where}: no metric {text!r}; choose from {known}")
     return text
 
 
@@ -188,7 +190,7 @@ def parse_fail_on(
     replaces = any(word == "none" or word.startswith(ONLY) for word in words)
     found = set[str]() if replaces else {*known}
     for word in (word.removeprefix(ONLY) for word in words):
-        if word in (SUITE, *METRICS):
+        if word == SUITE or is_metric(word):
             found.add(word)
         elif word != "none":
             found.add(parse_verdict(word, where).value)

@@ -39,7 +39,7 @@ from bench_compare.comparison.news import (
 from bench_compare.comparison.outcomes import changes, faults
 from bench_compare.comparison.reasons import cause_of, metric_reason, movement, sensitivity
 from bench_compare.input.align import align, engines_compared
-from bench_compare.metrics import GATES, METRICS, PerRound, Rate, Sampled
+from bench_compare.metrics import GATES, METRICS, PerRound, Rate, Sampled, learn
 from bench_compare.model import (
     NEWS,
     RANK,
@@ -102,7 +102,11 @@ def compare(
 ) -> Comparison:
     """Hold every other side against base. False discoveries are controlled over all of them;
     `calibration` tells what single documents cannot know of themselves."""
-    chosen = [name for name in METRICS if name in policy.metrics]
+    for side in (base, *others):
+        for source in side.sources:
+            learn(source.document.cases)
+    wanted = policy.metrics
+    chosen = [name for name in METRICS if wanted is None or name in wanted]
     matches = [_match((base, other), chosen, policy, calibration) for other in others]
     tables = _tables(matches, policy)
     cases = _cases(matches, tables, chosen)

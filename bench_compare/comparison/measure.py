@@ -38,30 +38,40 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Units: TypeAlias = "np.ndarray[Any, np.dtype[np.void]]"
 
 SERIES = {n: row.reading.series for n, row in METRICS.items() if isinstance(row.reading, Sampled)}
-PER_ROUND = {n: row.reading for n, row in METRICS.items() if isinstance(row.reading, PerRound)}
 EXACT = {n: row.reading for n, row in METRICS.items() if isinstance(row.reading, Exact)}
 
 UNKNOWN = -1
 """The place of a round of which no host is known."""
 SUMMARY_ROUND = -1
 """The round of a summary, which stands for a whole document."""
-UNIT = np.dtype(
-    [
-        ("case", np.int32),  # row of the comparison
-        ("side", np.int8),  # 0: base, 1: other
-        ("run", np.int32),  # equal numbers: the same run
-        ("place", np.int32),  # unit of hardware, a host and its device
-        ("round", np.int32),  # `Round.index`, or `SUMMARY_ROUND`
-        ("clock_mhz", np.float64),
-        *((name, np.float64) for name in (*SERIES, *PER_ROUND)),  # log; NaN: not known
-        *((f"{name}.{word}", np.float64) for name in SERIES for word in ("variance", "dof", "sd")),
-    ]
+ABOUT = (
+    ("case", np.int32),  # row of the comparison
+    ("side", np.int8),  # 0: base, 1: other
+    ("run", np.int32),  # equal numbers: the same run
+    ("place", np.int32),  # unit of hardware, a host and its device
+    ("round", np.int32),  # `Round.index`, or `SUMMARY_ROUND`
+    ("clock_mhz", np.float64),
 )
-"""Fields of a row. A series has also what a single row knows of itself: the variance of its value
-and its degrees of freedom, computed where a case has one round in a document, and the standard
-deviation that a summary states."""
 
-ABOUT = (UNIT.names or ())[:6]
+
+def per_round() -> dict[str, PerRound]:
+    """Return the metrics of one number a round; there are more where own observers have some."""
+    return {n: row.reading for n, row in METRICS.items() if isinstance(row.reading, PerRound)}
+
+
+def unit_type() -> np.dtype[np.void]:
+    """Return the fields of a row. A series has also what a single row knows of itself: the variance
+    of its value and its degrees of freedom, computed where a case has one round in a document, and
+    the standard deviation that a summary states."""
+    return np.dtype(
+        [
+            *ABOUT,
+            *((name, np.float64) for name in (*SERIES, *per_round())),  # log; NaN: not known
+            *((f"{n}.{word}", np.float64) for n in SERIES for word in ("variance", "dof", "sd")),
+        ]
+    )
+
+
 HELD = 1 << 19
 """Samples and rows that are held at a time: a few MiB."""
 SECTIONS = (16, 8)
@@ -166,6 +176,7 @@ class _Reader:
         self.rows: list[tuple[int, int, int, int, int, float]] = []
         self.columns: dict[str, list[tuple[int, float]]] = defaultdict(list)
         self.samples: dict[str, list[tuple[int, Samples]]] = defaultdict(list)
+        self.per_round, self.kind = per_round(), unit_type()
         self.held = self.before = 0
         """Samples that are held, and rows in `chunks`."""
         self.chunks: list[Units] = []
@@ -182,7 +193,7 @@ class _Reader:
                     if self.held + len(self.rows) >= HELD:
                         self._flush()
         self._flush()
-        units = np.empty(self.before, UNIT)
+        units = np.empty(self.before, self.kind)
         while self.chunks:  # one after another, as both together would be the most that is held
             chunk = self.chunks.pop()
             self.before -= len(chunk)
@@ -248,7 +259,7 @@ class _Reader:
 
     def _numbers(self, case: Case, first: int, about: tuple[int, int, int, int]) -> None:
         """Enter metrics of one number a round; a document without rounds gets rows for them."""
-        for name, reading in PER_ROUND.items():
+        for name, reading in self.per_round.items():
             for n, value in enumerate(reading.read(case)):
                 if first + n == len(self.rows):
                     self.rows.append((*about, n, math.nan))
@@ -258,10 +269,10 @@ class _Reader:
 
     def _flush(self) -> None:
         """Make units of the rows, and of their samples, that are held."""
-        units = np.zeros(len(self.rows), UNIT)
-        told = np.array(self.rows, [(name, UNIT[name]) for name in ABOUT])
-        for name in UNIT.names or ():
-            units[name] = told[name] if name in ABOUT else np.nan
+        units = np.zeros(len(self.rows), self.kind)
+        told = np.array(self.rows, [*ABOUT])
+        for name in self.kind.names or ():
+            units[name] = told[name] if name in (told.dtype.names or ()) else np.nan
         for name, entries in self.columns.items():
             rows, values = zip(*entries, strict=True)
             units[name][list(rows)] = values

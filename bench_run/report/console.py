@@ -28,6 +28,8 @@ from bench_run.report.labels import (
     implausible_lines,
     is_wrong,
     marked,
+    own_numbers,
+    own_text,
     plan_labels,
     threads_text,
 )
@@ -87,10 +89,20 @@ def table(document: Document) -> str:
     engine = document.engines[0]
     where = cut(engine.device_kind, WIDTH - len(engine.key) - 24)
     top = [] if several else [f"engine {engine.key} on {where}{threads_text(engine, document)}", ""]
-    lines = [*top, text, ""]
+    lines = [*top, text, "", *_own_table(document)]
     if any(time is not None and (time.half_width_ratio or 0) > 1 for time in times):
         lines += [_wrapped(NOISY_MEANS), ""]
     return "\n".join([*lines, *_endings(document), totals(document)])
+
+
+def _own_table(document: Document) -> Iterator[str]:
+    """Yield a table of these numbers, the mean over the rounds of each case."""
+    names = own_numbers(document)
+    if names:
+        rows = [[one_line(c.id), *(own_text(c, name) for name in names)] for c in document.cases]
+        headers = ["case", *names]
+        align = ["left", *["right"] * len(names)]
+        yield from (_tabulate(_fitted(rows, headers), headers, align), "")
 
 
 def best_times(document: Document) -> dict[str, float]:
@@ -253,7 +265,7 @@ STATISTICS = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", 
 
 def details(document: Document) -> str:
     """Return the full block of every case's statistics."""
-    blocks = []
+    blocks, own = [], own_numbers(document)
     for case in document.cases:
         lines = [case.id, "-" * min(80, len(case.id))]
         for name, summary in case.summary.items():
@@ -284,6 +296,7 @@ def details(document: Document) -> str:
             }
             parts = ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items())
             lines.append(f"memory: {parts}")
+        lines += [f"{name}: {own_text(case, name)}" for name in own]
         lines += [f"{key}: {value}" for key, value in case.plan.items()]
         lines += _kernel_lines(case)
         lines += _validation_lines(case.validation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -114,3 +115,15 @@ def marked(text: str, case: Case) -> str:
 def footnotes(cases: Iterable[Case]) -> list[str]:
     """Return the meanings of the marks that occur."""
     return [f"{UNGATED} {UNGATED_MEANS}"] if any(map(is_ungated, cases)) else []
+
+
+def own_numbers(document: Document) -> list[str]:
+    """Return the names of the numbers of own observers (``--observer``)."""
+    rounds = (one for case in document.cases for one in case.rounds)
+    return list(dict.fromkeys(name for one in rounds for name in one.extra))
+
+
+def own_text(case: Case, name: str) -> str:
+    """Return the mean of such a number over the rounds, as text."""
+    values = [one.extra[name].value for one in case.rounds if name in one.extra]
+    return f"{statistics.fmean(values):.4g}" if values else ""

@@ -18,6 +18,8 @@ from bench_run.report.labels import (
     footnotes,
     is_wrong,
     marked,
+    own_numbers,
+    own_text,
     threads_text,
 )
 from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, time_text
@@ -60,8 +62,9 @@ def one_graph(document: Document) -> str:
     lines.append(f"{'':26}" + "".join(f"{SERIES[name]:>14}" for name in names))
     for title, field in ROWS:
         lines.append(_row(title, [getattr(case.summary[name], field) for name in names]))
+    own = [f"{name + ':':12} {own_text(case, name)}" for name in own_numbers(document)]
     return "\n".join(
-        [*lines, "", *_time(case), *_validation("Validation", case), *footnotes([case])]
+        [*lines, "", *_time(case), *own, *_validation("Validation", case), *footnotes([case])]
     )
 
 
@@ -102,6 +105,8 @@ def one_pair(document: Document) -> str:
         lines += _validation("Accuracy comparison", b)
     else:
         lines += [*_validation("Validation of A", a), *_validation("Validation of B", b)]
+    for name in own_numbers(document):
+        lines.append(f"{name + ':':12} {own_text(a, name)} and {own_text(b, name)}")
     lines += footnotes([a, b])
     return "\n".join(lines)
 

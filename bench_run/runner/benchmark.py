@@ -19,6 +19,7 @@ from bench_run.machine.device_lock import DeviceLock
 from bench_run.machine.devices import device_names, devices, refuse_busy, users_of
 from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
+from bench_run.measure.observers.own import check_file
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.options import Output, Sampling, Validation, grouped
 from bench_run.plan.checks import with_golden_inputs
@@ -72,6 +73,8 @@ def run_benchmark(
     """
     if options.counters is not None:
         ncu.check_set(options.counters)
+    for path in options.observer:
+        check_file(path)
     check_destinations(options)
     check_run_places(options)
     breakdown = TimeBreakdown()

@@ -40,6 +40,7 @@ ANY = ("",)
 INPUTS = {
     "rerun_from": (),
     "tuned": (),
+    "observer": (),
     "golden": ANY,
     "plugin_path": (".so",),
     "hipdnn_prefix": (".so", ".py"),

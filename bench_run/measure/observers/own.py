@@ -8,6 +8,7 @@ What fails there costs its numbers, never the round.
 
 from __future__ import annotations
 
+import ast
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from bench_schema.document import Extra
 
-from bench_run.errors import EngineError, UsageError, message_of
+from bench_run.errors import UsageError, message_of
 from bench_run.measure.observers.base import Observer, Results, Round
 from bench_run.user.source import load_source
 
@@ -24,18 +25,20 @@ if TYPE_CHECKING:
 
     from bench_run.measure.loop import Measured
 
-CLASS, HIGHER = "Observer", "HIGHER"
-METHODS = ("before_round", "after_sample_block", "after_round", "results")
+CLASS, RESULTS, HIGHER = "Observer", "results", "HIGHER"
 
 
 def check_file(path: str) -> None:
     """Raise `UsageError` if the file is not an observer."""
     try:
-        module = load_source(path).module
-    except EngineError as error:
-        raise UsageError(f"--observer {path}: {error}") from None
-    own = getattr(module, CLASS, None)
-    if not callable(getattr(own, "results", None)):
+        found = ast.parse(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"--observer {path}: {error.strerror}") from None
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"--observer {path}: {message_of(error)}") from None
+    classes = (each for each in found.body if isinstance(each, ast.ClassDef))
+    own = [ast.walk(each) for each in classes if each.name == CLASS]
+    if not any(isinstance(f, ast.FunctionDef) and f.name == RESULTS for w in own for f in w):
         raise UsageError(
             f"--observer {path}: it has no class {CLASS} with a method results(); see "
             "bench-run help running"
@@ -55,7 +58,7 @@ class OwnObserver(Observer):
         self._path, self._problem = path, ""
         self._module: Any = None
         self._own: Any = None
-        self._call("", lambda: self._load())
+        self._call("", self._load)
 
     def _load(self) -> None:
         self._module = load_source(self._path).module
