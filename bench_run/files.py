@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_schema.errors import UnwritableError
-from bench_schema.places import Place, refuse_flag
 
 from bench_run.errors import OutputError
 
@@ -162,6 +161,8 @@ def writing(path: str | Path) -> Iterator[None]:
 def write_new(folder: Path, texts: Mapping[str, str], *, force: bool) -> None:
     """Write files of these names to a folder. Raises `OutputError` if one is there and is not to be
     replaced, before anything is written."""
+    from bench_schema.places import Place, refuse_flag
+
     refuse_flag(Place("-o", str(folder)))
     for name in texts:
         if (folder / name).exists() and not force:

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from bench_run.errors import GraphError
-from bench_run.graph.fingerprint import fingerprint
 from bench_run.graph.model import Graph, Tensor
 
 if TYPE_CHECKING:
@@ -139,6 +138,8 @@ def renumbered(graph: Graph, uids: Mapping[int, int], prefix: str = "") -> Graph
 
 def layer_fingerprints(chain: ChainGraph) -> tuple[str, ...]:
     """Return the fingerprints of the graphs in execution order."""
+    from bench_run.graph.fingerprint import fingerprint  # it loads all operations
+
     known = {id(place.graph): place.graph for place in chain.places}
     made = {key: fingerprint(graph) for key, graph in known.items()}
     return tuple(made[id(place.graph)] for place in chain.places)

@@ -20,7 +20,6 @@ from bench_run.measure.loop import (
     MOST_SAMPLES,
     NONE,
     Measured,
-    SamplingBudget,
     end_to_end,
     names_of,
     on_device,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench_run.engines.base import Plan
+    from bench_run.measure.budget import SamplingBudget
     from bench_run.measure.checks import Checks
     from bench_run.measure.kernel_pass import KernelTimes
     from bench_run.measure.loop import Clock

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from bench_run.errors import BenchRunError, EngineError, message_of
 from bench_run.measure import loop
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.clock import read_clock
 from bench_run.measure.marks import is_ours, repeat
 from bench_run.text import one_line
@@ -101,7 +102,7 @@ class Bursts:
         """Take samples by the very function that takes a round's. Those by a device's clock do not
         depend on its host."""
         if count and not self._on_device:
-            few = loop.SamplingBudget(warmup=0, iterations=count)
+            few = SamplingBudget(warmup=0, iterations=count)
             self._samples += loop.end_to_end(
                 self._plan, self._stream, few, read_clock, self._checks, None
             )

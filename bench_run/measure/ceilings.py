@@ -11,12 +11,13 @@ import json
 import re
 import statistics
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the fields' types
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from bench_run.errors import EngineError, UnsupportedGraphError
 from bench_run.files import cache_folder
-from bench_run.measure.loop import REST_S, SamplingBudget, on_device
+from bench_run.measure.budget import Ceilings, SamplingBudget
+from bench_run.measure.loop import REST_S, on_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,13 +37,6 @@ COPIES = 10
 MATRIX = 4096
 TYPES = ("half", "bfloat16", "float", "double")
 BUDGET = SamplingBudget(warmup=0, iterations=20, rest_s=REST_S)
-
-
-@dataclass(frozen=True)
-class Ceilings:
-    gbps: float | None
-    """Bytes read plus bytes written, GB/s."""
-    tflops: Mapping[str, float] = field(default_factory=dict)
 
 
 def measure_ceilings(engine: Engine) -> Ceilings:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from bench_schema.document import Kernel
 
 from bench_run.errors import EngineUnavailableError
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.loop import (
     Measured,
-    SamplingBudget,
     flushes_caches,
     on_device,
     parts_of,

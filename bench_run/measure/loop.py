@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.settings import RecordedSettings, rows_of
 
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.checks import NoChecks
 from bench_run.measure.clock import read_clock
 from bench_run.measure.marks import cost_of_marks, empty_kernel, forced_gates, why_ungated
@@ -45,30 +46,6 @@ BUSY_BLOCK_NS = 10_000_000
 REST_S = 0.05
 """Rest in cool duty before such a block would be exceeded: after it an H200 is back at its highest
 clock."""
-
-
-@dataclass(frozen=True)
-class SamplingBudget:
-    """Limits of one round's measuring."""
-
-    warmup: int
-    iterations: int
-    min_time_ns: int = 0
-    """Samples are added until a pass has lasted so long."""
-    max_time_ns: int | None = None
-    """No sample begins once a pass has lasted so long; at least one is taken. Both are wall time,
-    since what comes with a sample (checks, canaries, flushes, rests) can take a thousand times as
-    long as the sample."""
-    executions: int = 1
-    """Executions in one sample; the sample is their total divided by it."""
-    rest_s: float = 0.0
-    longest_ns: int | None = None
-    """No sample may take longer: the worker would be ended before it could tell."""
-    first_run_ns: int = 0
-    """Duration of an iteration, used without a warm-up."""
-    by_time: bool = False
-    """True if the number of samples follows from how long they take (`by_time`), in place of
-    `iterations`."""
 
 
 @dataclass(frozen=True)

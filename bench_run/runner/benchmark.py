@@ -33,7 +33,7 @@ from bench_run.runner.parallel.sharing import ALONE, Sharing, share_devices
 from bench_run.runner.places import check_run_places
 from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.referee import Referee, check_until_decided
-from bench_run.runner.references import ReferenceStore, check_cache, check_references
+from bench_run.runner.references import Helpers, ReferenceStore, check_cache, check_references
 from bench_run.runner.rounds import Rounds
 from bench_run.runner.rules import decided, fixed, one_by_one, precise
 from bench_run.text import plain_text
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Device
 
-    from bench_run.measure.ceilings import Ceilings
+    from bench_run.measure.budget import Ceilings
     from bench_run.options import Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
@@ -88,7 +88,10 @@ def run_benchmark(
     own = Launcher(options.worker_start, options.timeout_s)
     launcher = launcher or own
     pool = WorkerPool(options.timeout_s, launcher, breakdown)
+    helpers = Helpers(options.timeout_s)
     try:
+        if options.reference != "none":
+            helpers.open_early()
         before = users_of(device_names()) if options.require_idle else {}
         for engine in outline.engines:
             launcher.preload(engine)
@@ -97,8 +100,11 @@ def run_benchmark(
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}
             refuse_busy(sorted(used - {"cpu"}), before)
-        return run_planned(options, planned, pool, command, forecast=forecast, rule_of=rule_of)
+        return run_planned(
+            options, planned, pool, command, forecast=forecast, rule_of=rule_of, helpers=helpers
+        )
     finally:
+        helpers.close()
         pool.close()
         pool.kill()
         own.close()
@@ -138,9 +144,11 @@ def run_planned(
     references: ReferenceStore | None = None,
     forecast: Forecast | None = None,
     rule_of: RuleOf | None = None,
+    helpers: Helpers | None = None,
 ) -> Document:
     """Run these cases and return the document; raises as `run_benchmark` does. `references`: those
-    of earlier runs; `rule_of`: another rule than that of the options."""
+    of earlier runs; `rule_of`: another rule than that of the options; `helpers`: workers for
+    references that start already."""
     opened = describe_engines(planned.engines, options, pool)
     if options.until == "decided":
         check_until_decided(options.against, len(planned.engines))
@@ -160,7 +168,8 @@ def run_planned(
             grouped(Validation, options),
             {engine.key: engine for engine in planned.engines},
             pool.breakdown,
-            touching=gate.touching,
+            helpers,
+            gate.touching,
         )
         rounds = Rounds(
             sampling,

@@ -21,8 +21,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from bench_schema.document import Case, Outcome, Surroundings
+from msgspec.structs import replace as but
 
-from bench_run.measure.loop import REST_S, SamplingBudget
+from bench_run.measure.budget import SamplingBudget
+from bench_run.measure.loop import REST_S
 from bench_run.runner.bundles import enforced, too_small
 from bench_run.runner.memory import MemoryBytes, case_need, free_memory, lack_of_memory
 from bench_run.runner.outside import OutsideClock
@@ -180,7 +182,8 @@ class Rounds:
                 rounds.append([CaseRun(case, index, position) for position, case in order])
         self._side_by_side = self._lanes.are_side_by_side(len(rounds))
         if not self._side_by_side:
-            for case_runs in rounds:
+            for done, case_runs in enumerate(rounds):
+                self.pool.ahead.rounds = len(rounds) - done
                 self._batch([case_runs])
             return
         with self.pool.breakdown.on("rounds side by side"):
@@ -243,7 +246,7 @@ class Rounds:
         # On a device references are computed while rounds are prepared; on a processor before.
         store, math = self._references, case.engine.options.math
         settings_now = store.early_settings if self._side_by_side else store.validation_settings
-        request = replace(
+        request = but(
             request_of(
                 case,
                 store,
@@ -262,12 +265,12 @@ class Rounds:
         )
         is_alone = request.surroundings is None and not request.is_pass
         is_outside = is_alone and (case.engine.is_foreign or store.is_strict)
-        request = replace(request, outside=is_outside)
+        request = but(request, outside=is_outside)
         if problem is not None:
             return case_of(request, Outcome("skipped", problem, "plan"))
         with closing(store.outputs_file()) as outputs:
             request = with_outputs(request, outputs.path)
-            request = replace(request, strict=store.is_strict)
+            request = but(request, strict=store.is_strict)
             device = self.pool.facts(case.engine).device
             clock, reader = OutsideClock(), Reader(partial(store.read_device, request, device))
             turn.answers |= {AskBurst: clock.answer, AskRead: reader.answer}
@@ -275,7 +278,7 @@ class Rounds:
             if (result.outcome.status, result.outcome.phase) == ("timed out", GATE_PHASE):
                 clock = OutsideClock()
                 turn.answers[AskBurst] = clock.answer
-                result = pool.run_case(case.engine, replace(request, no_gate=HUNG), turn)
+                result = pool.run_case(case.engine, but(request, no_gate=HUNG), turn)
             if request.outside:
                 result = timed_outside(result, clock)
             result = enforced(result, case, device)
@@ -304,7 +307,7 @@ def with_outputs(request: RunCase, path: str) -> RunCase:
     settings = request.validation_settings
     hidden = replace(settings, expected=None, sums={}, pending=settings.wanted)
     slots = SAMPLES + (READ + request.outside) * settings.wanted
-    return replace(request, validation_settings=hidden, outputs_file=path, slots=slots)
+    return but(request, validation_settings=hidden, outputs_file=path, slots=slots)
 
 
 def timed_outside(case: Case, clock: OutsideClock) -> Case:

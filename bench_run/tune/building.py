@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from bench_schema.document import Case, Outcome
 
 from bench_run.errors import BenchRunError, WorkerError
-from bench_run.measure.loop import BUSY_BLOCK_NS, REST_S, SamplingBudget
+from bench_run.measure.budget import SamplingBudget
+from bench_run.measure.loop import BUSY_BLOCK_NS, REST_S
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.options import Sampling, grouped
 from bench_run.runner.memory import case_need, free_memory, lack_of_memory

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +77,7 @@ def evaluate(engine: Engine | None, request: Evaluate) -> Evaluated:
         from bench_run.worker.approximation import store_errors
 
         store_errors(request.exact, graph, inputs, folder, compute_expected)
-    return replace(answer, sums=sums_of(folder))
+    return msgspec.structs.replace(answer, sums=sums_of(folder))
 
 
 def compute(engine: Engine | None, graph: Graph, inputs: Storages) -> Arrays:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Case, Validation
 
     from bench_run.engines.base import Engine
-    from bench_run.measure.ceilings import Ceilings
+    from bench_run.measure.budget import Ceilings
     from bench_run.worker.plan_store import PlanStore
 
 HEAP_BYTES = 100_000
@@ -115,6 +115,9 @@ class EngineServer:
         begin = read_clock()
         engine = engine_module(request.spec.name).open(request.spec, request.options)
         self._import_ns = read_clock() - begin
+        if REFERENCE_THREADS not in os.environ:  # here several workers may do it at the same time
+            from bench_run.worker import run_case  # noqa: F401
+
         self._engine, self._name = engine, request.spec.text
         facts: EngineFacts = converted(self._name, "facts", engine.facts, EngineFacts)
         devices = converted(self._name, "devices", engine.abilities.devices, int | None)

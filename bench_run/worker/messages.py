@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -24,8 +23,7 @@ from bench_run.errors import (
 )
 from bench_run.graph.chain import PassContext
 from bench_run.graph.model import Graph
-from bench_run.measure.ceilings import Ceilings
-from bench_run.measure.loop import SamplingBudget
+from bench_run.measure.budget import Ceilings, SamplingBudget
 from bench_run.streams.base import DeviceUse, Shared
 from bench_run.tensors.data import Data
 from bench_run.validate.settings import ValidationSettings
@@ -44,22 +42,20 @@ else:
 AnswerT = TypeVar("AnswerT")
 
 
-class Request(Generic[AnswerT]):
+class Request(msgspec.Struct, Generic[AnswerT], frozen=True):
     """A request to a worker; `AnswerT` is the type of its answer."""
 
     activity: ClassVar[str] = "listing"
     """Activity of the run until the answer comes, for `TimeBreakdown`."""
 
 
-@dataclass(frozen=True)
-class Answered(Generic[AnswerT]):
+class Answered(msgspec.Struct, Generic[AnswerT], frozen=True):
     value: AnswerT
     worn: bool = False
     """Something that a new process has is lost in this one: it should serve no other request."""
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """The request cannot be met; the asking side raises `error`."""
 
     error: BenchRunError
@@ -114,15 +110,13 @@ Question: TypeAlias = Claim | AskBlock | AskRead | AskBurst
 """Question of a worker to its run while it is at work; answered by `Told`."""
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """Answer to a question, as plain data."""
 
     value: Any = None
 
 
-@dataclass(frozen=True)
-class Close:
+class Close(msgspec.Struct, frozen=True):
     """Give everything back and end. Not answered."""
 
 
@@ -150,8 +144,7 @@ Outgoing: TypeAlias = Reply | Refused | PhaseStarted | Uncaught | Question
 """Messages from a worker."""
 
 
-@dataclass(frozen=True)
-class EngineOpened:
+class EngineOpened(msgspec.Struct, frozen=True):
     facts: EngineFacts
     clock: str
     import_ns: int
@@ -162,16 +155,14 @@ class EngineOpened:
     make it unusable."""
 
 
-@dataclass(frozen=True)
-class Open(Request[EngineOpened]):
+class Open(Request[EngineOpened], frozen=True):
     """Load the engine and take the device."""
 
     spec: EngineSpec
     options: EngineOptions
 
 
-@dataclass(frozen=True)
-class RunCase(Request[Case]):
+class RunCase(Request[Case], frozen=True):
     """Run one case for one round. The answer is the case with that one round, or with the reason
     why there is none."""
 
@@ -221,16 +212,14 @@ class RunCase(Request[Case]):
     """True if the run is to time iterations by its own clock (`AskBurst`)."""
 
 
-@dataclass(frozen=True)
-class PlanBuilt:
+class PlanBuilt(msgspec.Struct, frozen=True):
     """Result of building a plan to keep."""
 
     case: Case
     """Without rounds: outcome, validation, plan, memory, phases of initialisation."""
 
 
-@dataclass(frozen=True)
-class BuildPlan(Request[PlanBuilt]):
+class BuildPlan(Request[PlanBuilt], frozen=True):
     """Build the plan of a case, run and validate it, and keep it under a name."""
 
     activity = "building"
@@ -241,8 +230,7 @@ class BuildPlan(Request[PlanBuilt]):
     """True if it runs a second time, to compare the outputs."""
 
 
-@dataclass(frozen=True)
-class Repeat(Request[Validation]):
+class Repeat(Request[Validation], frozen=True):
     """Run a kept plan once more: what all runs that were checked come to."""
 
     activity = "racing"
@@ -250,8 +238,7 @@ class Repeat(Request[Validation]):
     name: str
 
 
-@dataclass(frozen=True)
-class PlanSamples:
+class PlanSamples(msgspec.Struct, frozen=True):
     """One sampling of a plan that is kept."""
 
     log_time: float
@@ -265,8 +252,7 @@ class PlanSamples:
     seconds: float
 
 
-@dataclass(frozen=True)
-class SamplePlan(Request[PlanSamples]):
+class SamplePlan(Request[PlanSamples], frozen=True):
     """Take a few samples of a kept plan."""
 
     activity = "racing"
@@ -275,8 +261,7 @@ class SamplePlan(Request[PlanSamples]):
     budget: SamplingBudget
 
 
-@dataclass(frozen=True)
-class Release(Request[None]):
+class Release(Request[None], frozen=True):
     """Close kept plans."""
 
     activity = "racing"
@@ -284,50 +269,44 @@ class Release(Request[None]):
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class KnobValues(Request[Mapping[str, tuple[str, ...]]]):
+class KnobValues(Request[Mapping[str, tuple[str, ...]]], frozen=True):
     """List the values that knobs of the engine can take for a graph."""
 
     graph: AnyGraph
     variant: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Variants(Request[tuple[Mapping[str, str], ...]]):
+class Variants(Request[tuple[Mapping[str, str], ...]], frozen=True):
     """List the variants of a graph that are a case each."""
 
     graph: AnyGraph
 
 
-@dataclass(frozen=True)
-class Plans(Request[tuple[Mapping[str, str], ...] | None]):
+class Plans(Request[tuple[Mapping[str, str], ...] | None], frozen=True):
     """List the plans of a graph that the engine runs beside its own choice; None if it cannot, or
     lists none."""
 
     graph: AnyGraph
 
 
-@dataclass(frozen=True)
-class Choices(Request[tuple[Mapping[str, str], ...]]):
+class Choices(Request[tuple[Mapping[str, str], ...]], frozen=True):
     """List the choices for a graph, knobs included; the variants if the engine lacks such a
     list."""
 
     graph: AnyGraph
 
 
-@dataclass(frozen=True)
-class Attempt(Request[None]):
+class Attempt(Request[None], frozen=True):
     """Prepare a graph and, with data, run it once."""
 
     activity = "trying"
 
     graph: AnyGraph
     data: Data | None = None
-    variant: Mapping[str, str] = field(default_factory=dict)
+    variant: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True)
-class Evaluated:
+class Evaluated(msgspec.Struct, frozen=True):
     """Origin of expected outputs."""
 
     source: Literal["computed", "read"] | None = None
@@ -336,12 +315,11 @@ class Evaluated:
     """Why they could not be kept for later runs."""
     damaged: bool = False
     """True if those of an earlier run were there and damaged."""
-    sums: Mapping[str, str] = field(default_factory=dict)
+    sums: Mapping[str, str] = {}
     """Hash of each file in the folder, by name."""
 
 
-@dataclass(frozen=True)
-class Evaluate(Request[Evaluated]):
+class Evaluate(Request[Evaluated], frozen=True):
     """Compute the outputs once and store them as expected values in `folder`.
 
     With ``engine`` false the float64 reference computes; otherwise the worker's engine does.
@@ -364,8 +342,7 @@ class Evaluate(Request[Evaluated]):
     math: str = "fp32"
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True):
     """Judgement of a round's outputs."""
 
     validation: Validation
@@ -374,8 +351,7 @@ class Judged:
     """Hash of the outputs on the usual inputs."""
 
 
-@dataclass(frozen=True)
-class Judge(Request[Judged]):
+class Judge(Request[Judged], frozen=True):
     """Compare the outputs that a round of a case left in a file (`RunCase.outputs_file`)."""
 
     activity = "validating"
@@ -395,8 +371,7 @@ class Judge(Request[Judged]):
     round_index: int = 0
 
 
-@dataclass(frozen=True)
-class ReadDevice(Request[None]):
+class ReadDevice(Request[None], frozen=True):
     """Copy outputs from memory of a device into a round's file."""
 
     activity = "validating"
@@ -409,8 +384,7 @@ class ReadDevice(Request[None]):
     slots: int
 
 
-@dataclass(frozen=True)
-class Trace(Request[None]):
+class Trace(Request[None], frozen=True):
     """Run some iterations of a case under a tracer and leave their events in `folder`."""
 
     activity = "tracing"
@@ -433,8 +407,7 @@ NOT_CHECKED = "not checked: "
 engine."""
 
 
-@dataclass(frozen=True)
-class Attacked:
+class Attacked(msgspec.Struct, frozen=True):
     """Results of a plan on adversarial inputs."""
 
     kinds: tuple[str, ...] = ()
@@ -446,20 +419,19 @@ class Attacked:
     """False if two runs on the same inputs differ in a bit."""
 
     def with_kind(self, name: str) -> Attacked:
-        return replace(self, kinds=(*self.kinds, name))
+        return msgspec.structs.replace(self, kinds=(*self.kinds, name))
 
     def with_finding(self, text: str) -> Attacked:
-        return replace(self, findings=(*self.findings, text))
+        return msgspec.structs.replace(self, findings=(*self.findings, text))
 
     def with_note(self, text: str) -> Attacked:
-        return replace(self, notes=(*self.notes, text))
+        return msgspec.structs.replace(self, notes=(*self.notes, text))
 
     def as_varying(self) -> Attacked:
-        return replace(self, deterministic=False)
+        return msgspec.structs.replace(self, deterministic=False)
 
 
-@dataclass(frozen=True)
-class Attack(Request[Attacked]):
+class Attack(Request[Attacked], frozen=True):
     """Run a case on adversarial inputs, and compare the outputs."""
 
     activity = "adversarial inputs"
@@ -471,8 +443,7 @@ class Attack(Request[Attacked]):
     math: str
 
 
-@dataclass(frozen=True)
-class MeasureCeilings(Request[Ceilings]):
+class MeasureCeilings(Request[Ceilings], frozen=True):
     """Measure what the engine's device can do at most."""
 
     activity = "ceilings"

@@ -18,9 +18,10 @@ from bench_schema.document import Memory, Outcome, Validation
 
 from bench_run.engines.reported import Reports
 from bench_run.errors import EngineError, UnsupportedGraphError
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.kernel_pass import KernelTimes, prepare_records
-from bench_run.measure.loop import SamplingBudget, end_to_end, on_device, quiet
+from bench_run.measure.loop import end_to_end, on_device, quiet
 from bench_run.measure.prepared import Prepared, prepare_plan
 from bench_run.tensors.data import inputs_of
 from bench_run.validate.expected import make_checker

@@ -42,7 +42,7 @@ from bench_run.measure.kernel_pass import (
     prepare_records,
     record_kernels,
 )
-from bench_run.measure.loop import Measured, SamplingBudget, measure
+from bench_run.measure.loop import Measured, measure
 from bench_run.measure.marks import why_ungated
 from bench_run.measure.memory import ProcessPeak
 from bench_run.measure.observers import base
@@ -70,6 +70,7 @@ from bench_run.worker.messages import (
 if TYPE_CHECKING:
     from bench_run.engines.base import Engine
     from bench_run.engines.within_pass import Within
+    from bench_run.measure.budget import SamplingBudget
     from bench_run.measure.bursts import BurstWork
     from bench_run.streams.base import DeviceUse, Stream
     from bench_run.tensors.layout import Storages
@@ -203,7 +204,7 @@ def _checked(prepared: Prepared, slots: Slots, request: RunCase, stack: ExitStac
     outputs = slots.slot(FIRST)
     if request.round_index == 0:
         uniform = uniform_notes(graph, inputs, outputs)
-        request = replace(request, notes=(*request.notes, *uniform))
+        request = msgspec.structs.replace(request, notes=(*request.notes, *uniform))
     within = stack.enter_context(
         whole_pass(prepared.engine)
         if request.is_pass

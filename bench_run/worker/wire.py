@@ -22,7 +22,6 @@ from bench_schema.codec import CONVERTING
 from bench_schema.codec import encode as encode_json
 from bench_schema.document import Case
 from bench_schema.errors import SchemaError
-from bench_schema.journal import read_value
 
 from bench_run.errors import error_of, plain_parts
 from bench_run.graph.chain import ChainGraph
@@ -44,7 +43,7 @@ from bench_run.worker.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KINDS = {kind.__name__: kind for kind in (*Request.__subclasses__(), Told, Close)}
+KINDS: dict[str, type] = {kind.__name__: kind for kind in (*Request.__subclasses__(), Told, Close)}
 """Messages that the run sends, by name."""
 HEADER = struct.Struct(">I")
 MOST_BYTES = 256 << 20
@@ -124,6 +123,8 @@ def decode(data: bytes, kind: Any) -> Any:
     """Return a value of this type. Raises `WireError` for anything else."""
     try:
         if kind is Case:
+            from bench_schema.journal import read_value  # here: a worker reads none
+
             return read_value("case", msgspec.msgpack.decode(data, type=bytes), "the answer")
         with CONVERTING:
             return msgspec.msgpack.decode(data, type=kind, dec_hook=_from_plain)

@@ -42,9 +42,10 @@ from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.make import make_graphs
 from bench_run.graph.sources.load import load
 from bench_run.graph.sources.suites import own_graphs, read_suite
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.clock_wait import wait_for_clock
 from bench_run.measure.kernel_pass import SHORT_NS
-from bench_run.measure.loop import REST_S, SamplingBudget, on_device
+from bench_run.measure.loop import REST_S, on_device
 from bench_run.streams import cupti
 from bench_run.tensors.seeded.inputs import make_inputs
 from tests.benchmarks.harness import one_of, script

@@ -18,7 +18,6 @@ from bench_schema.document import Extra
 
 from bench_run.errors import UsageError, message_of
 from bench_run.measure.observers.base import Observer, Results, Round
-from bench_run.user.source import load_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,6 +60,8 @@ class OwnObserver(Observer):
         self._call("", self._load)
 
     def _load(self) -> None:
+        from bench_run.user.source import load_source
+
         self._module = load_source(self._path).module
         self._own = self._module.Observer()
 

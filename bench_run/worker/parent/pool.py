@@ -18,6 +18,8 @@ from bench_run.errors import (
     TemplateLostError,
     WorkerError,
 )
+from bench_run.machine.affinity import available_cpus
+from bench_run.machine.memory import free_host_bytes
 from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.worker.messages import (
     AnswerT,
@@ -31,17 +33,59 @@ from bench_run.worker.parent.process import Worker
 from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bench_run.engines.base import EngineFacts
     from bench_run.plan.engines import PlannedEngine
     from bench_run.worker.parent.process import Turn
+
+    Start = Callable[[PlannedEngine], tuple[Worker, EngineOpened]]
 
 
 def contents(facts: EngineFacts) -> object:
     """Return the hashes of the files of an engine; rounds of one run need the same."""
     files = {n: v for n, v in facts.libraries.items() if n.endswith(".py")}
     return facts.plugin_sha256, files
+
+
+MOST_AHEAD = 4
+BYTES_EACH = 2 << 30
+"""Memory of a worker with PyTorch on a processor, with room."""
+
+
+class Ahead:
+    """Workers on a processor that were opened before their round, several at the same time: nothing
+    is timed then. They wait for their round without work. Shared by a pool and those beside it."""
+
+    def __init__(self) -> None:
+        self.rounds = 1
+        """Rounds to come: as many workers of each engine will be needed."""
+        self.on_host: set[str] = set()
+        """Keys of engines that turned out to work on a processor."""
+        self._waiting: dict[str, list[tuple[Worker, EngineOpened]]] = {}
+
+    def take(self, engine: PlannedEngine, start: Start) -> tuple[Worker, EngineOpened]:
+        """Return an opened worker. Raises what opening raises."""
+        waiting = self._waiting.setdefault(engine.key, [])
+        while waiting:
+            worker, opened = waiting.pop(0)
+            if worker.is_alive:
+                return worker, opened
+            worker.kill()
+        room = int(min(MOST_AHEAD, available_cpus(), free_host_bytes() // BYTES_EACH))
+        count = max(1, min(self.rounds, room))
+        if count == 1 or engine.key not in self.on_host:
+            return start(engine)
+        with ThreadPoolExecutor(count) as threads:
+            opening = [threads.submit(start, engine) for _ in range(count)]
+        waiting += [each.result() for each in opening[1:] if each.exception() is None]
+        return opening[0].result()
+
+    def kill(self) -> None:
+        for waiting in self._waiting.values():
+            for worker, _ in waiting:
+                worker.kill()
+            waiting.clear()
 
 
 class WorkerPool:
@@ -64,6 +108,7 @@ class WorkerPool:
         self.opened: dict[str, EngineOpened] = {}
         self._contents: dict[str, object] = {}
         """Hashes of the files of each engine when it was first opened; shared with pools beside."""
+        self.ahead = Ahead()
         self.endings: dict[str, str] = {}
         """The signal by which an engine's process ended after its results were in; shared too."""
 
@@ -106,7 +151,7 @@ class WorkerPool:
 
     def _start(self, engine: PlannedEngine) -> Worker:
         with self.breakdown.on("starting workers"):
-            self._enter(engine, *self._open(engine))
+            self._enter(engine, *self.ahead.take(engine, self._open))
             return self._workers[engine.key]
 
     def _open(self, engine: PlannedEngine) -> tuple[Worker, EngineOpened]:
@@ -125,6 +170,8 @@ class WorkerPool:
             raise EngineError(
                 f"{opened.facts.plugin_path}: it, or a file that it loads, changed during the run"
             )
+        if opened.facts.device == "cpu":
+            self.ahead.on_host.add(engine.key)
         worker.announce = self.breakdown.phase
         self._workers[engine.key] = worker
         self._fresh[engine.key] = engine
@@ -138,7 +185,7 @@ class WorkerPool:
     def beside(self, breakdown: TimeBreakdown) -> WorkerPool:
         """Return another pool whose workers start as those of this one do; for another thread."""
         pool = WorkerPool(self._timeout_s, self._launcher, breakdown)
-        pool._contents, pool.endings = self._contents, self.endings
+        pool._contents, pool.endings, pool.ahead = self._contents, self.endings, self.ahead
         return pool
 
     def hand_over(self, engine: PlannedEngine, other: WorkerPool) -> None:
@@ -229,6 +276,7 @@ class WorkerPool:
                 self._close(key)
 
     def kill(self) -> None:
+        self.ahead.kill()
         for worker in list(self._workers.values()):
             worker.kill()
         self._workers.clear()

@@ -222,6 +222,10 @@ class Worker:
             return f"{self._uncaught} (during {self.phase})"
         return describe_death(code, self.phase, self._tail.text(), self._memory_kills)
 
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
     def close(self) -> str | None:
         """Ask it to end; make it end. Returns the signal by which it ended itself, if any: a
         library may abort when it is closed, after everything that counts was sent."""

@@ -10,8 +10,9 @@ from bench_run.engines.arrange import arrange
 from bench_run.engines.base import EngineAbilities, EngineFacts, PlanAbilities, PlanFacts
 from bench_run.engines.chain import ChainPlan
 from bench_run.errors import UnsupportedGraphError
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.kernel_pass import record_kernels
-from bench_run.measure.loop import Measured, SamplingBudget
+from bench_run.measure.loop import Measured
 from bench_run.streams.host import HostStream
 from bench_run.tensors.computed import compute_expected
 from bench_run.tensors.layout import logical_view

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from bench_run.errors import BenchRunError
-from bench_run.measure.loop import SamplingBudget, end_to_end, on_device
+from bench_run.measure.budget import SamplingBudget
+from bench_run.measure.loop import end_to_end, on_device
 from bench_run.reference import evaluate
 from bench_run.tensors.layout import logical_view
 from bench_run.tensors.seeded.inputs import make_inputs

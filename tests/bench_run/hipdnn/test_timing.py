@@ -9,7 +9,8 @@ import pytest
 
 from bench_run.engines.hipdnn import opening as timing
 from bench_run.errors import EngineUnavailableError, UnsupportedGraphError
-from bench_run.measure.loop import SamplingBudget, measure
+from bench_run.measure.budget import SamplingBudget
+from bench_run.measure.loop import measure
 from bench_run.streams import hip
 from bench_run.tensors.seeded.inputs import make_inputs
 from tests.bench_run.hipdnn.test_oddities import expect_right

@@ -10,9 +10,10 @@ from bench_schema.document import Device, Telemetry
 
 from bench_run.errors import UsageError
 from bench_run.machine.telemetry import disturbances
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.ceilings import Ceilings, add_ceilings, read_ceilings, store_ceilings
 from bench_run.measure.kernel_pass import UNGATED, count_launches, record_kernels
-from bench_run.measure.loop import Measured, SamplingBudget
+from bench_run.measure.loop import Measured
 from bench_run.profilers import ncu
 from bench_run.profilers.trace import join_parts
 from bench_run.streams import cupti

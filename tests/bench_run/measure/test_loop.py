@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from bench_run.engines.base import PlanAbilities
 from bench_run.measure import loop
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.checks import NoChecks
-from bench_run.measure.loop import SamplingBudget, end_to_end, measure, on_device, quiet
+from bench_run.measure.loop import end_to_end, measure, on_device, quiet
 from bench_run.measure.placements import OnePlace
 from bench_run.streams.base import StreamAbilities
 

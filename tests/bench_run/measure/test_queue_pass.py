@@ -10,6 +10,7 @@ import pytest
 
 from bench_run.engines.base import PlanAbilities
 from bench_run.measure import marks
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.kernel_pass import (
     SEVERAL,
     SINGLE,
@@ -18,7 +19,7 @@ from bench_run.measure.kernel_pass import (
     record_kernels,
     with_records,
 )
-from bench_run.measure.loop import Measured, SamplingBudget, on_device
+from bench_run.measure.loop import Measured, on_device
 from bench_run.streams.base import EmptyKernel, StreamAbilities
 from bench_run.streams.cupti import KernelRecord
 

@@ -10,8 +10,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from bench_run.errors import EngineError, EngineUnavailableError
+from bench_run.measure.budget import SamplingBudget
 from bench_run.measure.kernel_pass import prepare_records, record_kernels
-from bench_run.measure.loop import Measured, SamplingBudget
+from bench_run.measure.loop import Measured
 from bench_run.streams import cupti
 from bench_run.streams.base import StreamAbilities
 

@@ -8,7 +8,8 @@ import pytest
 
 from bench_run.engines.base import PlanAbilities
 from bench_run.errors import EngineError
-from bench_run.measure.loop import SamplingBudget, on_device
+from bench_run.measure.budget import SamplingBudget
+from bench_run.measure.loop import on_device
 from bench_run.streams import hip
 from bench_run.streams.hip import GATE_DEPTH, HipStream
 
