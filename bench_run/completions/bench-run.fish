@@ -65,6 +65,7 @@ complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverag
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l settle -r -d 'before each case bring the device into this window of temperatures in degrees Celsius, as in 50..60, and wait until its clock stays within 1 % for 10 s'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l replay -d 'capture the work once as a device graph and replay it'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l energy -d 'joules per iteration, over one second in each round'
+complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l observer -r -d 'a Python file of yours that looks at each round'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l trace -r -d 'Chrome trace of a few iterations'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l counters -r -d 'hardware counters, by Nsight Compute, rocprofv3 or, on a processor, perf'
 complete -c bench-run -n 'not __fish_seen_subcommand_from doctor engines coverage describe import merge tune init judge help' -l reference -r -d 'what outputs are compared with'

@@ -23,7 +23,7 @@ import numpy as np
 from bench_schema.estimate import looks
 
 from bench_compare.comparison import judge
-from bench_compare.comparison.measure import UNIT, Measured
+from bench_compare.comparison.measure import unit_type, Measured
 from tests.benchmarks.harness import script
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _own(noise: Noise, shape: tuple[int, int], random: np.random.Generator):
 def verdicts(base, other, known, look_count: int):
     """A move for each case, from the rounds that are known."""
     cases, rounds = np.nonzero(known)
-    units = np.zeros((2, len(cases)), UNIT)
+    units = np.zeros((2, len(cases)), unit_type())
     for side, (part, logs) in enumerate(zip(units, (base, other), strict=True)):
         part["side"], part["case"], part["round"] = side, cases, rounds
         part["e2e_ns"] = logs[known]

@@ -1,8 +1,9 @@
 """How far a value goes: the functions that are given it whole, and the fields they read.
 
-    python -m tests.benchmarks.walks [FUNCTION:ARGUMENT ...]
+Usage:
+  walks.py [<walk>...]
 
-From a function on, an argument is followed through the source: into each function of the packages
+A walk is FILE:FUNCTION:ARGUMENT, such as worker/run_case.py:run_case:request. From a function on, an argument is followed through the source: into each function of the packages
 that is called with it under its own name, and through the attribute in which a class keeps it. A
 function that reads three of its fields and passes it on to two others cannot be changed without
 those. Prints the number of functions, and that of the places where a field is read.
@@ -11,9 +12,10 @@ those. Prints the number of functions, and that of the places where a field is r
 from __future__ import annotations
 
 import ast
-import sys
 from collections import defaultdict
 from pathlib import Path
+
+from tests.benchmarks.harness import script
 
 ROOT = Path(__file__).resolve().parents[2]
 WALKS = ("runner/benchmark.py:run_benchmark:options", "worker/run_case.py:run_case:request")
@@ -121,22 +123,22 @@ class Walk:
                                 self.follow(module, method, text, owner)
 
 
-def main(words):
+def main(walk: list[str]) -> None:
     sources = Sources(ROOT / "bench_run")
-    for word in words or WALKS:
+    for word in walk or WALKS:
         path, name, argument = word.split(":")
         module = f"bench_run.{path.removesuffix('.py').replace('/', '.')}"
         found = sources.defined(module, name)
         if found is None:
             raise SystemExit(f"{word}: no such function")
-        walk = Walk(sources)
-        walk.follow(module, found[1], argument)
-        reads = sum(map(len, walk.reads.values()))
-        print(f"{name}:{argument} reaches {len(walk.seen)} functions, {reads} reads of a field")
-        if words:
-            for key in sorted(walk.seen):
-                print("  ", ".".join(filter(None, key[:3])), key[3], len(walk.reads[key]))
+        way = Walk(sources)
+        way.follow(module, found[1], argument)
+        reads = sum(map(len, way.reads.values()))
+        print(f"{name}:{argument} reaches {len(way.seen)} functions, {reads} reads of a field")
+        if walk:
+            for key in sorted(way.seen):
+                print("  ", ".".join(filter(None, key[:3])), key[3], len(way.reads[key]))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    script(main)

@@ -55,7 +55,12 @@ def test_numbers_stand_in_tables(bench_run_command, tmp_path):
         done = bench_run_command(*words, *QUICK, "--observer", "mine.py")
         assert "hit_ratio" in done.stdout
         assert "0.5" in done.stdout
-        assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_a_table_with_numbers_fits_into_80_columns(bench_run_command, tmp_path):
+    write(tmp_path, 0.5)
+    done = bench_run_command(*TWO, *QUICK, "--observer", "mine.py")
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_a_comparison_says_what_became_worse_and_its_page_has_it(shell, observed):
