@@ -168,9 +168,10 @@ def rows_of_graphs(options: Options) -> Iterator[Row]:
     """Yield a row for each graph that was named."""
     from pathlib import PurePath
 
+    from bench_run.options import Sources, grouped
     from bench_run.plan.load import gather
 
-    for one in gather(options).graphs:
+    for one in gather(grouped(Sources, options)).graphs:
         file = PurePath(one.path.rpartition("!")[2])
         stem = file.stem if file.suffix == ".json" else ""
         yield Row(one.graph.name, "", (one.graph,), stem=stem)

@@ -70,7 +70,9 @@ def descriptions(options: Options, diagram_path: str | None, onnx_path: str | No
             with writing(path):
                 place = Place(flag, path, is_report=True)
                 check_places(inputs_of(options), [place, *outputs_of(options)])
-    graphs = [loaded.graph for loaded in gather(options).graphs]
+    from bench_run.options import Sources, grouped
+
+    graphs = [loaded.graph for loaded in gather(grouped(Sources, options)).graphs]
     if diagram_path is not None:
         _draw(graphs, diagram_path)
     if onnx_path is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bench_run.engines import ENGINES, KERNEL, list_engines
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, WorkerError
+from bench_run.options import Engines, grouped
 from bench_run.plan.engines import EVERY, PlannedEngine, plan_engines
 from bench_run.runner.memory import case_need, free_memory, lack_of_memory
 from bench_run.tensors.data import Data
@@ -87,7 +88,7 @@ def supporting_engines(
     )
     pool = WorkerPool(options.timeout_s)
     try:
-        engines = plan_engines(options, [parse_spec(text) for text in texts])
+        engines = plan_engines(grouped(Engines, options), [parse_spec(text) for text in texts])
         for engine in engines if options.engine else ():
             pool.facts(engine)  # one that was asked for and is not there is an error
         yield SupportingEngines(pool, engines)

@@ -139,7 +139,9 @@ def export_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:
         place = Place("--export", target, is_report=True)
         others = outputs_of(replace(options, output=None))
         check_places((*inputs_of(options), Place("the record", path)), [place, *others])
-    record, graphs = record_graphs(path, options)
+    from bench_run.options import Sources, grouped
+
+    record, graphs = record_graphs(path, grouped(Sources, options))
     made = export(kind, record, graphs)
     write_text_file(target, made.text)
     return CommandOutput("", 0, made.notes)

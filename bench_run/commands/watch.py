@@ -230,7 +230,7 @@ class Runs:
         outline = self._read()
         pool = WorkerPool(self._options.timeout_s, self._launcher)
         try:
-            planned = plan_opened(self._options, outline, pool)
+            planned = plan_opened(outline, pool)
             if self._references is None:
                 engines: dict[str, PlannedEngine] = {e.key: e for e in planned.engines}
                 self._references = KeptReferences(grouped(Validation, self._options), engines)

@@ -26,7 +26,7 @@ from bench_run.files import Scratch
 from bench_run.fleet.join import join_documents
 from bench_run.fleet.shard import End, Job, ShardProcess
 from bench_run.machine.devices import devices
-from bench_run.options import STDOUT
+from bench_run.options import STDOUT, Engines, grouped
 from bench_run.plan.engines import computes_on_host, engine_texts
 from bench_run.progress import Progress
 from bench_run.runner.benchmark import run_benchmark
@@ -107,7 +107,8 @@ def local_places(options: Options) -> list[LocalPlace]:
     visible = [word.strip() for word in listed.split(",") if word.strip()]
     if not visible:
         raise EngineUnavailableError("--device all: no GPU is visible here")
-    names = [spec for spec in engine_texts(options)[0] if computes_on_host(spec)]
+    texts, _ = engine_texts(grouped(Engines, options))
+    names = [spec for spec in texts if computes_on_host(spec)]
     if names:
         raise UsageError(
             f"--device all: {names[0]} runs on the processor, which the GPUs share: leave it out"

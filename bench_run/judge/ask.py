@@ -43,9 +43,10 @@ def judge(
     is_call = any(each.rule == LIBRARY for each in findings)
     if is_call and not arguments["--allow-library"]:
         from bench_run.judge.verdict import answer_of
+        from bench_run.options import Sources, grouped
         from bench_run.plan.load import gather
 
-        gather(question.options())  # raises where there is no such operation
+        gather(grouped(Sources, question.options()))  # raises where there is no such operation
         return answer_of(None, question, findings=findings), None
     with early_launcher(question.options(), question.launcher) as launcher:
         from bench_run.judge.trial import try_kernel

@@ -2,18 +2,31 @@
 
 from bench_schema.settings import as_dataclass
 
-from bench_run.options.groups import Output, Sampling, Validation, grouped
+from bench_run.options.groups import (
+    Cut,
+    Engines,
+    Output,
+    Sampling,
+    Sources,
+    Validation,
+    cut,
+    grouped,
+)
 from bench_run.options.read import checked, read_options, read_tune_options
 from bench_run.settings import STDOUT, Options, Spellings, TuneOptions
 
 __all__ = [
     "STDOUT",
+    "Cut",
+    "Engines",
     "Options",
     "Output",
     "Sampling",
+    "Sources",
     "TuneOptions",
     "Validation",
     "checked",
+    "cut",
     "grouped",
     "read_options",
     "read_tune_options",

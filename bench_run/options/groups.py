@@ -20,6 +20,58 @@ def grouped(group: type[T], options: Options) -> T:
 
 
 @dataclass(frozen=True)
+class Sources:
+    """Graphs of a run, and their changes before it."""
+
+    graphs: tuple[str, ...]
+    op: tuple[str, ...]
+    miopen_driver: tuple[str, ...]
+    dtype: str | None
+    shapes: str
+    direction: str
+    seed: int
+    chain: bool
+    seams: bool
+    scale_batch: int | None
+    sdpa_scale: str | None
+    golden: str | None
+    write_golden: str | None
+    save_graphs: str | None
+    save_suite: str | None
+
+
+@dataclass(frozen=True)
+class Engines:
+    """Engines of a run, their devices and their arithmetic."""
+
+    engine: tuple[str, ...]
+    a: str | None
+    b: str | None
+    a_python: str | None
+    b_python: str | None
+    oracle: bool
+    reference: str
+    tuned: str | None
+    tuned_mismatch: str
+    devices: tuple[int, ...] | None
+    companions: tuple[str, ...]
+    threads: int | None
+    hold_threads: bool
+    math: str
+    cache: str
+    timer: str
+    replay: bool
+    knobs: tuple[tuple[str, str], ...]
+    build_timeout_s: float | None
+    timeout_s: float
+    plugin_path: tuple[str, ...]
+    plugin_mode: str
+    hipdnn_prefix: str | None
+    vendor_caches: str
+    cache_dir: str | None
+
+
+@dataclass(frozen=True)
 class Sampling:
     """Rounds, iterations and time limits of the cases."""
 
@@ -77,3 +129,25 @@ class Output:
     counters: str | None
     adversarial: bool
     timeout_s: float
+
+
+@dataclass(frozen=True)
+class Cut:
+    """All settings of a run, by question."""
+
+    sources: Sources
+    engines: Engines
+    sampling: Sampling
+    validation: Validation
+    output: Output
+
+
+def cut(options: Options) -> Cut:
+    """Return the options, cut by question: once, where a run begins."""
+    return Cut(
+        grouped(Sources, options),
+        grouped(Engines, options),
+        grouped(Sampling, options),
+        grouped(Validation, options),
+        grouped(Output, options),
+    )

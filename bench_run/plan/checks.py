@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench_run.graph.sources.load import LoadedGraph
-    from bench_run.options import Options
+    from bench_run.options import Engines, Validation
     from bench_run.plan.engines import PlannedEngine
 
 
-def check_data(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
+def check_data(settings: Validation, graphs: Sequence[LoadedGraph]) -> tuple[str, ...]:
     """Return a note for each graph to which the request does not apply.
 
     Raises `UsageError` for a tensor that no graph has, `GraphError` if no graph has golden tensors.
     """
-    plan, golden = parse_init(options.init), options.golden
+    plan, golden = parse_init(settings.init), settings.golden
     unused = [set(unused_names(plan, loaded.graph)) for loaded in graphs]
     for name in plan.by_tensor:
         if all(name in names for names in unused):
@@ -34,12 +34,12 @@ def check_data(options: Options, graphs: Sequence[LoadedGraph]) -> tuple[str, ..
             raise UsageError(f"--init: no input {name!r} in these graphs; choose from {known}")
     fixed = () if plan.default is None else _without_choice(graphs)
     without = () if golden is None else _without_golden(golden, graphs)
-    return (*fixed, *without, *_over_golden(options, graphs))
+    return (*fixed, *without, *_over_golden(settings, graphs))
 
 
-def with_golden_inputs(options: Options, graphs: Sequence[LoadedGraph]) -> list[LoadedGraph]:
+def with_golden_inputs(settings: Validation, graphs: Sequence[LoadedGraph]) -> list[LoadedGraph]:
     """Return the graphs that are fed golden inputs, in place of drawn ones."""
-    given = options.golden, options.write_golden
+    given = settings.golden, settings.write_golden
     return [loaded for loaded in graphs if golden_folder(loaded, *given) is not None]
 
 
@@ -55,16 +55,16 @@ def golden_folder(loaded: LoadedGraph, golden: str | None, write_golden: str | N
     return golden if find_golden(loaded.path, golden) is not None else None
 
 
-def _over_golden(options: Options, graphs: Sequence[LoadedGraph]) -> Iterator[str]:
+def _over_golden(settings: Validation, graphs: Sequence[LoadedGraph]) -> Iterator[str]:
     """Yield notes on ``--init`` and ``--seed``, which say nothing of golden inputs."""
-    if not (options.init or options.seed):
+    if not (settings.init or settings.seed):
         return
-    golden = with_golden_inputs(options, graphs)
+    golden = with_golden_inputs(settings, graphs)
     if golden:
         what = f"the inputs of {count_text(len(golden), 'graph')} are golden ({golden[0].path})"
-        if options.init:
+        if settings.init:
             yield f"--init has no effect there: {what}"
-        if options.seed:
+        if settings.seed:
             yield f"--seed draws no inputs there: {what}"
 
 
@@ -96,22 +96,22 @@ def _without_golden(folder: str, graphs: Sequence[LoadedGraph]) -> tuple[str, ..
 
 
 def partly_taken(
-    options: Options,
+    chosen: Engines,
     engines: Sequence[PlannedEngine],
     devices: Mapping[str, int | None],
     clocks: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield notes. `devices`: how many each engine can choose from, None for no choice; `clocks` by
     which each is timed. An option that no engine takes was refused before."""
-    if options.knobs:
+    if chosen.knobs:
         without = [e for e in engines if not takes_knobs(e.spec)]
         yield from _note("--knob", without, "without knobs")
-    if options.devices != (0,):
+    if chosen.devices != (0,):
         without = [e for e in engines if devices[e.key] is None]
         yield from _note("--device", without, "without a choice of devices")
-    if options.timer in ("events", "cupti"):
+    if chosen.timer in ("events", "cupti"):
         without = [e for e in engines if clocks[e.key] == "host"]
-        yield from _note(f"--timer {options.timer}", without, "timed by the host's clock")
+        yield from _note(f"--timer {chosen.timer}", without, "timed by the host's clock")
 
 
 def _note(flag: str, engines: Sequence[PlannedEngine], what: str) -> Iterator[str]:

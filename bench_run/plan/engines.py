@@ -20,7 +20,7 @@ from bench_run.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bench_run.options import Options
+    from bench_run.options import Engines
 
 NUMPY = "numpy"
 EVERY = "all"
@@ -54,57 +54,57 @@ class PlannedEngine:
         return named and self.options == other.options
 
 
-def engine_texts(options: Options) -> tuple[tuple[str, ...], str | None]:
+def engine_texts(chosen: Engines) -> tuple[tuple[str, ...], str | None]:
     """Return the specs of the user; if the choice is ours, also its reason. Raises
     `EngineUnavailableError`."""
-    if options.a is not None and options.b is not None:
-        sides = in_python(options.a, options.a_python), in_python(options.b, options.b_python)
+    if chosen.a is not None and chosen.b is not None:
+        sides = in_python(chosen.a, chosen.a_python), in_python(chosen.b, chosen.b_python)
         return sides, None
-    if options.engine and options.engine != ("auto",):
-        return options.engine, None
+    if chosen.engine and chosen.engine != ("auto",):
+        return chosen.engine, None
     text, reason = choose_auto()
     return (text,), reason
 
 
-def engine_options(options: Options) -> EngineOptions:
+def engine_options(chosen: Engines) -> EngineOptions:
     return EngineOptions(
-        device=0 if options.devices is None else options.devices[0],
-        near_device=asks_several(options.devices) or bool(options.companions),
-        threads=options.threads,
-        hold_threads=options.hold_threads,
-        math=options.math,
-        cache=options.cache,
-        timer=options.timer,
-        replay=options.replay,
-        knobs=dict(options.knobs),
-        plugin_paths=options.plugin_path,
-        plugin_mode=options.plugin_mode,
-        prefix=options.hipdnn_prefix,
-        vendor_caches=options.vendor_caches,
-        cache_dir=options.cache_dir,
+        device=0 if chosen.devices is None else chosen.devices[0],
+        near_device=asks_several(chosen.devices) or bool(chosen.companions),
+        threads=chosen.threads,
+        hold_threads=chosen.hold_threads,
+        math=chosen.math,
+        cache=chosen.cache,
+        timer=chosen.timer,
+        replay=chosen.replay,
+        knobs=dict(chosen.knobs),
+        plugin_paths=chosen.plugin_path,
+        plugin_mode=chosen.plugin_mode,
+        prefix=chosen.hipdnn_prefix,
+        vendor_caches=chosen.vendor_caches,
+        cache_dir=chosen.cache_dir,
     )
 
 
-def plan_engines(options: Options, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
+def plan_engines(chosen: Engines, specs: Sequence[EngineSpec]) -> tuple[PlannedEngine, ...]:
     """Return one row per engine; with ``--a``/``--b`` the second is compared with the first, but
     with a kernel of a user each is held against the reference, and with ``none`` nothing is."""
-    chosen = engine_options(options)
-    if options.knobs and not any(takes_knobs(spec) for spec in specs):
+    usual = engine_options(chosen)
+    if chosen.knobs and not any(takes_knobs(spec) for spec in specs):
         names = ", ".join(spec.text for spec in specs)
         raise UsageError(f"--knob: no engine of this run has knobs ({names})")
     keys = unique([spec.text for spec in specs])
-    references = [options.reference] * len(specs)
-    apart = any(spec.name == KERNEL for spec in specs) or options.reference == "none"
-    if options.a is not None and not apart:
-        references = ["none" if options.reference == "auto" else options.reference, keys[0]]
+    references = [chosen.reference] * len(specs)
+    apart = any(spec.name == KERNEL for spec in specs) or chosen.reference == "none"
+    if chosen.a is not None and not apart:
+        references = ["none" if chosen.reference == "auto" else chosen.reference, keys[0]]
     # One variant of many must not hold up the others; a single plan gets the case's time.
-    limit_s = options.build_timeout_s
+    limit_s = chosen.build_timeout_s
     each_s = BUILD_EVERY_S if limit_s is None else limit_s
     return tuple(
         PlannedEngine(
             key,
             spec,
-            _in_own_math(of_spec(chosen, spec), spec, reference),
+            _in_own_math(of_spec(usual, spec), spec, reference),
             reference,
             each_s if spec.id == EVERY else limit_s,
         )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bench_schema.pipeline import Layer, Pipeline
 
     from bench_run.graph.model import Graph
-    from bench_run.options import Options
+    from bench_run.options import Sources
     from bench_run.plan.engines import PlannedEngine
 
 
@@ -124,45 +124,45 @@ def failed_case(failure: LoadFailure, engine: PlannedEngine) -> Case:
     )
 
 
-def gather(options: Options) -> Gathered:
+def gather(sources: Sources) -> Gathered:
     """Load the graphs. Raises `UsageError` and `GraphError`; returns at least one graph."""
-    if not (options.graphs or options.op or options.miopen_driver):
+    if not (sources.graphs or sources.op or sources.miopen_driver):
         raise UsageError("no GRAPH, --op or --miopen-driver was given; see bench-run --help")
-    if options.chain or options.seams:
+    if sources.chain or sources.seams:
         # Chains; with ``--seams`` also the graphs that they are made of, each alone.
-        if options.op or options.miopen_driver:
+        if sources.op or sources.miopen_driver:
             raise UsageError("--chain and --seams take pipelines only, not --op or --miopen-driver")
-        chains = tuple(chains_of(options))
-        if not options.seams:
+        chains = tuple(chains_of(sources))
+        if not sources.seams:
             return Gathered(chains, (), ())
-        alone = _from_files(options.graphs)
+        alone = _from_files(sources.graphs)
         return replace(alone, graphs=(*alone.graphs, *chains))
-    files = _from_files(options.graphs)
-    _refuse_golden(options, files.graphs)
+    files = _from_files(sources.graphs)
+    _refuse_golden(sources, files.graphs)
     left_out: list[str] = []
-    made = list(_from_specs(options, left_out))
-    driven = _from_driver(options.miopen_driver)
+    made = list(_from_specs(sources, left_out))
+    driven = _from_driver(sources.miopen_driver)
     failures = (*files.failures, *driven.failures)
     graphs = [*files.graphs, *made, *driven.graphs]
     if not graphs:
-        raise _nothing_to_run(options, failures, driven.notes)
-    if options.save_graphs is not None:
+        raise _nothing_to_run(sources, failures, driven.notes)
+    if sources.save_graphs is not None:
         written = [*made, *driven.graphs]
-        save_graphs(written, Path(options.save_graphs))
-    saved = () if options.save_suite is None else (save_suite(graphs, options.save_suite),)
-    if options.scale_batch is not None:
-        graphs = [_scale(loaded, options.scale_batch) for loaded in graphs]
-    if options.sdpa_scale is not None:
-        graphs = [with_sdpa_scale(loaded, options.sdpa_scale) for loaded in graphs]
+        save_graphs(written, Path(sources.save_graphs))
+    saved = () if sources.save_suite is None else (save_suite(graphs, sources.save_suite),)
+    if sources.scale_batch is not None:
+        graphs = [_scale(loaded, sources.scale_batch) for loaded in graphs]
+    if sources.sdpa_scale is not None:
+        graphs = [with_sdpa_scale(loaded, sources.sdpa_scale) for loaded in graphs]
     notes = (*files.notes, *left_out, *driven.notes, *saved)
     return Gathered(tuple(graphs), failures, notes, files.keepers)
 
 
-def _from_specs(options: Options, left_out: list[str]) -> Iterator[LoadedGraph]:
+def _from_specs(sources: Sources, left_out: list[str]) -> Iterator[LoadedGraph]:
     """Yield the graphs of ``--op``."""
-    for spec in options.op:
-        text = _typed(spec, options.dtype)
-        graphs = make_graphs(text, options.shapes, options.direction, left_out, options.seed)
+    for spec in sources.op:
+        text = _typed(spec, sources.dtype)
+        graphs = make_graphs(text, sources.shapes, sources.direction, left_out, sources.seed)
         yield from (make_graph(graph, op=spec) for graph in graphs)
 
 
@@ -197,10 +197,10 @@ def _from_files(arguments: Sequence[str]) -> Gathered:
     return Gathered(graphs, report.failures, report.notes, report.sources)
 
 
-def _refuse_golden(options: Options, graphs: Iterable[LoadedGraph]) -> None:
+def _refuse_golden(sources: Sources, graphs: Iterable[LoadedGraph]) -> None:
     """Raise `UsageError`: an operator of a file has its reference there."""
     own = next((each.path for each in graphs if is_case(each.path)), None)
-    for flag, value in (("--golden", options.golden), ("--write-golden", options.write_golden)):
+    for flag, value in (("--golden", sources.golden), ("--write-golden", sources.write_golden)):
         if own is not None and value is not None:
             raise UsageError(f"{flag}: {own} has its reference in its file, not in golden tensors")
 
@@ -265,7 +265,7 @@ def make_graph(graph: Graph, notes: tuple[str, ...] = (), op: str | None = None)
 
 
 def _nothing_to_run(
-    options: Options, failures: Sequence[LoadFailure], reasons: Sequence[str]
+    sources: Sources, failures: Sequence[LoadFailure], reasons: Sequence[str]
 ) -> UsageError | GraphError:
     """Return the error of the first failure, or an error with the reason why the first driver line
     has no graph."""
@@ -274,7 +274,7 @@ def _nothing_to_run(
     if reasons:
         more = f" (and {len(reasons) - 1} more lines)" if len(reasons) > 1 else ""
         return UsageError(f"{reasons[0]}{more}")
-    return GraphError(", ".join(options.graphs or options.miopen_driver), "contains no graph")
+    return GraphError(", ".join(sources.graphs or sources.miopen_driver), "contains no graph")
 
 
 def _from_driver(arguments: Sequence[str]) -> Gathered:
@@ -345,13 +345,13 @@ NOT_WITH_CHAINS = (
 )
 
 
-def chains_of(options: Options) -> list[LoadedGraph]:
+def chains_of(sources: Sources) -> list[LoadedGraph]:
     """Return each pair of neighbours in a pipeline, the pipeline as a whole, or both."""
-    flag = "--chain" if options.chain else "--seams"
+    flag = "--chain" if sources.chain else "--seams"
     for field, other, why in NOT_WITH_CHAINS:
-        if getattr(options, field) is not None:
+        if getattr(sources, field) is not None:
             raise UsageError(f"{flag} and {other} do not go together{why}")
-    paths = [Path(own_graphs(argument)) for argument in options.graphs]
+    paths = [Path(own_graphs(argument)) for argument in sources.graphs]
     for path in paths:
         if path.suffix != SUFFIX:
             raise UsageError(f"{flag}: {path} is not a pipeline; expected a file in {SUFFIX}")
@@ -359,8 +359,8 @@ def chains_of(options: Options) -> list[LoadedGraph]:
         raise UsageError(f"{flag} needs a pipeline: a file in {SUFFIX}")
     made: list[LoadedGraph] = []
     for path in paths:
-        made += _pairs(read_suite(path), path) if options.seams else []
-        made += [read_chain(path)] if options.chain else []
+        made += _pairs(read_suite(path), path) if sources.seams else []
+        made += [read_chain(path)] if sources.chain else []
     return made
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from bench_run.engines.base import EngineFacts
     from bench_run.graph.model import Graph
-    from bench_run.options import Options
+    from bench_run.options import Engines, Sources
     from bench_run.plan.cases import PlannedGraph
     from bench_run.plan.engines import PlannedEngine
 
@@ -138,7 +138,7 @@ class Here:
 
     facts: Facts
     devices: tuple[Device, ...]
-    options: Options
+    chosen: Engines
 
 
 def read_record(path: str) -> TunedRecord:
@@ -208,13 +208,13 @@ def _renamed(record: TunedRecord, named: Callable[[str], str]) -> TunedRecord:
     )
 
 
-def record_graphs(path: str, options: Options) -> tuple[TunedRecord, dict[str, Graph]]:
-    """Return the record, and its graphs by fingerprint: those that the options name, otherwise the
+def record_graphs(path: str, sources: Sources) -> tuple[TunedRecord, dict[str, Graph]]:
+    """Return the record, and its graphs by fingerprint: those that the sources name, otherwise the
     files that it was made from."""
     record = read_record(path)
-    if not (options.graphs or options.op or options.miopen_driver):
-        options = replace(options, graphs=files_of(path, record.entries))
-    graphs = (plan_graph(loaded) for loaded in gather(options).graphs)
+    if not (sources.graphs or sources.op or sources.miopen_driver):
+        sources = replace(sources, graphs=files_of(path, record.entries))
+    graphs = (plan_graph(loaded) for loaded in gather(sources).graphs)
     return record, {graph.id.fingerprint: graph.loaded.graph for graph in graphs}
 
 
@@ -241,13 +241,13 @@ def default_engine(record: TunedRecord) -> str:
     raise UsageError("--tuned: no entry of the record has a default that ran")
 
 
-def record_engines(record: TunedRecord, options: Options) -> dict[str, PlannedEngine]:
+def record_engines(record: TunedRecord, chosen: Engines) -> dict[str, PlannedEngine]:
     """Return engines of winners, by their key in the record."""
     winners = {entry.candidates[entry.winner].engine for entry in record.entries}
     made = {}
     for engine in record.environment.engines:
         if engine.key in winners:
-            (planned,) = plan_engines(options, [parse_spec(engine.spec)])
+            (planned,) = plan_engines(chosen, [parse_spec(engine.spec)])
             made[engine.key] = in_math(planned, engine.math)
     return made
 
@@ -280,7 +280,7 @@ def tuned_cases(
                     "give one engine, on one device"
                 )
         made.setdefault(tuned.id, tuned)  # an engine's plans have one winner
-    if left and here.options.tuned_mismatch == ERROR:
+    if left and here.chosen.tuned_mismatch == ERROR:
         raise UsageError(f"--tuned: {next(iter(left))}")
     notes = [f"--tuned: {taken} of {count_text(len(cases), 'case')} as the record says"]
     notes += [f"--tuned: {count} of them by default: {why}" for why, count in left.items()]
@@ -383,7 +383,7 @@ def with_note(case: PlannedCase, note: str) -> PlannedCase:
 
 def remarks(record: TunedRecord, here: Here) -> tuple[str, ...]:
     """Return remarks that do not prevent the use of a record: another unit, other conditions."""
-    known, options = record.environment, here.options
+    known, chosen = record.environment, here.chosen
     said = contradictions(record)
     units = {d.uuid for d in here.devices if d.uuid is not None}
     if known.device_uuid is not None and known.device_uuid not in units:
@@ -391,11 +391,11 @@ def remarks(record: TunedRecord, here: Here) -> tuple[str, ...]:
             "--tuned: the record is of another unit of this kind, and units differ: "
             "bench-run tune --verify RECORD measures default against winner here"
         )
-    if known.cache != options.cache:
+    if known.cache != chosen.cache:
         said.append(
-            f"--tuned: the record is of --cache {known.cache}, this run has {options.cache}: "
+            f"--tuned: the record is of --cache {known.cache}, this run has {chosen.cache}: "
             "what is fastest in one may not be in the other"
         )
-    if known.math != options.math:
-        said.append(f"--tuned: the record is of --math {known.math}, this run has {options.math}")
+    if known.math != chosen.math:
+        said.append(f"--tuned: the record is of --math {known.math}, this run has {chosen.math}")
     return tuple(said)

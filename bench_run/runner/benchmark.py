@@ -96,7 +96,7 @@ def run_benchmark(
         for engine in outline.engines:
             launcher.preload(engine)
         with _first_lines(first, quiet=options.quiet):
-            planned = plan_opened(options, outline, pool)
+            planned = plan_opened(outline, pool)
         if options.require_idle:
             used = {pool.facts(engine).device for engine in planned.engines}
             refuse_busy(sorted(used - {"cpu"}), before)
@@ -290,7 +290,9 @@ def make_header(
     if options.until is None:
         given["threshold_ratio"] = None
     graphs = planned.gathered.graphs
-    if options.init and len(with_golden_inputs(options, graphs)) == len(graphs):
+    if options.init and len(with_golden_inputs(grouped(Validation, options), graphs)) == len(
+        graphs
+    ):
         given["init"] = ()  # all inputs are golden
     maths = {engine.options.math for engine in planned.engines}
     if len(maths) == 1:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
+from bench_run.options import Engines, grouped
 from bench_run.plan.engines import engine_texts, plan_engines
 from bench_run.worker.parent.start import Launcher
 
@@ -27,8 +28,9 @@ def early_launcher(
     launcher = Launcher(options.worker_start, options.timeout_s) if make is None else make()
     try:
         with suppress(BenchRunError):
-            texts, _ = engine_texts(options)
-            for engine in plan_engines(options, [parse_spec(text) for text in texts]):
+            chosen = grouped(Engines, options)
+            texts, _ = engine_texts(chosen)
+            for engine in plan_engines(chosen, [parse_spec(text) for text in texts]):
                 if options.tuned is None:
                     launcher.preload(engine)
         yield launcher

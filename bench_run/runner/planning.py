@@ -19,6 +19,7 @@ from bench_run.errors import BenchRunError, EngineUnavailableError, UsageError, 
 from bench_run.graph.chain import ChainGraph
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.devices import devices
+from bench_run.options import cut
 from bench_run.plan.cases import (
     PlannedCase,
     PlannedGraph,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Whole
     from bench_schema.tuning import TunedRecord
 
-    from bench_run.options import Options
+    from bench_run.options import Engines, Options
 
     Variants = Mapping[tuple[str, str], Sequence[Mapping[str, str]]]
     """Variants by graph's path and engine's key; a pair that is not listed has one."""
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 class Outline:
     """Content of the options, before any engine is open."""
 
-    devices: tuple[int, ...]
+    chosen: Engines
     engines: tuple[PlannedEngine, ...]
     graphs: tuple[PlannedGraph, ...]
     gathered: Gathered
@@ -83,6 +84,11 @@ class Outline:
     """The pairs of graph and engine that are to be run; None for all."""
     whole: Whole | None = None
     """Content of all shards; None if the run is not sharded."""
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """Numbers of the devices that were asked for."""
+        return self.chosen.devices or (0,)
 
 
 @dataclass(frozen=True)
@@ -102,27 +108,29 @@ def outline_run(options: Options) -> Outline:
     wanted = None if options.rerun_from is None else read_wanted(options.rerun_from)
     if wanted is not None:
         options = narrow_options(options, wanted)
-    gathered = note_missing_weights(gather(options), options.cache)
-    notes = check_data(options, gathered.graphs)
+    given = cut(options)
+    sources, chosen = given.sources, given.engines
+    gathered = note_missing_weights(gather(sources), chosen.cache)
+    notes = check_data(given.validation, gathered.graphs)
     loaded, golden_notes = with_own_golden(gathered.graphs)
     notes = (*gathered.notes, *notes, *golden_notes)
     gathered = replace(gathered, graphs=loaded, notes=notes)
     texts: tuple[str, ...]
     reason: str | None
-    if options.tuned is not None and options.a is None and not options.engine:
-        spec = default_engine(read_record(options.tuned))
-        texts, reason = (spec,), f"{spec}: the default of {options.tuned}"
+    if chosen.tuned is not None and chosen.a is None and not chosen.engine:
+        spec = default_engine(read_record(chosen.tuned))
+        texts, reason = (spec,), f"{spec}: the default of {chosen.tuned}"
     else:
-        texts, reason = engine_texts(options)
+        texts, reason = engine_texts(chosen)
     specs = [parse_spec(text) for text in texts]
-    engines = plan_engines(options, list(with_oracles(specs)) if options.oracle else specs)
-    if options.cache == "pass":
-        whole_pass = read_pass(options.graphs, graphs_of)
+    engines = plan_engines(chosen, list(with_oracles(specs)) if chosen.oracle else specs)
+    if chosen.cache == "pass":
+        whole_pass = read_pass(sources.graphs, graphs_of)
         size, placed = whole_pass.bytes, (with_surroundings(g, whole_pass) for g in gathered.graphs)
         gathered = replace(gathered, graphs=tuple(placed))
         engines = tuple(replace(e, options=replace(e.options, pass_bytes=size)) for e in engines)
     graphs, gathered = _once(map(plan_graph, gathered.graphs), gathered)
-    if options.a is not None:  # on both sides, whatever ran the open cases
+    if chosen.a is not None:  # on both sides, whatever ran the open cases
         graphs, wanted = wanted_graphs(graphs, wanted), None
     whole = None
     if options.shard is not None:  # what this process has of the run
@@ -131,7 +139,7 @@ def outline_run(options: Options) -> Outline:
         graphs, gathered = take_shard(options.shard, graphs, gathered, engines)
         note = f"shard {options.shard}: {len(graphs)} of {whole.graphs} graphs"
         gathered = replace(gathered, notes=(*gathered.notes, note))
-    return Outline(options.devices or (0,), engines, graphs, gathered, reason, wanted, whole)
+    return Outline(chosen, engines, graphs, gathered, reason, wanted, whole)
 
 
 NAMED = 3
@@ -186,7 +194,7 @@ def plan_dry(options: Options) -> tuple[Planned, str | None]:
     engines: Sequence[PlannedEngine] = outline.engines
     try:
         engines = open_engines(outline, pool)
-        _check_engines(options, engines, pool)
+        _check_engines(outline.chosen, engines, pool)
     except EngineUnavailableError as error:
         problem = str(error)
     finally:
@@ -194,17 +202,17 @@ def plan_dry(options: Options) -> tuple[Planned, str | None]:
     return plan_run(outline, engines, {}), problem
 
 
-def _check_engines(options: Options, engines: Sequence[PlannedEngine], pool: WorkerPool) -> None:
+def _check_engines(chosen: Engines, engines: Sequence[PlannedEngine], pool: WorkerPool) -> None:
     """Raise `UsageError` if no open engine has what the options need."""
-    if options.timer in ("events", "cupti"):  # they need an engine with a device
+    if chosen.timer in ("events", "cupti"):  # they need an engine with a device
         names = [engine.key for engine in engines]
         if {opened.clock for opened in pool.opened.values()} == {"host"}:
             listed = ", ".join(names)
             raise UsageError(
-                f"--timer {options.timer}: no engine of this run has a device clock ({listed})"
+                f"--timer {chosen.timer}: no engine of this run has a device clock ({listed})"
             )
     check_threads(
-        options.threads if options.hold_threads else None,
+        chosen.threads if chosen.hold_threads else None,
         [(e, pool.facts(e).device) for e in engines],
     )
 
@@ -221,34 +229,34 @@ def plan_closed(options: Options) -> Planned:
         pool.close()
 
 
-def plan_opened(options: Options, outline: Outline, pool: WorkerPool) -> Planned:
+def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
     """Plan a run and open each engine once before anything is measured, so that a missing one ends
     the run. Raises `EngineUnavailableError`."""
-    engines = open_engines(outline, pool)
-    _check_engines(options, engines, pool)
+    engines, chosen = open_engines(outline, pool), outline.chosen
+    _check_engines(chosen, engines, pool)
     planned = plan_run(outline, engines, list_variants(outline, engines, pool))
-    if options.tuned is not None:
-        planned = _with_winners(planned, read_record(options.tuned), options, pool)
+    if chosen.tuned is not None:
+        planned = _with_winners(planned, read_record(chosen.tuned), chosen, pool)
     devices = {key: opened.devices for key, opened in pool.opened.items()}
     clocks = {key: opened.clock for key, opened in pool.opened.items()}
     places = {pool.facts(e).device for e in engines if e.spec.name == CLAIMING}
     loaded = [graph.loaded for graph in outline.graphs]
-    notes = (*partly_taken(options, engines, devices, clocks), *unheld_claims(loaded, places))
-    if all(each.options.math != options.math for each in engines):
+    notes = (*partly_taken(chosen, engines, devices, clocks), *unheld_claims(loaded, places))
+    if all(each.options.math != chosen.math for each in engines):
         notes = (*notes, f"--math has no effect: {engines[0].spec.name} has one kind of arithmetic")
     return replace(planned, notes=(*planned.notes, *notes))
 
 
 def _with_winners(
-    planned: Planned, record: TunedRecord, options: Options, pool: WorkerPool
+    planned: Planned, record: TunedRecord, chosen: Engines, pool: WorkerPool
 ) -> Planned:
     """Return the cases as a record of a tuning says, where it holds here."""
-    engines = record_engines(record, options)
+    engines = record_engines(record, chosen)
     facts = {}
     for key, engine in engines.items():
         with suppress(EngineUnavailableError):
             facts[key] = pool.facts(engine)
-    here = Here(facts, devices() if record.environment.driver is not None else (), options)
+    here = Here(facts, devices() if record.environment.driver is not None else (), chosen)
     cases, notes = tuned_cases(record, planned.cases, engines, here)
     used = tuple({case.engine.key: case.engine for case in cases}.values())
     return replace(planned, engines=used, cases=cases, notes=notes)

@@ -15,6 +15,7 @@ from bench_run.engines.base import KNOB_VARIANT
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError, GraphError, UsageError
 from bench_run.graph.chain import ChainGraph
+from bench_run.options import Engines, grouped
 from bench_run.plan.engines import BUILD_EVERY_S, EVERY, plan_engines
 from bench_run.plan.tuned import GRAPH_AXES, in_math, rewritten, variant_case
 from bench_run.tune.racing import Option
@@ -37,7 +38,7 @@ Variant = Mapping[str, str]
 
 def tuned_engines(options: Options, space: Space, specs: Sequence[str]) -> list[PlannedEngine]:
     """Return each engine in each math of the space; the first is the default's."""
-    engines = plan_engines(options, [parse_spec(text) for text in specs])
+    engines = plan_engines(grouped(Engines, options), [parse_spec(text) for text in specs])
     return [in_math(e, math) for e, math in product(engines, space.values("math") or ("",))]
 
 

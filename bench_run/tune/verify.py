@@ -83,12 +83,14 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     pool = WorkerPool(options.timeout_s, launcher)
     try:
         plain = plan_run(outline, open_engines(outline, pool), {})
-        engines = record_engines(record, options)
+        engines = record_engines(record, outline.chosen)
         facts = {}
         for key, engine in engines.items():
             with suppress(EngineUnavailableError):
                 facts[key] = pool.facts(engine)
-        tuned, notes = tuned_cases(record, plain.cases, engines, Here(facts, devices(), options))
+        tuned, notes = tuned_cases(
+            record, plain.cases, engines, Here(facts, devices(), outline.chosen)
+        )
 
         def meaning(case: PlannedCase) -> tuple[object, ...]:
             return case.graph.id.fingerprint, case.engine.key, variant_key(case.variant)

@@ -43,7 +43,8 @@ from bench_run.worker.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KINDS: dict[str, type] = {kind.__name__: kind for kind in (*Request.__subclasses__(), Told, Close)}
+_KINDS: tuple[type, ...] = (*Request.__subclasses__(), Told, Close)
+KINDS = {kind.__name__: kind for kind in _KINDS}
 """Messages that the run sends, by name."""
 HEADER = struct.Struct(">I")
 MOST_BYTES = 256 << 20

@@ -23,7 +23,7 @@ import numpy as np
 from bench_schema.estimate import looks
 
 from bench_compare.comparison import judge
-from bench_compare.comparison.measure import unit_type, Measured
+from bench_compare.comparison.measure import Measured, unit_type
 from tests.benchmarks.harness import script
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 Usage:
   walks.py [<walk>...]
 
-A walk is FILE:FUNCTION:ARGUMENT, such as worker/run_case.py:run_case:request. From a function on, an argument is followed through the source: into each function of the packages
-that is called with it under its own name, and through the attribute in which a class keeps it. A
-function that reads three of its fields and passes it on to two others cannot be changed without
-those. Prints the number of functions, and that of the places where a field is read.
+A walk is FILE:FUNCTION:ARGUMENT, such as worker/run_case.py:run_case:request. From a function on,
+an argument is followed through the source: into each function of the packages that is called with
+it under its own name, and through the attribute in which a class keeps it. A function that reads
+three of its fields and passes it on to two others cannot be changed without those. Prints the
+number of functions, and that of the places where a field is read.
 """
 
 from __future__ import annotations

@@ -99,13 +99,13 @@ def _subject(spec: str, build: str, root: Path) -> Subject:
 def _work(ops: list[str], graphs: list[str], root: Path) -> str:
     """Return the words of bench-run that select the measurement. Raises `UsageError` if there are
     none, and the errors of a run for unknown operations and graphs."""
-    from bench_run.options import Options
+    from bench_run.options import Options, Sources, grouped
     from bench_run.plan.load import gather
 
     if not ops and not graphs:
         raise UsageError("init ci: on which cases? Give --op 'relu: dims=1024x1024', or graphs")
     there = tuple(str(root / one) if (root / one).exists() else one for one in graphs)
-    gather(Options(graphs=there, op=tuple(ops)))
+    gather(grouped(Sources, Options(graphs=there, op=tuple(ops))))
     words = [word for op in ops for word in ("--op", op)]
     words += [f"head/{graph}" if (root / graph).exists() else graph for graph in graphs]
     return shlex.join(words)
