@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import threading
+from collections import OrderedDict
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -248,6 +249,16 @@ class Expected:
     """See `ValidationSettings`."""
 
 
+def _is_there(made: Future[Expected]) -> bool:
+    """Return True for what is under way, and for outputs that were not removed to make room."""
+    if not made.done():
+        return True
+    if made.cancelled() or made.exception() is not None:
+        return False
+    folder = made.result().folder
+    return folder is None or Path(folder).exists()
+
+
 class ReferenceStore:
     """Gives every run of a case its inputs and expected outputs."""
 
@@ -260,8 +271,7 @@ class ReferenceStore:
         touching: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """`touching`: held while an engine of a run computes, which may need the device."""
-        self._chosen = settings
-        self._engines = engines
+        self._chosen, self._engines = settings, engines
         self._breakdown = TimeBreakdown() if breakdown is None else breakdown
         self._helpers = Helpers(settings.timeout_s) if helpers is None else helpers
         self._one = Helpers(settings.timeout_s, cores=1)
@@ -271,8 +281,9 @@ class ReferenceStore:
         self._outputs = BoundedFolder(self._scratch.folder("outputs"), SPOOL_BYTES)
         self._left = self._scratch.folder("left")
         """Folder for systems whose memory cannot be shared without a file."""
-        self._known: dict[Key, Expected] = {}
-        self._pending: dict[Key, Future[Expected]] = {}
+        self._made: dict[Key, Future[Expected]] = {}
+        self._upcoming: OrderedDict[Key, PlannedGraph] = OrderedDict()
+        """References of the next cases that nothing has asked for yet, in order."""
         self._numbers = itertools.count(1)
         self._touching = touching
         self._closed = self._ahead = False
@@ -284,15 +295,16 @@ class ReferenceStore:
         """Further remarks, each sentence once."""
         self._kept = kept_references(settings.reference_cache)
         self._is_new = self._kept is not None and not Path(self._kept.folder).exists()
-        self._upcoming: dict[Key, PlannedGraph] = {}
-        self._order: list[Key] = []
-        """Keys of the upcoming references in order, and the place of each key."""
-        self._places: dict[Key, int] = {}
 
     @property
     def times(self) -> list[TimeBreakdown]:
         """Times of the helpers while the run did not wait for all of them."""
         return self._helpers.times if self._ahead else []
+
+    @property
+    def is_strict(self) -> bool:
+        """True if outputs on a device are read by another process where it allows that."""
+        return self._chosen.strict
 
     def data(self, graph: PlannedGraph) -> Data:
         """Return the source of the inputs of a graph."""
@@ -331,9 +343,15 @@ class ReferenceStore:
     def announce(self, upcoming: Iterable[tuple[PlannedGraph, str]]) -> None:
         """Name the references of the next cases in order; some are computed at the same time."""
         keyed = [((g.id.path, self.reference(g, word)), g) for g, word in upcoming]
-        self._upcoming = {key: g for key, g in keyed if self._why_none(g, key[1]) is None}
-        self._order = list(self._upcoming)
-        self._places = {key: place for place, key in enumerate(self._order)}
+        wanted = ((key, g) for key, g in keyed if self._why_none(g, key[1]) is None)
+        self._upcoming = OrderedDict(wanted)
+
+    def compute_ahead(self) -> None:
+        """Compute everything that was announced in the background, until the run ends."""
+        self._ahead = True
+        with self._lock:
+            for key, graph in self._upcoming.items():
+                self._start(key, graph)
 
     def early_settings(
         self, graph: PlannedGraph, named: str, math: str | None = None
@@ -341,30 +359,11 @@ class ReferenceStore:
         """Return the same as `validation_settings` without waiting: a missing reference is
         *pending*."""
         reference = self.reference(graph, named)
-        with self._lock:
-            known = not self._is_missing((graph.id.path, reference))
-        if known or self._why_none(graph, reference) is not None:
+        made = self._made.get((graph.id.path, reference))
+        is_known = made is not None and made.done() and _is_there(made)
+        if is_known or self._why_none(graph, reference) is not None:
             return self.validation_settings(graph, named, math)
         return replace(self._settings(graph, reference, math), pending=True)
-
-    def compute_ahead(self) -> None:
-        """Compute everything that was announced in the background, until the run ends."""
-        self._ahead = True
-        threading.Thread(target=self._compute_announced, daemon=True).start()
-
-    def _compute_announced(self) -> None:
-        """Compute in order, at most one for each helper: a reference that a case needs is next."""
-        free = threading.Semaphore(self._helpers.count)
-        for key, graph in list(self._upcoming.items()):
-            free.acquire()
-            with self._lock:
-                if self._closed:
-                    return
-                if not self._is_missing(key):
-                    free.release()
-                    continue
-                future = self._start(key, graph)
-            future.add_done_callback(lambda _: free.release())
 
     def validation_settings(
         self, graph: PlannedGraph, named: str, math: str | None = None
@@ -373,9 +372,8 @@ class ReferenceStore:
         engine, if it is not the run's."""
         reference = self.reference(graph, named)
         expected = self._expected(graph, reference)
-        settings = self._settings(graph, reference, math)
         return replace(
-            settings,
+            self._settings(graph, reference, math),
             expected=expected.folder,
             sums=expected.sums,
             reason=expected.reason,
@@ -405,6 +403,13 @@ class ReferenceStore:
             sidecar=str(sidecar) if os.path.isfile(sidecar) else None,
         )
 
+    def _why_none(self, graph: PlannedGraph, reference: str) -> str | None:
+        if reference == "none":
+            return "no reference was requested"
+        if reference == GOLDEN and self._golden(graph) is None:
+            return "the graph has no golden tensors"
+        return None
+
     def _expected(self, graph: PlannedGraph, reference: str) -> Expected:
         """Wait for the expected outputs; if nothing is being measured, also for those computed
         alongside."""
@@ -413,40 +418,51 @@ class ReferenceStore:
             return Expected(None, reason)
         key = (graph.id.path, reference)
         with self._lock:
-            if not self._is_missing(key):
-                return self._known[key]
+            was_announced = key in self._upcoming
+            while was_announced and self._upcoming.popitem(last=False)[0] != key:
+                pass  # those before it are not asked for any more
+            is_new = key not in self._made or not _is_there(self._made[key])
+            futures = [self._start(key, graph)]
+            if is_new and was_announced and not self._ahead and reference in OWN:
+                # What is needed next can be computed at the same time.
+                later = ((k, g) for k, g in self._upcoming.items() if k[1] in OWN)
+                beside = itertools.islice(later, self._helpers.count - 1)
+                futures += [self._start(other, its_graph) for other, its_graph in beside]
+        for future in futures[1:]:
+            self._wait(future, "reference")
+        return self._result(futures[0], "reference")
+
+    def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
+        """Return what computes a reference, or has; the caller holds the lock."""
+        made = self._made.get(key)
+        if made is None or not _is_there(made):
             if self._closed:
                 raise StoppedError
-            futures = [self._start(key, graph)]
-            if not self._ahead and key in self._upcoming and reference in OWN:
-                # What is needed next can be computed at the same time.
-                upcoming = map(
-                    self._order.__getitem__, range(self._places[key] + 1, len(self._order))
-                )
-                later = (k for k in upcoming if k[1] in OWN and self._is_missing(k))
-                beside = itertools.islice(later, self._helpers.count - 1)
-                futures += [self._start(other, self._upcoming[other]) for other in beside]
+            helpers = self._helpers if key[1] in OWN else self._one
+            made = helpers.submit(lambda pool: self._compute(key[1], graph, pool))
+            self._made[key] = made
+        return made
+
+    def _helped(
+        self, helpers: Helpers, activity: str, work: Callable[[WorkerPool], ResultT]
+    ) -> ResultT:
+        """Return what a helper makes. Raises its errors, and `StoppedError`."""
+        with self._lock:
+            if self._closed:
+                raise StoppedError
+            future = helpers.submit(work)
+        return self._result(future, activity)
+
+    def _result(self, future: Future[ResultT], activity: str) -> ResultT:
+        self._wait(future, activity)
+        return future.result()
+
+    def _wait(self, future: Future[Any], activity: str) -> None:
         try:
-            with nullcontext() if self._ahead else self._breakdown.on("reference"):
-                for future in futures:
-                    future.exception()
+            with nullcontext() if self._ahead else self._breakdown.on(activity):
+                future.exception()
         except CancelledError:
             raise StoppedError from None
-        return futures[0].result()
-
-    def _why_none(self, graph: PlannedGraph, reference: str) -> str | None:
-        if reference == "none":
-            return "no reference was requested"
-        if reference == GOLDEN and self._golden(graph) is None:
-            return "the graph has no golden tensors"
-        return None
-
-    def _is_missing(self, key: tuple[str, str]) -> bool:
-        """Return True if it is not computed yet, or was removed to make room."""
-        if key not in self._known:
-            return True
-        folder = self._known[key].folder
-        return folder is not None and not Path(folder).exists()
 
     def outputs_file(self) -> SharedFile:
         """Return memory for what a round leaves in its outputs, see `judge`."""
@@ -466,10 +482,7 @@ class ReferenceStore:
                 found = self._judged(request, known)
             except ChangedFileError as error:
                 self.notes[f"{error}: they were computed again"] = None
-                with self._lock:
-                    self._known = {
-                        key: one for key, one in self._known.items() if one.folder != known.expected
-                    }
+                shutil.rmtree(known.expected or "", ignore_errors=True)
                 found = self._judged(request, settings())
             except WorkerTimeoutError:  # the reference takes too long to be computed once more
                 found = self._judged(request, known, samples=False)
@@ -490,7 +503,7 @@ class ReferenceStore:
         """Ask a process for the judgement. Raises its errors, `ChangedFileError` where the expected
         outputs are not what they were, and `StoppedError`."""
         assert request.outputs_file is not None
-        reference = settings.reference
+        by_engine = settings.expected is not None and settings.reference not in OWN
         asked = Judge(
             case_id=request.case_id,
             graph=request.graph,
@@ -500,7 +513,7 @@ class ReferenceStore:
             secret=request.secret,
             outputs_file=request.outputs_file,
             slots=request.slots,
-            engine=settings.expected is not None and reference not in OWN,
+            engine=by_engine,
             samples=samples,
             round_index=request.round_index,
         )
@@ -508,23 +521,14 @@ class ReferenceStore:
             from bench_run.worker.judge import judge  # only what was seen with the samples
 
             return judge(None, asked)
-        engine = reference_engine(reference if asked.engine else FORMULAS, self._engines)
-        helpers = self._one if asked.engine else self._helpers
-        touching = self._touching if asked.engine else nullcontext
+        engine = reference_engine(settings.reference if by_engine else FORMULAS, self._engines)
+        touching = self._touching if by_engine else nullcontext
 
         def ask(pool: WorkerPool) -> Judged:
             with self._room.take((reference_need(request.graph), 0)), touching():
                 return pool.ask(engine, asked)
 
-        with self._lock:
-            if self._closed:
-                raise StoppedError
-            judging = helpers.submit(ask)
-        try:
-            with nullcontext() if self._ahead else self._breakdown.on("validating"):
-                return judging.result()
-        except CancelledError:
-            raise StoppedError from None
+        return self._helped(self._one if by_engine else self._helpers, "validating", ask)
 
     def read_device(self, request: RunCase, device: str, shared: Shared) -> bool:
         """Let a process that has not loaded the engine copy outputs from the device; False, which
@@ -532,53 +536,30 @@ class ReferenceStore:
         assert request.outputs_file is not None
         asked = ReadDevice(request.graph, device, shared, request.outputs_file, request.slots)
         engine = reference_engine(FORMULAS, self._engines)
-        with self._lock:
-            if self._closed:
-                raise StoppedError
-            reading = self._helpers.submit(lambda pool: pool.ask(engine, asked))
         try:
-            reading.result()
-        except CancelledError:
-            raise StoppedError from None
+            self._helped(self._helpers, "validating", lambda pool: pool.ask(engine, asked))
+        except StoppedError:
+            raise
         except BenchRunError as error:
             self.notes[f"--strict: outputs were copied by the engine's process: {error}"] = None
             return False
         return True
 
-    @property
-    def is_strict(self) -> bool:
-        """True if outputs on a device are read by another process where it allows that."""
-        return self._chosen.strict
-
-    def _start(self, key: Key, graph: PlannedGraph) -> Future[Expected]:
-        """Start a helper; the caller holds the lock."""
-        if key not in self._pending:
-            helpers = self._helpers if key[1] in OWN else self._one
-            self._pending[key] = helpers.submit(lambda pool: self._compute(key, graph, pool))
-        return self._pending[key]
-
-    def _compute(self, key: Key, graph: PlannedGraph, pool: WorkerPool) -> Expected:
+    def _compute(self, reference: str, graph: PlannedGraph, pool: WorkerPool) -> Expected:
         """Compute a reference, in a helper's thread."""
-        try:
-            with self._room.take((reference_need(graph.loaded.graph), 0)):
-                expected = self._evaluate(graph, key[1], pool)
-            with self._lock:
-                self._known[key] = expected
-            return expected
-        finally:
-            with self._lock:
-                del self._pending[key]
+        with self._room.take((reference_need(graph.loaded.graph), 0)):
+            return self._evaluate(graph, reference, pool)
 
     def _evaluate(self, graph: PlannedGraph, reference: str, pool: WorkerPool) -> Expected:
         self._outputs.make_room(most_bytes_of(graph))
-        engine = reference_engine(reference, self._engines)
+        kept = self._kept
         request = Evaluate(
             graph=graph.loaded.graph,
             data=self.data(graph),
             folder=str(self._outputs.folder / f"{next(self._numbers)}-{graph.id.fingerprint[:12]}"),
             engine=reference not in OWN,
-            kept=None if self._kept is None else self._kept.folder,
-            kept_bytes=0 if self._kept is None else self._kept.most_bytes,
+            kept=None if kept is None else kept.folder,
+            kept_bytes=0 if kept is None else kept.most_bytes,
             write_golden=self._chosen.write_golden,
             stem=Path(graph.id.path).stem,
             exact=graph.exact,
@@ -588,27 +569,31 @@ class ReferenceStore:
         answer = Evaluated()
         try:
             with nullcontext() if reference in OWN else self._touching():
-                answer = pool.ask(engine, request)
-            if answer.damaged:
-                self.notes["a kept reference was damaged: it was computed again"] = None
+                answer = pool.ask(reference_engine(reference, self._engines), request)
         except BenchRunError as error:
             problem = error
+        self._note_kept(answer)
+        if problem is None:
+            return Expected(request.folder, None, answer.source, answer.sums)
+        if isinstance(problem, OutputError) and Path(request.folder).exists():
+            self.problems[f"--write-golden: {problem}"] = None  # and not about these outputs
+            return Expected(request.folder, sums=sums_of(Path(request.folder)))
+        shutil.rmtree(request.folder, ignore_errors=True)
+        reason = f"the reference {reference} gave no outputs: {problem}"
+        if not isinstance(problem, UnsupportedGraphError):
+            self.problems[reason] = None
+        return Expected(None, reason)
+
+    def _note_kept(self, answer: Evaluated) -> None:
+        """Note what became of a reference that is kept for later runs."""
+        if answer.damaged:
+            self.notes["a kept reference was damaged: it was computed again"] = None
         if answer.not_kept is not None:
             self.notes[f"references are not kept for later runs: {answer.not_kept}"] = None
         if self._is_new and self._kept is not None and Path(self._kept.folder).exists():
             size = size_text(self._kept.most_bytes)
             how = "another size or folder, or none: --reference-cache SIZE, DIR, off"
             self.notes[f"references are kept in {self._kept.folder}, at most {size}; {how}"] = None
-        expected = Expected(request.folder, None, answer.source, answer.sums)
-        stored = isinstance(problem, OutputError) and Path(request.folder).exists()
-        if stored:  # what it was about is something else
-            expected = replace(expected, sums=sums_of(Path(request.folder)))
-        if problem is not None and not stored:
-            shutil.rmtree(request.folder, ignore_errors=True)
-            expected = Expected(None, f"the reference {reference} gave no outputs: {problem}")
-        if problem is not None and not isinstance(problem, UnsupportedGraphError):
-            self.problems[expected.reason or f"--write-golden: {problem}"] = None
-        return expected
 
     def stop(self) -> None:
         """Raise `StoppedError` in each thread that waits, and at later requests."""
