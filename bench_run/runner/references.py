@@ -347,11 +347,20 @@ class ReferenceStore:
         self._upcoming = OrderedDict(wanted)
 
     def compute_ahead(self) -> None:
-        """Compute everything that was announced in the background, until the run ends."""
+        """Compute everything that was announced in the background, in order, until the run ends: at
+        most one for each helper, so that what a case needs is next."""
         self._ahead = True
+        for _ in range(self._helpers.count):
+            self._start_next()
+
+    def _start_next(self, _ended: object = None) -> None:
+        future: Future[Expected] | None = None
         with self._lock:
-            for key, graph in self._upcoming.items():
-                self._start(key, graph)
+            while future is None or future.done():
+                if self._closed or not self._upcoming:
+                    return
+                future = self._start(*self._upcoming.popitem(last=False))
+        future.add_done_callback(self._start_next)
 
     def early_settings(
         self, graph: PlannedGraph, named: str, math: str | None = None
@@ -419,7 +428,9 @@ class ReferenceStore:
         key = (graph.id.path, reference)
         with self._lock:
             was_announced = key in self._upcoming
-            while was_announced and self._upcoming.popitem(last=False)[0] != key:
+            while (
+                was_announced and not self._ahead and self._upcoming.popitem(last=False)[0] != key
+            ):
                 pass  # those before it are not asked for any more
             is_new = key not in self._made or not _is_there(self._made[key])
             futures = [self._start(key, graph)]
