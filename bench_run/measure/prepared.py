@@ -95,6 +95,7 @@ def prepare_plan(
         plan = chain.plan(engine, built)
     try:
         prepared = Prepared(engine, graph, plan, inputs)
+        del data, inputs, built  # large inputs would stay in memory as long as the plan
         _first_run(prepared, steps)
         yield prepared
     finally:

@@ -259,6 +259,10 @@ def _is_there(made: Future[Expected]) -> bool:
     return folder is None or Path(folder).exists()
 
 
+def _is_of(made: Future[Expected], folder: str | None) -> bool:
+    return made.done() and _is_there(made) and made.result().folder == folder
+
+
 class ReferenceStore:
     """Gives every run of a case its inputs and expected outputs."""
 
@@ -493,7 +497,12 @@ class ReferenceStore:
                 found = self._judged(request, known)
             except ChangedFileError as error:
                 self.notes[f"{error}: they were computed again"] = None
-                shutil.rmtree(known.expected or "", ignore_errors=True)
+                with self._lock:
+                    self._made = {
+                        key: made
+                        for key, made in self._made.items()
+                        if not _is_of(made, known.expected)
+                    }
                 found = self._judged(request, settings())
             except WorkerTimeoutError:  # the reference takes too long to be computed once more
                 found = self._judged(request, known, samples=False)

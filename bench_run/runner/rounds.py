@@ -226,6 +226,8 @@ class Rounds:
         checked = case.engine.reference != "none"
         need = case_need(case.graph.loaded.graph, case.engine, device, checked=checked)
         found = lack_of_memory(need, self._free.get(device) or free_memory(device))
+        if found is not None and self.pool.ahead.kill():
+            found = lack_of_memory(need, free_memory(device))
         return found or too_small(case.graph.loaded.bundle, device)
 
     def _run_case(self, case_run: CaseRun, pool: WorkerPool, turn: CaseTurn) -> Case | None:

@@ -88,6 +88,7 @@ class PlanStore:
                 )
                 return self._kept(request, prepared, undo, timeline)
         except (UnsupportedGraphError, EngineError, MemoryError) as error:
+            self.release(Release((request.name,)))
             return PlanBuilt(case_of(run, outcome_of(error, timeline.current)))
 
     def _kept(

@@ -253,8 +253,11 @@ def _measured_case(
         )
     )
     _take_device(prepared, request, timeline)
+    timeline.enter("measure")
     for each in seen:
         each.before_round()
+    if request.observers:  # the device may have rested
+        _wait_for_clock(prepared, request.budget.rest_s, timeline)
     timeline.enter("measure")
     budget = affordable(request.budget, timeline.phases["first_run_ns"])
     # Within a pass all buffers lie as the pass has them.
@@ -279,16 +282,17 @@ def _measured_case(
         ask = partial(_next_burst, run)
         run_bursts(prepared.engine, plan, checks, found, ask, slot)
     timeline.claim("free")
-    results = [each.results() for each in seen]
     _leave_outputs(this, timeline)
+    results = [each.results() for each in seen]
     case: dict[str, Any] = {}
     fields: dict[str, Any] = {"extra": {}}
     said: list[str] = []
     for result in results:
         case |= result.case
         fields |= result.round
+        twice = sorted(fields["extra"].keys() & result.extra.keys())
         fields["extra"] |= result.extra
-        said += result.notes
+        said += [*result.notes, *(f"--observer: two files have the number {n}" for n in twice)]
     notes = (*said, *recorded.notes)
     fields |= {
         "notes": notes,

@@ -18,10 +18,11 @@ from bench_run.measure.observers.telemetry import Clocks
 if TYPE_CHECKING:
     from bench_run.measure.observers.base import Observer, Round
 
-OBSERVERS = (Settle, Host, Clocks, Processors, Energy, PlanFacts)
+OBSERVERS = (Host, Clocks, Processors, Energy, PlanFacts)
 """Order in which a round begins; its samples end in the other order."""
 
 
 def observers_of(this: Round) -> list[Observer]:
-    """Return what looks at this round: the last one is the nearest to its samples."""
-    return [*(each(this) for each in OBSERVERS), *observers_of_files(this.files, this)]
+    """Return what looks at this round: the last one is the nearest to its samples. What files do
+    is around the others, which would count it."""
+    return [Settle(this), *observers_of_files(this.files, this), *(o(this) for o in OBSERVERS)]

@@ -13,7 +13,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from bench_schema.document import Extra
 
 from bench_run.errors import UsageError, message_of
@@ -96,11 +95,10 @@ class OwnObserver(Observer):
 
     def _numbers(self, values: Any) -> dict[str, Extra]:
         higher = set(getattr(self._module, HIGHER, ()))
-        numbers: dict[str, float] = msgspec.convert(dict(values), dict[str, float], strict=True)
-        for name, value in numbers.items():
-            if not name.isidentifier() or not math.isfinite(value):
-                raise ValueError(f"expected numbers by name, not {name!r}: {value}")
-        return {
-            name: Extra(value, "higher" if name in higher else "lower")
-            for name, value in numbers.items()
-        }
+        found: dict[str, Extra] = {}
+        for name, value in dict(values).items():
+            is_number = not isinstance(value, str | bytes) and math.isfinite(value)
+            if not is_number or not str(name).isidentifier():
+                raise ValueError(f"expected numbers by name, not {name!r}: {value!r}")
+            found[name] = Extra(float(value), "higher" if name in higher else "lower")
+        return found

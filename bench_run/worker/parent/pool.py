@@ -54,8 +54,9 @@ BYTES_EACH = 2 << 30
 
 
 class Ahead:
-    """Workers on a processor that were opened before their round, several at the same time: nothing
-    is timed then. They wait for their round without work. Shared by a pool and those beside it."""
+    """Workers on a processor that were opened before their round, several at the same time: no case
+    is measured then, and of the imports the first round's counts. They wait for their round without
+    work. Shared by a pool and those beside it."""
 
     def __init__(self) -> None:
         self.rounds = 1
@@ -76,16 +77,20 @@ class Ahead:
         count = max(1, min(self.rounds, room))
         if count == 1 or engine.key not in self.on_host:
             return start(engine)
-        with ThreadPoolExecutor(count) as threads:
-            opening = [threads.submit(start, engine) for _ in range(count)]
-        waiting += [each.result() for each in opening[1:] if each.exception() is None]
-        return opening[0].result()
+        with ThreadPoolExecutor(count) as threads:  # on the list at once, so that `kill` ends them
+            opening = [threads.submit(lambda: waiting.append(start(engine))) for _ in range(count)]
+        if not waiting:
+            opening[0].result()
+        return waiting.pop(0)
 
-    def kill(self) -> None:
+    def kill(self) -> bool:
+        """End the waiting workers; return False if there was none."""
+        ended = False
         for waiting in self._waiting.values():
-            for worker, _ in waiting:
-                worker.kill()
-            waiting.clear()
+            while waiting:
+                waiting.pop()[0].kill()
+                ended = True
+        return ended
 
 
 class WorkerPool:
