@@ -432,10 +432,11 @@ class ReferenceStore:
         key = (graph.id.path, reference)
         with self._lock:
             was_announced = key in self._upcoming
-            while (
-                was_announced and not self._ahead and self._upcoming.popitem(last=False)[0] != key
-            ):
-                pass  # those before it are not asked for any more
+            if self._ahead:
+                self._upcoming.pop(key, None)
+            elif was_announced:  # those before it are not asked for any more
+                while self._upcoming.popitem(last=False)[0] != key:
+                    pass
             is_new = key not in self._made or not _is_there(self._made[key])
             futures = [self._start(key, graph)]
             if is_new and was_announced and not self._ahead and reference in OWN:

@@ -54,9 +54,9 @@ BYTES_EACH = 2 << 30
 
 
 class Ahead:
-    """Workers on a processor that were opened before their round, several at the same time: no case
-    is measured then, and of the imports the first round's counts. They wait for their round without
-    work. Shared by a pool and those beside it."""
+    """Workers on a processor that were opened before their round, several at the same time, on a
+    core each: no case is measured then. They wait for their round without work. Shared by a pool
+    and those beside it."""
 
     def __init__(self) -> None:
         self.rounds = 1

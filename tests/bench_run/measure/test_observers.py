@@ -99,6 +99,18 @@ def test_an_observer_that_fails_costs_its_numbers_and_is_said(
     assert f"--observer {note}" in done.stdout
 
 
+def test_a_number_of_numpy_is_a_number(bench_run_command, tmp_path):
+    numbers = "dict(a=np.float32(0.5), b=np.int64(3))"
+    text = (
+        f"import numpy as np\nclass Observer:\n    def results(self):\n        return {numbers}\n"
+    )
+    (tmp_path / "mine.py").write_text(text)
+    done = bench_run_command(*TWO[:2], *QUICK, "--observer", "mine.py")
+    assert ["0.5", "3"] == [
+        line.split()[-1] for line in done.stdout.splitlines() if line.startswith(("a:", "b:"))
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -108,17 +120,6 @@ def test_an_observer_that_fails_costs_its_numbers_and_is_said(
         ("class Observer(:", "--observer mine.py: "),
     ],
 )
-def test_a_number_of_numpy_is_a_number(bench_run_command, tmp_path):
-    text = "import numpy as np\nclass Observer:\n    def results(self):\n"
-    (tmp_path / "mine.py").write_text(
-        f"{text}        return dict(a=np.float32(0.5), b=np.int64(3))\n"
-    )
-    done = bench_run_command(*TWO[:2], *QUICK, "--observer", "mine.py")
-    assert ["0.5", "3"] == [
-        line.split()[-1] for line in done.stdout.splitlines() if line.startswith(("a:", "b:"))
-    ]
-
-
 def test_a_file_that_is_no_observer_is_refused_before_anything_runs(
     bench_run_command, tmp_path, text, words
 ):
