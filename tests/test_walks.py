@@ -118,23 +118,19 @@ def test_a_metric_is_a_row(checkout):
 
 
 def test_a_question_to_the_workers_is_two_files(checkout):
-    question = '''@dataclass(frozen=True)
-class Echo(Request[str]):
+    question = '''class Echo(Request[str], frozen=True):
     """Return the word."""
 
     word: str
 
 
 '''
-    start = "@dataclass(frozen=True)\nclass Variants("
+    start = "class Variants("
     checkout.add("bench_run/worker/messages.py", question, before=start)
     main = "bench_run/worker/main.py"
     method = "    def echo(self, request: messages.Echo) -> str:\n        return request.word\n\n"
-    checkout.add(main, method, before="    def variants(self, request: Variants)")
-    row = "        _row(messages.Echo, EngineServer.echo),\n"
-    checkout.add(main, row, before="        _row(Variants, EngineServer.variants),\n")
-    imported = "from bench_run.worker import messages\n"
-    checkout.add(main, imported, before="from bench_run.worker.messages import (\n")
+    row = "    @answers(messages.Echo)\n"
+    checkout.add(main, row + method, before="    @answers(messages.Variants)\n")
     program = """
 from functools import partial
 from bench_run.worker.messages import Echo
@@ -145,6 +141,33 @@ print(worker.ask(Echo("hello"), 60.0))
 worker.close()
 """
     assert "hello\n" == checkout.run("-c", program)
+
+
+def test_an_observer_is_a_file_and_a_row(checkout):
+    checkout.write(
+        "bench_run/measure/observers/blocks.py",
+        """
+from bench_schema.document import Extra
+
+from bench_run.measure.observers.base import Observer, Results
+
+
+class Blocks(Observer):
+    seen = 0
+
+    def after_sample_block(self, measured):
+        self.seen += 1
+
+    def results(self):
+        return Results(extra={"seen_blocks": Extra(self.seen)})
+""",
+    )
+    table = "bench_run/measure/observers/__init__.py"
+    imported = "from bench_run.measure.observers.blocks import Blocks\n"
+    start = "from bench_run.measure.observers.energy import Energy\n"
+    checkout.add(table, imported, before=start)
+    checkout.add(table, "Blocks, ", after="OBSERVERS = (")
+    assert "seen_blocks: 1" in checkout.run("bench_run", *RELU[:-1], "--engine", "numpy", "-v")
 
 
 def test_a_profiler_is_a_file_and_a_row(checkout):
