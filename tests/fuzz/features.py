@@ -48,7 +48,18 @@ SUITE = (
 )
 CONFIG = 'label = "of the file"\nseed = 7\n'
 POLICY = 'fail-on = ["slower"]\n'
-FILES = {"k.py": KERNELS, "wrong.py": WRONG, "case.py": CASE, "two.toml": SUITE}
+OBSERVER = """
+class Observer:
+    def results(self):
+        return {"mine": 0.5}
+"""
+FILES = {
+    "k.py": KERNELS,
+    "wrong.py": WRONG,
+    "case.py": CASE,
+    "two.toml": SUITE,
+    "mine.py": OBSERVER,
+}
 FILES |= {"c.toml": CONFIG, "policy.toml": POLICY}
 
 
@@ -90,6 +101,11 @@ def begins(start):
 def once(tree):
     keys = [(c["graph"]["name"], c["engine"], str(c["variant"])) for c in tree["cases"]]
     return len(keys) == len(set(keys))
+
+
+def observed(tree):
+    rounds = [one for case in tree["cases"] for one in case["rounds"]]
+    return all(one["extra"]["mine"]["value"] == 0.5 for one in rounds)
 
 
 def wrote(name):
@@ -198,6 +214,7 @@ RUN = (
     Feature("saved graphs", ("--save-graphs=made",), wrote("made")),
     Feature("saved suite", ("--save-suite=all.toml",), wrote("all.toml")),
     Feature("trace", ("--trace=t.json",), wrote("t.json")),
+    Feature("observer", ("--observer=mine.py",), observed),
     Feature("packed", ("-o run.json.zst", "-o run.json.gz"), place="output"),
 )
 COMPARE = tuple(
