@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.detection import is_hypothesis_test
 
-from bench_run.worker.parent import start
+from bench_run.worker import life as start
 from tests.conformance.opening import absence
 from tests.support import examples, graph_json, register_engines
 from tests.warm_commands import WarmCommands, warm_workers

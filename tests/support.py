@@ -7,7 +7,7 @@ import os
 import psutil
 
 from bench_run.graph.format.hipdnn_json import write_graph
-from bench_run.worker.parent import start
+from bench_run.worker import life as start
 from tests.conformance.graphs import FAMILIES
 
 

@@ -135,7 +135,7 @@ def test_a_question_to_the_workers_is_two_files(checkout):
 from functools import partial
 from bench_run.worker.messages import Echo
 from bench_run.worker.parent.process import Worker
-from bench_run.worker.parent.start import WORKER, start_module
+from bench_run.worker.life import WORKER, start_module
 worker = Worker(partial(start_module, WORKER, {}))
 print(worker.ask(Echo("hello"), 60.0))
 worker.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bench_run
-from bench_run.worker.parent import start
+from bench_run.worker import life as start
 
 
 def test_no_worker_of_a_usual_run_starts_afresh(small_graph, monkeypatch):

@@ -18,7 +18,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from bench_run.machine.affinity import thread_environment
-from bench_run.worker.parent import start
+from bench_run.worker import life as start
 from tests.forking import Forked, serve
 from tests.forking import __file__ as FORKING
 
@@ -28,7 +28,7 @@ OF_WORKERS = (
     "bench_run.validate.measured",
     "bench_run.worker.evaluate",
     "bench_run.worker.run_case",
-    "bench_run.worker.template",
+    "bench_run.worker.life",
 )
 OF_COMMANDS = (
     "docopt",
@@ -164,7 +164,7 @@ def serve_forks(control, before):
 
 
 def become_worker(descriptors):
-    from bench_run.worker import template
+    from bench_run.worker import life as template
 
     os.setsid()
     template.become_worker(*descriptors)

@@ -32,8 +32,8 @@ from bench_run.runner.planning import outline_run, plan_opened
 from bench_run.runner.references import ReferenceStore
 from bench_run.text import one_line, percent_text, time_text, visible
 from bench_run.user.cases import ENTRY
+from bench_run.worker.life import Launcher
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

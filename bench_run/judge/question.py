@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench_run.engines.base import FORKED
 from bench_run.options import Options, checked
-from bench_run.worker.parent.start import Launcher
+from bench_run.worker.life import Launcher
 
 FRAMEWORKS = ("numpy", "torch")
 """Bases that have calls of their own."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench_run.plan.cases import PlannedCase
     from bench_run.runner.rounds import Rounds
     from bench_run.runner.rules import Moves
-    from bench_run.worker.parent.start import Launcher
+    from bench_run.worker.life import Launcher
 
 LOOK_S = 2.0
 """Time of a comparison of the results so far, and of the answer."""

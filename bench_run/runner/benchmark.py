@@ -15,6 +15,7 @@ from bench_schema.settings import RecordedSettings, rows_of
 from bench_schema.version import package_version
 
 from bench_run.errors import BenchRunError, IncompleteRunError, OutputError, UsageError
+from bench_run.machine.affinity import available_cpus
 from bench_run.machine.device_lock import DeviceLock
 from bench_run.machine.devices import device_names, devices, refuse_busy, users_of
 from bench_run.machine.host import machine
@@ -37,9 +38,9 @@ from bench_run.runner.references import Helpers, ReferenceStore, check_cache, ch
 from bench_run.runner.rounds import Rounds
 from bench_run.runner.rules import decided, fixed, one_by_one, precise
 from bench_run.text import plain_text
+from bench_run.worker.life import Launcher
 from bench_run.worker.messages import MeasureCeilings
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,7 +91,7 @@ def run_benchmark(
     pool = WorkerPool(options.timeout_s, launcher, breakdown)
     helpers = Helpers(options.timeout_s)
     try:
-        if options.reference != "none":
+        if options.reference != "none" and available_cpus() > 1:
             helpers.open_early()
         before = users_of(device_names()) if options.require_idle else {}
         for engine in outline.engines:

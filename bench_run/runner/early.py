@@ -11,7 +11,7 @@ from bench_run.engines.spec import parse_spec
 from bench_run.errors import BenchRunError
 from bench_run.options import Engines, grouped
 from bench_run.plan.engines import engine_texts, plan_engines
-from bench_run.worker.parent.start import Launcher
+from bench_run.worker.life import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,9 +16,9 @@ from bench_run.measure.time_breakdown import TimeBreakdown
 from bench_run.profilers.base import Profiled
 from bench_run.profilers.table import profiler_of
 from bench_run.profilers.trace import join_parts, leave_events
+from bench_run.worker.life import own_environment
 from bench_run.worker.messages import NOT_CHECKED, Attack, Attacked, Trace
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.start import own_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -45,10 +45,10 @@ from bench_run.tensors.slots import SharedFile
 from bench_run.text import size_text
 from bench_run.validate.expected import sums_of
 from bench_run.validate.settings import FORMULAS, GOLDEN, ValidationSettings
+from bench_run.worker.life import Launcher
 from bench_run.worker.main import NICE, REFERENCE_THREADS
 from bench_run.worker.messages import Evaluate, Evaluated, Judge, Judged, ReadDevice
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.start import Launcher
 from bench_run.worker.reference_cache import MOST_BYTES
 
 if TYPE_CHECKING:

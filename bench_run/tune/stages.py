@@ -33,8 +33,8 @@ from bench_run.tune.journal import TuneJournal, race_path, renewed
 from bench_run.tune.races import Clock, Races
 from bench_run.tune.record import TuneResult
 from bench_run.tune.settings import Tuning, run_options
+from bench_run.worker.life import Launcher
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -24,8 +24,8 @@ from bench_run.runner.benchmark import run_planned
 from bench_run.runner.planning import Planned, open_engines, outline_run, plan_run
 from bench_run.tune.choosing import Finalist, ratio
 from bench_run.tune.record import confirmed_cases
+from bench_run.worker.life import Launcher
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -206,7 +206,7 @@ def _kill_template(_):
     import psutil
 
     parents = psutil.Process().parents()
-    forked = [each for each in parents if "bench_run.worker.template" in each.cmdline()]
+    forked = [each for each in parents if "bench_run.worker.life" in each.cmdline()]
     if forked:
         forked[-1].kill()
         time.sleep(30)

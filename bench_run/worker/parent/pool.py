@@ -21,6 +21,7 @@ from bench_run.errors import (
 from bench_run.machine.affinity import available_cpus
 from bench_run.machine.memory import free_host_bytes
 from bench_run.measure.time_breakdown import TimeBreakdown
+from bench_run.worker.life import Launcher
 from bench_run.worker.messages import (
     AnswerT,
     EngineOpened,
@@ -30,7 +31,6 @@ from bench_run.worker.messages import (
     case_of,
 )
 from bench_run.worker.parent.process import Worker
-from bench_run.worker.parent.start import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

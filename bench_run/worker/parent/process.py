@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from bench_run.errors import TemplateLostError, WorkerCrashedError, WorkerTimeoutError
 from bench_run.worker.guardian import STOP
+from bench_run.worker.life import ForkedProcess
 from bench_run.worker.messages import (
     Answered,
     AnswerT,
@@ -36,13 +37,12 @@ from bench_run.worker.messages import (
     Uncaught,
 )
 from bench_run.worker.parent.death import MemoryKills, describe_death, detail_of, thread_failure
-from bench_run.worker.parent.start import ForkedProcess
 from bench_run.worker.wire import Pipe, WireError, decode_outgoing, encode_request, read_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench_run.worker.parent.start import ProcessHandle
+    from bench_run.worker.life import ProcessHandle
 
 OUTPUT_TAIL_BYTES = 1 << 16
 GUARDIAN_S = 5.0

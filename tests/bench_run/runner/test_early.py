@@ -11,7 +11,7 @@ import pytest
 from bench_run.cli import main
 from bench_run.options import Options
 from bench_run.runner.early import early_launcher
-from bench_run.worker.parent import start
+from bench_run.worker import life as start
 from tests.support import child_pids
 
 pytestmark = pytest.mark.usefixtures("hostile", "fresh_workers")

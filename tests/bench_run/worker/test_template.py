@@ -17,9 +17,8 @@ import bench_run
 from bench_run.engines.base import EngineOptions
 from bench_run.engines.spec import parse_spec
 from bench_run.plan.engines import PlannedEngine
+from bench_run.worker.life import Launcher, Preload, Template, start_module
 from bench_run.worker.parent.pool import WorkerPool
-from bench_run.worker.parent.start import Launcher, Template, start_module
-from bench_run.worker.template_messages import Preload
 
 pytestmark = pytest.mark.usefixtures("hostile", "fresh_workers")
 
@@ -159,5 +158,5 @@ def test_a_template_whose_run_is_gone_before_it_began_imports_nothing():
     ours.close()
     with theirs:
         number = theirs.fileno()
-        command = [sys.executable, "-m", "bench_run.worker.template", str(number)]
+        command = [sys.executable, "-m", "bench_run.worker.life", str(number)]
         assert 0 == subprocess.run(command, pass_fds=(number,), timeout=30, check=False).returncode
