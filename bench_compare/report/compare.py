@@ -469,12 +469,13 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
             "verdict": words.verdict_text(case, case.id in allowed),
         }
         if metric is not None:
+            known = METRICS[metric.metric]
             facts |= {
                 "metric": metric.metric,
                 "base": base,
                 "other": other,
-                "change": change_text(metric.ratio, METRICS[metric.metric].words),
-                "interval_95": interval_text(metric.ci_low, metric.ci_high),
+                "change": change_text(metric.ratio, known.words),
+                "interval_95": interval_text(metric.ci_low, metric.ci_high, known.words),
             }
         result = _failure(of_case)
         if result and undecided:  # nothing to hold it against: not a failure yet

@@ -171,8 +171,8 @@ def suite_text(number: SuiteNumber) -> str:
     if is_too_noisy(number.ci_low, number.ci_high):
         return f"{text}: {NOTHING}"
     if number.ci_low is not None and number.ci_high is not None:
-        ends = (number.ci_low, number.ci_high)
-        return f"{text}: {change_with_interval(number.ratio, *ends, '95 % CI ')}"
+        ends, words = (number.ci_low, number.ci_high), METRICS[number.metric].words
+        return f"{text}: {change_with_interval(number.ratio, *ends, '95 % CI ', words)}"
     text += f": {change_text(number.ratio, METRICS[number.metric].words)}"
     source = "summaries" if number.unit == "summary" else f"a single {number.unit} a side"
     return f"{text} (no interval from {source})"

@@ -175,10 +175,12 @@ def _interval(low: float, high: float, words: tuple[str, str], percent: str) -> 
     return f"{factor_text(ends[0])} to {factor_text(ends[1])} {words[low < 1]}"
 
 
-def change_with_interval(ratio: float, low: float, high: float, name: str = "") -> str:
+def change_with_interval(
+    ratio: float, low: float, high: float, name: str = "", words: tuple[str, str] = TIME
+) -> str:
     """Return a change and the interval around it: ``+3.1% (+2.4% to +3.8%)``. `name` stands before
-    the interval."""
-    return f"{change_text(ratio)} ({name}{interval_text(low, high)})"
+    the interval; `words` are those for a ratio above and below 1."""
+    return f"{change_text(ratio, words)} ({name}{interval_text(low, high, words)})"
 
 
 def margin_text(ratio: float | None, low: float | None, high: float | None) -> str:

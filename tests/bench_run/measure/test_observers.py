@@ -67,7 +67,7 @@ def test_a_comparison_says_what_became_worse_and_its_page_has_it(shell, observed
     words = ("--metric", "extra:hit_ratio", "--fail-on", "extra:hit_ratio", "--html", "d.html")
     done = shell(["bench-compare", "a.json", "b.json", *words], observed)
     assert 2 == done.returncode, done.stdout
-    assert "hit_ratio" in done.stdout
+    assert "hit_ratio, geometric mean of 2 cases: 2× less" in done.stdout
     assert "hit_ratio" in (observed / "d.html").read_text()
 
 
