@@ -58,6 +58,8 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
     remarks += said_once(document, "CUPTI does not")
     if options.energy:
         remarks += said_once(document, "--energy:")
+    if options.observer:
+        remarks += said_once(document, "--observer")
     silent = without_times(document, sides=options.a is not None)
     remarks += [*silent, *(unfit := without_record(options, document))]
     code = exit_code(document) or (1 if missing or silent or unfit else 0)

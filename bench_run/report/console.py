@@ -98,11 +98,16 @@ def table(document: Document) -> str:
 def _own_table(document: Document) -> Iterator[str]:
     """Yield a table of these numbers, the mean over the rounds of each case."""
     names = own_numbers(document)
-    if names:
-        rows = [[one_line(c.id), *(own_text(c, name) for name in names)] for c in document.cases]
-        headers = ["case", *names]
-        align = ["left", *["right"] * len(names)]
-        yield from (_tabulate(_fitted(rows, headers), headers, align), "")
+    rows = [[one_line(c.id), *(own_text(c, name) for name in names)] for c in document.cases]
+    headers = ["case", *names]
+    text = _tabulate(_fitted(rows, headers), headers, ["left", *["right"] * len(names)])
+    if names and max(map(len, text.splitlines())) > WIDTH:
+        for case, *numbers in rows:
+            listed = (f"{n} {number}" for n, number in zip(names, numbers, strict=True) if number)
+            yield _wrapped(f"{case}: {', '.join(listed)}")
+        yield ""
+    elif names:
+        yield from (text, "")
 
 
 def best_times(document: Document) -> dict[str, float]:

@@ -22,7 +22,7 @@ from bench_run.machine.host import machine
 from bench_run.measure.ceilings import add_ceilings
 from bench_run.measure.observers.own import check_file
 from bench_run.measure.time_breakdown import TimeBreakdown
-from bench_run.options import Output, Sampling, Validation, grouped
+from bench_run.options import Validation, cut, grouped
 from bench_run.plan.checks import with_golden_inputs
 from bench_run.profilers import ncu
 from bench_run.progress import Progress
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from bench_schema.document import Device
 
     from bench_run.measure.budget import Ceilings
-    from bench_run.options import Options
+    from bench_run.options import Cut, Options
     from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Planned
     from bench_run.runner.rules import Rule
@@ -150,10 +150,11 @@ def run_planned(
     """Run these cases and return the document; raises as `run_benchmark` does. `references`: those
     of earlier runs; `rule_of`: another rule than that of the options; `helpers`: workers for
     references that start already."""
-    opened = describe_engines(planned.engines, options, pool)
+    given = cut(options)
+    output = given.output
+    opened = describe_engines(planned.engines, given, pool)
     if options.until == "decided":
         check_until_decided(options.against, len(planned.engines))
-    output, sampling = grouped(Output, options), grouped(Sampling, options)
     header = make_header(options, planned, opened, command)
     record = Record.begin(
         output.output, header, planned.cases, resume=output.resume, force=output.force
@@ -166,14 +167,14 @@ def run_planned(
             return record.finished
         gate = DeviceGate(DeviceLock(opened.sharing.devices, tell=progress.say))
         references = references or ReferenceStore(
-            grouped(Validation, options),
+            given.validation,
             {engine.key: engine for engine in planned.engines},
             pool.breakdown,
             helpers,
             gate.touching,
         )
         rounds = Rounds(
-            sampling,
+            given.sampling,
             planned.cases,
             (rule_of or partial(usual_rule, options))(record.so_far),
             record.add,
@@ -248,7 +249,7 @@ class OpenedEngines:
 
 
 def describe_engines(
-    engines: Sequence[PlannedEngine], options: Options, pool: WorkerPool
+    engines: Sequence[PlannedEngine], given: Cut, pool: WorkerPool
 ) -> OpenedEngines:
     """Open the engines that are not open yet. Raises `EngineUnavailableError`."""
     facts = {engine.key: pool.facts(engine) for engine in engines}
@@ -258,16 +259,16 @@ def describe_engines(
     keys = {key: fact.device for key, fact in facts.items() if fact.device != "cpu"}
     used: tuple[Device, ...] = ()
     if keys:
-        used = add_ceilings(devices(), keys, options.math, lambda key: _ceilings(by_key[key], pool))
+        used = add_ceilings(
+            devices(), keys, given.engines.math, lambda key: _ceilings(by_key[key], pool)
+        )
     pool.keep_fresh(engines)
     rows = tuple(
         EngineRecord(key=engine.key, name=engine.spec.name, **asdict(facts[engine.key]))
         for engine in engines
     )
     timer = min(clocks, default="host")
-    sharing = share_devices(
-        grouped(Sampling, options), {key: fact.device for key, fact in facts.items()}
-    )
+    sharing = share_devices(given.sampling, {key: fact.device for key, fact in facts.items()})
     notes = tuple(note for opened in pool.opened.values() for note in opened.notes)
     return OpenedEngines(rows, timer, used, pool.worker_start, sharing, notes)
 

@@ -34,9 +34,9 @@ def check_file(path: str) -> None:
         raise UsageError(f"--observer {path}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"--observer {path}: {message_of(error)}") from None
-    classes = (each for each in found.body if isinstance(each, ast.ClassDef))
-    own = [ast.walk(each) for each in classes if each.name == CLASS]
-    if not any(isinstance(f, ast.FunctionDef) and f.name == RESULTS for w in own for f in w):
+    own = [each for each in found.body if isinstance(each, ast.ClassDef) and each.name == CLASS]
+    methods = {f.name for each in own for f in each.body if isinstance(f, ast.FunctionDef)}
+    if RESULTS not in methods and not any(each.bases for each in own):
         raise UsageError(
             f"--observer {path}: it has no class {CLASS} with a method results(); see "
             "bench-run help running"
@@ -69,7 +69,7 @@ class OwnObserver(Observer):
             return None
         try:
             return work()
-        except Exception as error:  # foreign: the samples are there
+        except (Exception, SystemExit) as error:  # foreign: the samples are there
             what = f"{name}: " if name else ""
             self._problem = f"--observer {Path(self._path).name}: {what}{message_of(error)}"
             return None

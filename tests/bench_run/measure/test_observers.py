@@ -63,6 +63,20 @@ def test_a_table_with_numbers_fits_into_80_columns(bench_run_command, tmp_path):
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
+def test_many_and_large_numbers_fit_as_well(bench_run_command, tmp_path):
+    body = "return {f'number_{i}': 1e308 for i in range(30)}"
+    (tmp_path / "mine.py").write_text(f"class Observer:\n    def results(self):\n        {body}\n")
+    done = bench_run_command(*TWO, *QUICK, "--observer", "mine.py")
+    assert "number_29 1e+308" in " ".join(done.stdout.split())
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_an_observer_may_have_its_methods_from_another_class(bench_run_command, tmp_path):
+    text = "class Base:\n    def results(self):\n        return {'a': 7}\n"
+    (tmp_path / "mine.py").write_text(f"{text}class Observer(Base):\n    pass\n")
+    assert "7" in bench_run_command(*TWO[:2], *QUICK, "--observer", "mine.py").stdout.split()
+
+
 def test_a_comparison_says_what_became_worse_and_its_page_has_it(shell, observed):
     words = ("--metric", "extra:hit_ratio", "--fail-on", "extra:hit_ratio", "--html", "d.html")
     done = shell(["bench-compare", "a.json", "b.json", *words], observed)
@@ -87,6 +101,8 @@ def test_all_metrics_hold_own_ones(shell, observed):
         ("return {'a b': 1.0}", "mine.py: results: expected numbers by name"),
         ("return {'a': float('nan')}", "mine.py: results: expected numbers by name"),
         ("return {'a': 'text'}", "mine.py: results: expected numbers by name"),
+        ("return None", "mine.py: results: 'NoneType' object is not iterable"),
+        ("raise SystemExit(3)", "mine.py: results: 3"),
     ],
 )
 def test_an_observer_that_fails_costs_its_numbers_and_is_said(
@@ -97,6 +113,7 @@ def test_an_observer_that_fails_costs_its_numbers_and_is_said(
     done = bench_run_command(*TWO[:2], *QUICK, "--observer", "mine.py", "-v")
     assert 0 == done.returncode
     assert f"--observer {note}" in done.stdout
+    assert f"--observer {note}" in done.stderr.splitlines()[-1]
 
 
 def test_a_number_of_numpy_is_a_number(bench_run_command, tmp_path):
