@@ -36,6 +36,8 @@ PAIRS, PAIRS_NS = 6, 40_000_000
 MOST = 500
 """Largest number of iterations in it: inputs of few elements change in each."""
 FEWEST = 2
+TRIES = 3
+"""Requests of one iteration, of which the shortest counts: one may be held up for milliseconds."""
 GROWTH = 16
 """Factor of the numbers of iterations that are tried."""
 SAMPLES, SAMPLES_NS = 10, 50_000_000
@@ -43,13 +45,16 @@ SAMPLES, SAMPLES_NS = 10, 50_000_000
 are compared with those of the round."""
 ATTEMPTS, MOST_ATTEMPTS = 3, 6
 """Attempts before a contradiction is reported, and all of them where others were not quiet."""
+ALONE_SHARE = 0.05
+"""Part of all requests' time that threads wait for a processor which they have to themselves."""
 SHARE, CALL_NS = 0.8, 1000
 """Samples may be shorter by this factor and by the time of a call."""
 LARGEST_SHARE = 1.25
 """Marks of a clock that is not ours may show more than this clock by this factor."""
 DRIFT = 4.0
 """Samples of the whole round may be shorter than those right at the attempts by this factor: on two
-busy processors a kernel of 4 µs took 13 a second later."""
+busy processors a kernel of 4 µs took 13 a second later. So may all samples where threads waited:
+iterations of 5 µs took 15 there, and samples escaped what others did."""
 SPREAD = 2.0
 """Attempts that differ by more than this factor are not evidence."""
 QUIET_SHARE = 0.5
@@ -81,6 +86,7 @@ class OutsideClock:
         self._steps: Generator[tuple[int, BurstWork], Took, None] | None = None
         self._claimed_ns = 0.0
         self._executions = 1
+        self._waited_ns = self._wall_ns = 0
 
     def answer(self, root: int, asked: AskBurst) -> tuple[int, BurstWork]:
         """Return the next request to a worker, whose last one is over. `root`: id of the process
@@ -95,6 +101,8 @@ class OutsideClock:
             began, waited_before = self._begun
             waited = max(0, waited_ns(root) - waited_before)
             wall = max(1, now - began)
+            self._waited_ns += waited
+            self._wall_ns += wall
             took = Took(max(0, wall - waited), waited <= QUIET_SHARE * wall, asked.marked_ns, wall)
             try:
                 found = self._steps.send(took)
@@ -107,6 +115,8 @@ class OutsideClock:
     def _ask(self) -> Generator[tuple[int, BurstWork], Took, None]:
         """Yield requests until the samples are not contradicted, or all attempts are made."""
         count, first = 1, (yield 1, "executions")
+        for _ in range(1, TRIES):
+            first = min(first, (yield 1, "executions"), key=lambda took: took.ns)
         longer = first
         while longer.ns - first.ns < WINDOW_NS / GROWTH and first.ns < WINDOW_NS and count < MOST:
             count = min(MOST, count * GROWTH)
@@ -115,22 +125,23 @@ class OutsideClock:
         if count > 1:
             each_ns = max(1.0, (longer.ns - first.ns) / (count - 1))
             count = between(FEWEST, int(WINDOW_NS / each_ns), MOST)
-        changes_ns: float | None = None
+        has_changes = False
         for _ in range(MOST_ATTEMPTS):
             found = yield from self._pairs(count, each_ns)
             if found is None:
                 continue
             slope, claim = found
-            if self._doubt is None and changes_ns is None and not self._fits(claim, slope):
-                # Inputs change outside of samples; marks are around the changes as well.
-                changes_ns, _ = (yield from self._pairs(count, each_ns, "changes")) or (0.0, 0.0)
-                found = yield from self._pairs(count, each_ns)
-                slope, claim = found or (slope, claim)
-            if (slope := slope - (changes_ns or 0.0)) <= 0:
+            has_changes = has_changes or (self._doubt is None and not self._fits(claim, slope))
+            if has_changes:
+                # Inputs change outside of samples; marks are around the changes as well. One time
+                # for all attempts would be wrong in each of them alike.
+                changes = yield from self._pairs(count, each_ns, "changes")
+                slope -= math.inf if changes is None else changes[0]
+            if slope <= 0:
                 continue
             self.slopes_ns.append(slope)
             self._claims_ns.append(claim)
-            if self._fits(claim, self.slopes_ns[-1]) or len(self.slopes_ns) == ATTEMPTS:
+            if self._fits(claim, slope) or len(self.slopes_ns) == ATTEMPTS:
                 return
 
     def _pairs(
@@ -153,7 +164,10 @@ class OutsideClock:
         if not all(quiet):
             return None
         low, high = (min(each, key=lambda took: took.ns) for each in quiet)
-        slope = self._slope(high.ns - low.ns, count)
+        longer_ns: float = high.ns - low.ns
+        if work == "executions":  # no request of so many took less
+            longer_ns = min(longer_ns, low.ns, high.ns / 2)
+        slope = self._slope(longer_ns, count)
         return (slope, self._claimed_ns) if slope > 0 else None
 
     def _marked(self, took: Sequence[Took], count: int) -> tuple[float, float]:
@@ -182,7 +196,7 @@ class OutsideClock:
         if self._steps is None:
             return SILENT
         found = self._contradicted(measured)
-        if found is None or self._is_spread:
+        if found is None or self._is_unclear:
             return None
         slope, claim = found
         whose = "the samples say" if self._doubt is None else "the device's clock shows"
@@ -205,14 +219,20 @@ class OutsideClock:
         return (slope, earlier) if is_far else None
 
     @property
-    def _is_spread(self) -> bool:
-        return max(self.slopes_ns) > SPREAD * min(self.slopes_ns)
+    def _is_unclear(self) -> bool:
+        """Return True if the attempts are too few for a contradiction, or differ too much, or may
+        have been slowed down by what else ran."""
+        slopes, claims = self.slopes_ns, self._claims_ns
+        if len(slopes) < ATTEMPTS or max(slopes) > SPREAD * min(slopes):
+            return True
+        is_alone = self._waited_ns <= ALONE_SHARE * self._wall_ns
+        return not is_alone and self._fits(DRIFT * max(claims), min(slopes))
 
     def note(self, measured: Round) -> str | None:
         """Return why the samples of the round were not checked by this clock; None if they were."""
         if self._steps is None:
             return None
-        is_unclear = self._contradicted(measured) is not None and self._is_spread
+        is_unclear = self._contradicted(measured) is not None and self._is_unclear
         if not self.slopes_ns or is_unclear:
             return f"{NOT_CHECKED}: {BUSY}"
         if self._doubt is not None:
