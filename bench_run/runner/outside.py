@@ -53,8 +53,10 @@ LARGEST_SHARE = 1.25
 """Marks of a clock that is not ours may show more than this clock by this factor."""
 DRIFT = 4.0
 """Samples of the whole round may be shorter than those right at the attempts by this factor: on two
-busy processors a kernel of 4 µs took 13 a second later. So may all samples where threads waited:
-iterations of 5 µs took 15 there, and samples escaped what others did."""
+busy processors a kernel of 4 µs took 13 a second later."""
+HELD_NS = 50_000
+"""Difference of an execution and its samples that is not evidence where threads waited: iterations
+of 5 µs took 15 to 20 there, and samples escaped what others did; those of 900 µs took no longer."""
 SPREAD = 2.0
 """Attempts that differ by more than this factor are not evidence."""
 QUIET_SHARE = 0.5
@@ -127,21 +129,22 @@ class OutsideClock:
             count = between(FEWEST, int(WINDOW_NS / each_ns), MOST)
         has_changes = False
         for _ in range(MOST_ATTEMPTS):
-            found = yield from self._pairs(count, each_ns)
-            if found is None:
-                continue
-            slope, claim = found
-            has_changes = has_changes or (self._doubt is None and not self._fits(claim, slope))
+            changes_ns: float | None = 0.0
             if has_changes:
-                # Inputs change outside of samples; marks are around the changes as well. One time
-                # for all attempts would be wrong in each of them alike.
-                changes = yield from self._pairs(count, each_ns, "changes")
-                slope -= math.inf if changes is None else changes[0]
-            if slope <= 0:
+                # Inputs change outside of samples. One time for all attempts would be wrong in each
+                # of them alike. The last iterations are executions: their outputs are compared.
+                changes_ns, _ = (yield from self._pairs(count, each_ns, "changes")) or (None, 0.0)
+            found = yield from self._pairs(count, each_ns)
+            if found is None or changes_ns is None or found[0] <= changes_ns:
+                continue
+            slope, claim = found[0] - changes_ns, found[1]
+            fits = self._fits(claim, slope)
+            if not fits and self._doubt is None and not has_changes:
+                has_changes = True  # marks are around the changes as well
                 continue
             self.slopes_ns.append(slope)
             self._claims_ns.append(claim)
-            if self._fits(claim, slope) or len(self.slopes_ns) == ATTEMPTS:
+            if fits or len(self.slopes_ns) == ATTEMPTS:
                 return
 
     def _pairs(
@@ -164,10 +167,8 @@ class OutsideClock:
         if not all(quiet):
             return None
         low, high = (min(each, key=lambda took: took.ns) for each in quiet)
-        longer_ns: float = high.ns - low.ns
-        if work == "executions":  # no request of so many took less
-            longer_ns = min(longer_ns, low.ns, high.ns / 2)
-        slope = self._slope(longer_ns, count)
+        # So many iterations took no longer than a request of them.
+        slope = self._slope(min(high.ns - low.ns, low.ns, high.ns / 2), count)
         return (slope, self._claimed_ns) if slope > 0 else None
 
     def _marked(self, took: Sequence[Took], count: int) -> tuple[float, float]:
@@ -226,7 +227,7 @@ class OutsideClock:
         if len(slopes) < ATTEMPTS or max(slopes) > SPREAD * min(slopes):
             return True
         is_alone = self._waited_ns <= ALONE_SHARE * self._wall_ns
-        return not is_alone and self._fits(DRIFT * max(claims), min(slopes))
+        return not is_alone and abs(min(slopes) - max(claims)) < HELD_NS
 
     def note(self, measured: Round) -> str | None:
         """Return why the samples of the round were not checked by this clock; None if they were."""
