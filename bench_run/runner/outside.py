@@ -197,7 +197,7 @@ class OutsideClock:
         if self._steps is None:
             return SILENT
         found = self._contradicted(measured)
-        if found is None or self._is_unclear:
+        if found is None or self._is_unclear(*found):
             return None
         slope, claim = found
         whose = "the samples say" if self._doubt is None else "the device's clock shows"
@@ -219,21 +219,22 @@ class OutsideClock:
         is_far = self._doubt is None and not self._fits(DRIFT * earlier, slope)
         return (slope, earlier) if is_far else None
 
-    @property
-    def _is_unclear(self) -> bool:
-        """Return True if the attempts are too few for a contradiction, or differ too much, or may
-        have been slowed down by what else ran."""
-        slopes, claims = self.slopes_ns, self._claims_ns
-        if len(slopes) < ATTEMPTS or max(slopes) > SPREAD * min(slopes):
+    def _is_unclear(self, slope_ns: float, claim_ns: float) -> bool:
+        """Return True if the attempts do not show that an execution takes longer than claimed: too
+        few of them were left, they differ too much, or something else ran and may be the cause."""
+        slopes = self.slopes_ns
+        is_few = len(slopes) < ATTEMPTS and not self._fits(self._claims_ns[-1], slopes[-1])
+        if is_few or max(slopes) > SPREAD * min(slopes):
             return True
         is_alone = self._waited_ns <= ALONE_SHARE * self._wall_ns
-        return not is_alone and abs(min(slopes) - max(claims)) < HELD_NS
+        return not is_alone and abs(slope_ns - claim_ns) < HELD_NS
 
     def note(self, measured: Round) -> str | None:
         """Return why the samples of the round were not checked by this clock; None if they were."""
         if self._steps is None:
             return None
-        is_unclear = self._contradicted(measured) is not None and self._is_unclear
+        found = self._contradicted(measured)
+        is_unclear = found is not None and self._is_unclear(*found)
         if not self.slopes_ns or is_unclear:
             return f"{NOT_CHECKED}: {BUSY}"
         if self._doubt is not None:
