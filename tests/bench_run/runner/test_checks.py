@@ -96,8 +96,8 @@ def relu(x):
 def test_expected_outputs_that_an_engine_changes_are_computed_again(tmp_path, bench_run_command):
     (tmp_path / "my.py").write_text(POISONS)
     words = ("--op", RELU, "--engine", "kernel@my.py", "--rounds", "1", "--iters", "8")
-    alone = {"TMPDIR": str(tmp_path)}  # not among the files of runs that other tests have begun
-    done = bench_run_command(*words, "-o", "out.json", env=alone)
+    # Not among the files of runs that other tests have begun.
+    done = bench_run_command(*words, "-o", "out.json", env={"TMPDIR": str(tmp_path)})
     (case,) = json.loads((tmp_path / "out.json").read_text())["cases"]
     assert (0, "passed") == (done.returncode, case["validation"]["status"]), done.stderr
     assert "the expected outputs were changed on disk" in done.stderr
