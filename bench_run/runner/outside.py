@@ -14,6 +14,7 @@ may wait as well: of several requests of one length the shortest counts.
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +39,9 @@ MOST = 500
 FEWEST = 2
 TRIES = 3
 """Requests of one iteration, of which the shortest counts: one may be held up for milliseconds."""
+LAST = 20
+"""Largest number of executions before outputs are read: at a number that is the same in each round
+an answer that was kept for five changes of the inputs was right in most rounds."""
 GROWTH = 16
 """Factor of the numbers of iterations that are tried."""
 SAMPLES, SAMPLES_NS = 10, 50_000_000
@@ -96,7 +100,7 @@ class OutsideClock:
         now = time.perf_counter_ns()
         self._claimed_ns = asked.claimed_ns
         if self._steps is None or self._begun is None:
-            self._steps = self._ask()
+            self._steps = self._all()
             self._executions, self._doubt = asked.executions, asked.doubt
             found = next(self._steps)
         else:
@@ -114,8 +118,15 @@ class OutsideClock:
         self._begun = time.perf_counter_ns(), waited_before
         return found
 
-    def _ask(self) -> Generator[tuple[int, BurstWork], Took, None]:
-        """Yield requests until the samples are not contradicted, or all attempts are made."""
+    def _all(self) -> Generator[tuple[int, BurstWork], Took, None]:
+        """Yield all requests; how many executions are the last cannot be foretold."""
+        each_ns = yield from self._ask()
+        most = between(1, int(WINDOW_NS / max(1.0, each_ns)), LAST)
+        yield random.randint(1, most), "executions"  # noqa: S311 - no secret
+
+    def _ask(self) -> Generator[tuple[int, BurstWork], Took, float]:
+        """Yield requests until the samples are not contradicted, or all attempts are made. Return
+        about how long an iteration takes."""
         count, first = 1, (yield 1, "executions")
         for _ in range(1, TRIES):
             first = min(first, (yield 1, "executions"), key=lambda took: took.ns)
@@ -145,7 +156,8 @@ class OutsideClock:
             self.slopes_ns.append(slope)
             self._claims_ns.append(claim)
             if fits or len(self.slopes_ns) == ATTEMPTS:
-                return
+                break
+        return each_ns
 
     def _pairs(
         self, count: int, each_ns: float, work: BurstWork = "executions"
