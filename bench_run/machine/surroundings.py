@@ -149,10 +149,11 @@ def _tree(root: int) -> Processes:
     # The kernel's own lists: psutil looks at every process of the host, 24 µs each.
     waiting = list(found)
     while waiting:
+        tasks = f"/proc/{waiting.pop()}/task"
         with suppress(OSError):  # it may have ended
-            for listed in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-                with suppress(*FAILS):
-                    new = {pid: psutil.Process(pid) for pid in map(int, listed.read_text().split())}
+            for thread in os.listdir(tasks):
+                with suppress(*FAILS), open(f"{tasks}/{thread}/children", "rb") as listed:
+                    new = {pid: psutil.Process(pid) for pid in map(int, listed.read().split())}
                     waiting += new.keys() - found.keys()
                     found |= new
     return found
