@@ -259,6 +259,7 @@ class WorkerPool:
         return case
 
     def _close(self, key: str) -> None:
+        self._fresh.pop(key, None)
         ended_by = self._workers.pop(key).close()
         if ended_by is not None:
             self.endings[key] = ended_by
@@ -285,3 +286,4 @@ class WorkerPool:
         for worker in list(self._workers.values()):
             worker.kill()
         self._workers.clear()
+        self._fresh.clear()
