@@ -53,7 +53,7 @@ class Progress:
             self._bar.update()
 
     def more(self, cases: int) -> None:
-        """Add cases that the precision rule requested."""
+        """Add cases that are going to be measured."""
         if self._bar is not None:
             self._bar.total += cases
 

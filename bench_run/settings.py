@@ -526,7 +526,8 @@ class TuneOptions:
         flag="--space AXIS",
         help="AXIS=VALUE,VALUE...; give it again for more axes: engine=SPEC,...; "
         "dtype=half,int8,...|all; layout=nchw,nhwc|all; math=fp32,tf32,fast; fusion=on,off; "
-        "approx=perf:1/2:row:0,samp:1/4:1; plan=all; knob:NAME=all (as the engine lists them); "
+        "threads=1,2; approx=perf:1/2:row:0,samp:1/4:1; plan=all; knob:NAME=all (as the engine "
+        "lists them); "
         "or a FILE of them",
     )
     scope: Literal["layer", "global"] = setting(
@@ -551,19 +552,13 @@ class TuneOptions:
     budget_s: float | None = setting(
         None,
         flag="--budget T",
-        help="time for all of it, such as 90s, 10m or 2h; every finalist gets its --rounds even "
-        "so, and a record that took longer says by how much",
+        help="time for all of it, such as 90s, 10m or 2h; every finalist gets its --rounds even so",
         kind="span",
     )
     exhaustive: bool = setting(
         False,
         flag="--exhaustive",
-        help="measure every candidate as a finalist: the document then has the times of all",
-    )
-    document: str | None = setting(
-        None,
-        flag="--document FILE",
-        help="result document of the finalists (default beside the record: tuned.document.json.gz)",
+        help="measure every candidate in ordinary rounds: the record then has the case of each",
     )
 
 

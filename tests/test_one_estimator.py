@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from bench_schema.document import Work
 from bench_schema.estimate import LEAST_PAIRS
-from bench_schema.tuning import Candidate
 from bench_schema.units import MOST_FACTOR, NOTHING
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,7 +30,7 @@ from bench_compare.report import single
 from bench_compare.report.html.panel import blocks
 from bench_run import opperf
 from bench_run.report import console, formats, oracle
-from bench_run.tune import record
+from bench_run.tune import known
 from tests.bench_compare import build
 from tests.bench_compare.report.shown import render
 from tests.bench_compare.report.unblock import table, unblocked
@@ -169,9 +168,8 @@ def told_alone(found):
     yield "markdown", times_in(cells(formats.markdown(found), "time")["time"])[0]
     yield "csv", float(rows_of(formats.cases_csv(found))[0]["time_ns"])
     yield "call", opperf._times(case)["time_ns"]
-    confirmed = record.confirmed_cases(found)[case.id]
-    candidate = Candidate(0, {}, {}, case.engine, "", "raced", "ok")
-    yield "tune", record.with_confirmed_times(candidate, confirmed).time_ns
+    confirmed = known.Known("ok", None, case, is_confirmed=True)
+    yield "tune", confirmed.time_ns
     yield "tune's rounds", math.exp(confirmed.logs.mean())
     yield "history", math.exp(digest(found).cases[0].levels[0].log_mean)
     run = single.ShownRun(Source("a.json", found, "bench"))

@@ -36,11 +36,12 @@ Examples:
   bench-run tune --verify resnet.json
   bench-run suite:resnet50 --tuned resnet.json
 
-Candidates race in one process, in short blocks, until it is known which may be
-the fastest. Finalists and the default are then measured as by an ordinary run,
-in up to four times as many rounds, until more would not change the winner; only
-these times are shown. Candidates within the margin are equal: of these the
-default is taken, else what is deterministic, more exact, needs less workspace.
+All candidates are measured in two short rounds, each in a process of its own.
+Those near the fastest, and the default, are then measured as by an ordinary
+run, in up to four times as many rounds, until each is shown to be slower or as
+fast; only these times are shown. Candidates within the margin are equal: of
+these the default is taken, else what is deterministic, more exact, needs less
+workspace. The record is a result document: bench-compare reads it.
 
 Exit codes: 0 success; 1 usage error, or no graph could be tuned; 2 --verify
 found a winner that is not faster.
@@ -63,41 +64,30 @@ def answer(arguments: Mapping[str, Any]) -> CommandOutput:
 
 
 def tune_graphs(arguments: Mapping[str, Any]) -> CommandOutput:
-    from pathlib import Path
-
-    from bench_schema.tuning import tuned_read, tuned_save
-
-    from bench_run.files import writing
     from bench_run.options.read import read_options
-    from bench_run.plan.tuned import in_folder
     from bench_run.report.tuning import tuning_table
-    from bench_run.tune.journal import is_finished
-    from bench_run.tune.record import make_record
     from bench_run.tune.settings import read_tuning
-    from bench_run.tune.stages import tune
+    from bench_run.tune.stages import finished, tune
 
     options = read_options({**arguments, "--output": arguments["--output"] or "tuned.json"})
     tuning = read_tuning(arguments, options)
-    if options.resume and is_finished(tuning.record):
-        remark = f"{tuning.record}: the tuning is finished: nothing is measured or changed"
-        text = "" if options.quiet else tuning_table(tuned_read(tuning.record))
-        return CommandOutput(text, 0, (remark,))
-    tuned = tune(options, tuning, command_line())
-    if tuned is None:
-        return CommandOutput("", 1)
-    record = make_record(tuned)
-    with writing(tuning.record):
-        tuned_save(tuning.record, in_folder(record, Path(tuning.record).parent))
-    remarks = tuple(said_once(tuned.document, "CUPTI does not"))
+    record = finished(tuning) if options.resume else None
+    remarks: tuple[str, ...] = ()
+    if record is not None:
+        remarks = (f"{tuning.record}: the tuning is finished: nothing is measured or changed",)
+    else:
+        record = tune(options, tuning, command_line())
+        if record is None:
+            return CommandOutput("", 1)
+        remarks = tuple(said_once(record, "CUPTI does not"))
     return CommandOutput("" if options.quiet else tuning_table(record), 0, remarks)
 
 
 def show_record(path: str, _arguments: Mapping[str, Any]) -> CommandOutput:
-    from bench_schema.tuning import tuned_read
-
+    from bench_run.plan.tuned import read_record
     from bench_run.report.tuning import tuning_table
 
-    return CommandOutput(tuning_table(tuned_read(path)))
+    return CommandOutput(tuning_table(read_record(path, "--show").document))
 
 
 def verify_record(path: str, arguments: Mapping[str, Any]) -> CommandOutput:

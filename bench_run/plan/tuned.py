@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_schema.errors import DocumentError
+from bench_schema.files import read
 from bench_schema.identity import TUNED_NOTE
+from bench_schema.merge import find_device
 from bench_schema.units import count_text
 
 from bench_run.engines.spec import parse_spec
@@ -31,8 +33,8 @@ from bench_run.plan.load import gather
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from bench_schema.document import Device
-    from bench_schema.tuning import TunedEngine, TunedEntry, TunedRecord
+    from bench_schema.document import Device, Document, EngineRecord
+    from bench_schema.tuning import Candidate, Tuned, TunedEntry
 
     from bench_run.engines.base import EngineFacts
     from bench_run.graph.model import Graph
@@ -133,6 +135,25 @@ Facts = Mapping[str, "EngineFacts"]
 
 
 @dataclass(frozen=True)
+class Record:
+    """A document with the choices of a tuning; files are named as seen from here."""
+
+    document: Document
+    tuned: Tuned
+
+    @property
+    def engines(self) -> Mapping[str, EngineRecord]:
+        """Engines of its cases, by key."""
+        return {engine.key: engine for engine in self.document.engines}
+
+    @property
+    def device(self) -> Device | None:
+        """The accelerator that it was tuned on; None for a processor."""
+        used = next((e for e in self.document.engines if e.device != "cpu"), None)
+        return None if used is None else find_device(self.document.machine, used.device)
+
+
+@dataclass(frozen=True)
 class Here:
     """Machine and run that would use a record."""
 
@@ -141,85 +162,85 @@ class Here:
     chosen: Engines
 
 
-def read_record(path: str) -> TunedRecord:
+def read_record(path: str, flag: str = "--tuned") -> Record:
     """Read a record. Raises `UsageError` with the reason why it cannot be used. An unchanged file
     is read once: a run needs it several times."""
     try:
         state = os.stat(path)
-        return _read(path, state.st_mtime_ns, state.st_size)
+        document = _read(path, state.st_mtime_ns, state.st_size)
     except OSError as error:
-        raise UsageError(f"--tuned: {path}: {error.strerror}") from None
-
-
-@functools.lru_cache(maxsize=1)
-def _read(path: str, _changed_ns: int, _bytes: int) -> TunedRecord:
-    from bench_schema.tuning import tuned_read
-
-    try:
-        record = from_folder(tuned_read(path), Path(path).parent)
+        raise UsageError(f"{flag}: {path}: {error.strerror}") from None
     except DocumentError as error:
-        raise UsageError(f"--tuned: {error}") from None
-    # A winner that was edited names an engine or a variant that was not measured as this case.
-    for entry in record.entries:
-        winner = entry.candidates[entry.winner]
-        name = _case_name(entry.name, winner.engine, winner.case_variant)
-        case = winner.case
-        if case is not None and case != name and not case.startswith(f"{name} #"):
-            raise UsageError(
-                f"--tuned: {path}: the winner of {entry.name} was measured as {case!r}, and "
-                f"the record has it as {name!r}: tune again"
-            )
+        raise UsageError(f"{flag}: {error}") from None
+    if document.tuned is None:
+        raise UsageError(f"{flag}: {path}: is not a record of bench-run tune: it names no winners")
+    record = Record(document, from_folder(document.tuned, Path(path).parent))
+    for entry in record.tuned.entries:
+        _refuse_edited(path, flag, entry)
     return record
 
 
-def in_folder(record: TunedRecord, folder: Path) -> TunedRecord:
-    """Return the record with the files that are seen from here named as seen from its folder."""
+@functools.lru_cache(maxsize=1)
+def _read(path: str, _changed_ns: int, _bytes: int) -> Document:
+    return read(path)
 
-    def named(path: str) -> str:
-        return (
-            path
-            if os.path.isabs(path) or not Path(path).exists()
-            else os.path.relpath(path, folder)
+
+def _refuse_edited(path: str, flag: str, entry: TunedEntry) -> None:
+    """Refuse a winner that names an engine or a variant that was not measured as its case."""
+    winner = entry.chosen
+    name = _case_name(entry.name, winner.engine, winner.case_variant)
+    case = winner.case
+    if case is not None and case != name and not case.startswith(f"{name} #"):
+        raise UsageError(
+            f"{flag}: {path}: the winner of {entry.name} was measured as {case!r}, and "
+            f"the record has it as {name!r}: tune again"
         )
 
-    return _renamed(record, named)
 
-
-def from_folder(record: TunedRecord, folder: Path) -> TunedRecord:
-    """Return the record with its files as seen from here: beside it, otherwise as they are."""
+def in_folder(tuned: Tuned, folder: Path) -> Tuned:
+    """Return the choices with the files that are seen from here named as seen from a folder."""
 
     def named(path: str) -> str:
-        beside = folder / path
-        return os.path.relpath(beside) if not os.path.isabs(path) and beside.exists() else path
+        is_fixed = os.path.isabs(path) or not Path(path).exists()
+        return path if is_fixed else os.path.relpath(path, folder)
 
-    return _renamed(record, named)
+    return _renamed(tuned, named)
 
 
-def _renamed(record: TunedRecord, named: Callable[[str], str]) -> TunedRecord:
+def from_folder(tuned: Tuned, folder: Path) -> Tuned:
+    """Return the choices with the files of a folder as seen from here; others as they are."""
+
+    def named(path: str) -> str:
+        below = folder / path
+        return os.path.relpath(below) if not os.path.isabs(path) and below.exists() else path
+
+    return _renamed(tuned, named)
+
+
+def _renamed(tuned: Tuned, named: Callable[[str], str]) -> Tuned:
     def spec(text: str) -> str:
         path = parse_spec(text).plugin_path if "@" in text else None
         return text if path is None else named(path).join(text.rsplit(path, 1))
 
-    engines = tuple(replace(one, spec=spec(one.spec)) for one in record.environment.engines)
     return replace(
-        record,
-        environment=replace(record.environment, engines=engines),
-        entries=tuple(replace(entry, path=named(entry.path)) for entry in record.entries),
+        tuned,
+        engines=tuple(replace(engine, spec=spec(engine.spec)) for engine in tuned.engines),
+        entries=tuple(replace(entry, path=named(entry.path)) for entry in tuned.entries),
     )
 
 
-def record_graphs(path: str, sources: Sources) -> tuple[TunedRecord, dict[str, Graph]]:
+def record_graphs(path: str, sources: Sources) -> tuple[Record, dict[str, Graph]]:
     """Return the record, and its graphs by fingerprint: those that the sources name, otherwise the
     files that it was made from."""
-    record = read_record(path)
+    record = read_record(path, "the record")
     if not (sources.graphs or sources.op or sources.miopen_driver):
-        sources = replace(sources, graphs=files_of(path, record.entries))
+        sources = replace(sources, graphs=files_of(path, record.tuned.entries))
     graphs = (plan_graph(loaded) for loaded in gather(sources).graphs)
     return record, {graph.id.fingerprint: graph.loaded.graph for graph in graphs}
 
 
 def files_of(path: str, entries: Iterable[TunedEntry]) -> tuple[str, ...]:
-    """Return the graphs of these entries. Those of ``--op`` and of a driver's lines were no files:
+    """Return the graphs of these entries. Those of ``--op`` and of a driver's lines were not files:
     raises `UsageError`."""
     files = tuple(entry.path for entry in entries)
     missing = [file for file in files if not Path(file).exists()]
@@ -231,21 +252,21 @@ def files_of(path: str, entries: Iterable[TunedEntry]) -> tuple[str, ...]:
     return files
 
 
-def default_engine(record: TunedRecord) -> str:
+def default_engine(record: Record) -> str:
     """Return the spec of the engine that the record's defaults ran on."""
-    known = {engine.key: engine.spec for engine in record.environment.engines}
-    for entry in record.entries:
-        spec = known.get(entry.candidates[entry.default].engine)
+    known = {engine.key: engine.spec for engine in record.tuned.engines}
+    for entry in record.tuned.entries:
+        spec = known.get(entry.default.engine)
         if spec is not None:
             return spec
     raise UsageError("--tuned: no entry of the record has a default that ran")
 
 
-def record_engines(record: TunedRecord, chosen: Engines) -> dict[str, PlannedEngine]:
+def record_engines(record: Record, chosen: Engines) -> dict[str, PlannedEngine]:
     """Return engines of winners, by their key in the record."""
-    winners = {entry.candidates[entry.winner].engine for entry in record.entries}
+    winners = {entry.chosen.engine for entry in record.tuned.entries}
     made = {}
-    for engine in record.environment.engines:
+    for engine in record.tuned.engines:
         if engine.key in winners:
             (planned,) = plan_engines(chosen, [parse_spec(engine.spec)])
             made[engine.key] = in_math(planned, engine.math)
@@ -253,7 +274,7 @@ def record_engines(record: TunedRecord, chosen: Engines) -> dict[str, PlannedEng
 
 
 def tuned_cases(
-    record: TunedRecord,
+    record: Record,
     cases: Sequence[PlannedCase],
     engines: Mapping[str, PlannedEngine],
     here: Here,
@@ -291,20 +312,19 @@ NOT_TUNED = "not tuned: "
 """Beginning of the note on a case that takes nothing from the record, with the reason."""
 
 
-def find_entry(record: TunedRecord, case: PlannedCase) -> TunedEntry | None:
+def find_entry(record: Record, case: PlannedCase) -> TunedEntry | None:
     """Return the entry of the graph's meaning; of several the one with its name, otherwise the
     first."""
     graph = case.graph.id
-    same = [entry for entry in record.entries if entry.fingerprint == graph.fingerprint]
+    same = [entry for entry in record.tuned.entries if entry.fingerprint == graph.fingerprint]
     return next((entry for entry in same if entry.name == graph.name), next(iter(same), None))
 
 
-def contradictions(record: TunedRecord) -> list[str]:
+def contradictions(record: Record) -> list[str]:
     """Return a sentence for each graph with entries whose winners differ."""
     winners: dict[str, dict[tuple[object, ...], str]] = {}
-    for entry in record.entries:
-        winner = entry.candidates[entry.winner]
-        key = winner.engine, *sorted(winner.variant.items())
+    for entry in record.tuned.entries:
+        key = entry.chosen.engine, *sorted(entry.chosen.variant.items())
         winners.setdefault(entry.fingerprint, {}).setdefault(key, entry.name)
     return [
         f"--tuned: {', '.join(found.values())}: one graph with {len(found)} winners in the record; "
@@ -314,15 +334,15 @@ def contradictions(record: TunedRecord) -> list[str]:
     ]
 
 
-def environment_problem(record: TunedRecord, here: Here) -> str | None:
+def environment_problem(record: Record, here: Here) -> str | None:
     """Return the difference of the device from the record that invalidates all of its entries."""
-    known = record.environment
-    if known.driver is None and known.arch is None:
+    known = record.device
+    if known is None:
         return None
-    device = next((d for d in here.devices if d.name == known.device_kind), None)
+    device = next((d for d in here.devices if d.name == known.name), None)
     if device is None:
         kinds = ", ".join(d.name for d in here.devices) or "none"
-        return f"the record is of {known.device_kind}, and the devices here are: {kinds}"
+        return f"the record is of {known.name}, and the devices here are: {kinds}"
     for name, before, now in (
         ("driver", known.driver, device.driver),
         ("architecture", known.arch, device.arch),
@@ -332,7 +352,7 @@ def environment_problem(record: TunedRecord, here: Here) -> str | None:
     return None
 
 
-def engine_problem(known: TunedEngine, facts: EngineFacts | None) -> str | None:
+def engine_problem(known: EngineRecord, facts: EngineFacts | None) -> str | None:
     """Return the difference of an engine from the record."""
     if facts is None:
         return f"the engine {known.key} does not open here"
@@ -350,7 +370,7 @@ def engine_problem(known: TunedEngine, facts: EngineFacts | None) -> str | None:
 
 
 def _winner(
-    record: TunedRecord,
+    record: Record,
     entry: TunedEntry | None,
     case: PlannedCase,
     engines: Mapping[str, PlannedEngine],
@@ -359,11 +379,10 @@ def _winner(
     """Return the case with its entry's winner, or the reason why it stays unchanged."""
     if entry is None:
         return "the record has no entry for this graph"
-    winner = entry.candidates[entry.winner]
-    known = {engine.key: engine for engine in record.environment.engines}
-    if winner.engine not in known:
+    winner: Candidate = entry.chosen
+    if winner.engine not in record.engines or winner.engine not in engines:
         return f"the record does not describe the engine {winner.engine}"
-    problem = engine_problem(known[winner.engine], here.facts.get(winner.engine))
+    problem = engine_problem(record.engines[winner.engine], here.facts.get(winner.engine))
     if problem is not None:
         return problem
     graph = rewritten(case.graph, winner.variant)
@@ -381,21 +400,21 @@ def with_note(case: PlannedCase, note: str) -> PlannedCase:
     return replace(case, graph=replace(case.graph, loaded=loaded))
 
 
-def remarks(record: TunedRecord, here: Here) -> tuple[str, ...]:
+def remarks(record: Record, here: Here) -> tuple[str, ...]:
     """Return remarks that do not prevent the use of a record: another unit, other conditions."""
-    known, chosen = record.environment, here.chosen
+    settings, chosen, device = record.document.run.settings, here.chosen, record.device
     said = contradictions(record)
     units = {d.uuid for d in here.devices if d.uuid is not None}
-    if known.device_uuid is not None and known.device_uuid not in units:
+    if device is not None and device.uuid is not None and device.uuid not in units:
         said.append(
             "--tuned: the record is of another unit of this kind, and units differ: "
             "bench-run tune --verify RECORD measures default against winner here"
         )
-    if known.cache != chosen.cache:
+    if settings.cache != chosen.cache:
         said.append(
-            f"--tuned: the record is of --cache {known.cache}, this run has {chosen.cache}: "
+            f"--tuned: the record is of --cache {settings.cache}, this run has {chosen.cache}: "
             "what is fastest in one may not be in the other"
         )
-    if known.math != chosen.math:
-        said.append(f"--tuned: the record is of --math {known.math}, this run has {chosen.math}")
+    if settings.math is not None and settings.math != chosen.math:
+        said.append(f"--tuned: the record is of --math {settings.math}, this run has {chosen.math}")
     return tuple(said)

@@ -160,8 +160,7 @@ def run_planned(
         output.output, header, planned.cases, resume=output.resume, force=output.force
     )
     order = [case.id for case in planned.cases]
-    total = len(order) * options.rounds
-    with Progress(total, quiet=output.quiet) as progress, record:
+    with Progress(0, quiet=output.quiet) as progress, record:
         if record.finished is not None:
             progress.say(f"{output.output}: {FINISHED}")
             return record.finished

@@ -48,6 +48,7 @@ from bench_run.plan.rerun import (
 from bench_run.plan.shard import describe_whole, take_shard
 from bench_run.plan.tuned import (
     Here,
+    Record,
     default_engine,
     read_record,
     record_engines,
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from bench_schema.document import Whole
-    from bench_schema.tuning import TunedRecord
 
     from bench_run.options import Engines, Options
 
@@ -247,16 +247,14 @@ def plan_opened(outline: Outline, pool: WorkerPool) -> Planned:
     return replace(planned, notes=(*planned.notes, *notes))
 
 
-def _with_winners(
-    planned: Planned, record: TunedRecord, chosen: Engines, pool: WorkerPool
-) -> Planned:
+def _with_winners(planned: Planned, record: Record, chosen: Engines, pool: WorkerPool) -> Planned:
     """Return the cases as a record of a tuning says, where it holds here."""
     engines = record_engines(record, chosen)
     facts = {}
     for key, engine in engines.items():
         with suppress(EngineUnavailableError):
             facts[key] = pool.facts(engine)
-    here = Here(facts, devices() if record.environment.driver is not None else (), chosen)
+    here = Here(facts, devices() if record.device is not None else (), chosen)
     cases, notes = tuned_cases(record, planned.cases, engines, here)
     used = tuple({case.engine.key: case.engine for case in cases}.values())
     return replace(planned, engines=used, cases=cases, notes=notes)

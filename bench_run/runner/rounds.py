@@ -165,13 +165,12 @@ class Rounds:
     def _measure(self, step: Step) -> None:
         """Measure rounds that are not there already, of cases that did not end; then the rounds
         that became void."""
-        for again in (False, True):
+        for _ in range(2):
             due = {
                 index: [s.case for s in step.due if s.ended is None and index not in s.measured]
                 for index in range(step.rounds)
             }
-            beyond = (len(d) for index, d in due.items() if again or index >= self._sampling.rounds)
-            self._progress.more(sum(beyond))
+            self._progress.more(sum(map(len, due.values())))
             self._rounds_at_once(due)
 
     def _rounds_at_once(self, due: Mapping[int, Sequence[PlannedCase]]) -> None:

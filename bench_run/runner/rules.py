@@ -10,11 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from bench_schema.estimate import looks
-from bench_schema.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bench_run.runner.referee import Referee
     from bench_run.runner.states import CaseState
 
@@ -103,30 +100,6 @@ def decided(referee: Referee, fewest: int, most: int) -> Rule:
             if not due:
                 break
         yield End(done, "decided")
-        yield End(due, MAX_ROUNDS)
-
-    return rule
-
-
-def settled(
-    find_open: Callable[[Mapping[str, CaseState]], frozenset[str]], fewest: int, most: int
-) -> Rule:
-    """Return the rule that gives more rounds to the cases that `find_open` returns by id, up to the
-    next look. A case that it does not return at a look is done."""
-
-    def rule(sampled: Sampled) -> Moves:
-        states = {state.case.id: state for state in sampled.open_states() if state.rounds}
-        due = list(states.values())
-        for rounds in looks(fewest, most):
-            yield Step(rounds, due)
-            still = find_open(states)
-            due = [state for state in due if state.ended is None]
-            yield End([state for state in due if state.case.id not in still], "settled")
-            due = [state for state in due if state.case.id in still]
-            done = f"{len(states) - len(due)} of {count_text(len(states), 'case')} settled"
-            sampled.say(f"after {rounds} rounds: {done}")
-            if not due:
-                return
         yield End(due, MAX_ROUNDS)
 
     return rule

@@ -1,32 +1,34 @@
 """Candidates of a graph in a space: each is a case for the ordinary runner.
 
-The axes: ``engine`` and ``math`` select another engine of the run, ``dtype``, ``layout`` and
-``fusion`` another graph, ``plan`` and ``knob:…`` entries of the case's variant.
+The axes: ``engine``, ``threads`` and ``math`` select another engine of the run, ``dtype``,
+``layout``, ``approx`` and ``fusion`` another graph, ``plan`` and ``knob:…`` entries of the case's
+variant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 from bench_run.engines.base import KNOB_VARIANT
-from bench_run.engines.spec import parse_spec
+from bench_run.engines.spec import parse_spec, with_option
 from bench_run.errors import BenchRunError, GraphError, UsageError
 from bench_run.graph.chain import ChainGraph
 from bench_run.options import Engines, grouped
 from bench_run.plan.engines import BUILD_EVERY_S, EVERY, plan_engines
 from bench_run.plan.tuned import GRAPH_AXES, in_math, rewritten, variant_case
-from bench_run.tune.racing import Option
-from bench_run.tune.settings import ALL, Space
+from bench_run.tune.settings import ALL, THREADS, Space
 from bench_run.worker.messages import KnobValues, Plans, Variants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bench_schema.tuning import Fate
+
     from bench_run.options import Options
-    from bench_run.plan.cases import PlannedGraph
+    from bench_run.plan.cases import PlannedCase, PlannedGraph
     from bench_run.plan.engines import PlannedEngine
     from bench_run.worker.parent.pool import WorkerPool
 
@@ -36,10 +38,55 @@ MOST_CANDIDATES = 1000
 Variant = Mapping[str, str]
 
 
-def tuned_engines(options: Options, space: Space, specs: Sequence[str]) -> list[PlannedEngine]:
-    """Return each engine in each math of the space; the first is the default's."""
-    engines = plan_engines(grouped(Engines, options), [parse_spec(text) for text in specs])
-    return [in_math(e, math) for e, math in product(engines, space.values("math") or ("",))]
+@dataclass(frozen=True)
+class Option:
+    """A candidate before it ran."""
+
+    variant: Variant
+    case: PlannedCase
+    problem: str | None = None
+    """Why it cannot run, or need not."""
+    status: Fate = "ok"
+    same_as: int | None = None
+    """Index of the option that this one is a duplicate of."""
+
+    @property
+    def key(self) -> str:
+        return key_of(self.variant)
+
+
+def key_of(variant: Variant) -> str:
+    """Return the variant as text; empty for the default."""
+    return " ".join(f"{axis}={value}" for axis, value in sorted(variant.items()))
+
+
+def duplicate(option: Option, options: Sequence[Option], index: int) -> Option:
+    """Return the option as a duplicate of the one at `index`."""
+    problem = f"the same as {options[index].key or 'the default'}"
+    return replace(option, problem=problem, status="duplicate", same_as=index)
+
+
+@dataclass(frozen=True)
+class Varied:
+    """An engine with its values of the axes that engines stand for."""
+
+    engine: PlannedEngine
+    named: Variant
+
+
+def tuned_engines(options: Options, space: Space, specs: Sequence[str]) -> list[Varied]:
+    """Return each engine with each number of threads and each arithmetic of the space."""
+    made = []
+    axes = (space.values(THREADS) or ("",), space.values("math") or ("",))
+    for text, threads, math in product(specs, *axes):
+        spec = with_option(text, f"{THREADS}={threads}") if threads else text
+        (planned,) = plan_engines(grouped(Engines, options), [parse_spec(spec)])
+        engine = in_math(planned, math)
+        named = {"engine": text} if len(space.engines) > 1 else {}
+        named |= {THREADS: threads} if threads else {}
+        named |= {"math": engine.options.math} if math else {}
+        made.append(Varied(engine, named))
+    return made
 
 
 def every_plan(engine: PlannedEngine) -> PlannedEngine:
@@ -59,11 +106,7 @@ class Lister:
     """Enumerates the options of graphs; asks engines for their plans and knobs."""
 
     def __init__(
-        self,
-        space: Space,
-        default: PlannedEngine,
-        engines: Sequence[PlannedEngine],
-        pool: WorkerPool,
+        self, space: Space, default: PlannedEngine, engines: Sequence[Varied], pool: WorkerPool
     ) -> None:
         self._space, self._pool = space, pool
         self._default, self._engines = default, engines
@@ -71,42 +114,26 @@ class Lister:
     def options(self, graph: PlannedGraph) -> list[Option]:
         """Return the options, the default first; what means the same as one before is marked as a
         duplicate."""
-        first = Option({}, variant_case(graph, self._default, {}))
-        every = [first, *self._others(graph)]
+        every = [Option({}, variant_case(graph, self._default, {})), *self._others(graph)]
         if len(every) > MOST_CANDIDATES:
             raise UsageError(
                 f"{graph.id.name}: {len(every)} combinations, at most {MOST_CANDIDATES} are tried: "
                 "leave out axes or values"
             )
-        seen: dict[tuple[object, ...], str] = {}
-        options = []
-        for option in every:
-            case = option.case
-            inner = {k: v for k, v in case.variant.items() if k not in (*GRAPH_AXES, "math")}
-            engine = (case.engine.spec.text, case.engine.options.math)
-            key = (case.graph.id.fingerprint, engine, tuple(sorted(inner.items())))
-            if option.problem is None and key in seen:
-                problem = f"the same as {seen[key]}"
-                options.append(replace(option, problem=problem, status="duplicate"))
-                continue
-            if option.problem is None:
-                seen[key] = option.key or "the default"
-            options.append(option)
+        seen: dict[str, int] = {}
+        options: list[Option] = []
+        for index, option in enumerate(every):
+            first = index if option.problem else seen.setdefault(_meaning(option.case), index)
+            options.append(option if first == index else duplicate(option, options, first))
         return options
 
     def _others(self, graph: PlannedGraph) -> Iterator[Option]:
         axes = [axis for axis in GRAPH_AXES if self._space.values(axis)]
         for chosen in product(*(self._space.values(axis) for axis in axes)):
             values = dict(zip(axes, chosen, strict=True))
-            made = rewritten(graph, values)  # why not, where there is no such graph
-            for engine in self._engines:
-                # The axes of engines are part of the variant where they are varied.
-                named = {}
-                if len(self._space.engines) > 1:
-                    named["engine"] = engine.spec.text
-                if self._space.values("math"):
-                    named["math"] = engine.options.math
-                variant = {**named, **values}
+            made = rewritten(graph, values)
+            for varied in self._engines:
+                engine, variant = varied.engine, {**varied.named, **values}
                 if isinstance(made, str):
                     case = variant_case(graph, engine, values)
                     yield Option(variant, case, made, "unsupported")
@@ -124,18 +151,15 @@ class Lister:
     ) -> Iterator[Option]:
         wanted = self._space.values("plan")
         try:
-            # What runs the plans: the engine itself, so that they race in one process with its own
-            # choice, else the engine whose variants they are.
+            # The engine itself runs its plans, next to its own choice, or the engine whose
+            # variants they are does.
             home = every_plan(engine)
-            beside = None if home is engine else self._pool.ask(engine, Plans(graph.loaded.graph))
-            if beside is not None:
+            own = None if home is engine else self._pool.ask(engine, Plans(graph.loaded.graph))
+            if own is not None:
                 home = replace(engine, build_timeout_s=home.build_timeout_s)
-            listed = (
-                self._pool.ask(home, Variants(graph.loaded.graph)) if beside is None else beside
-            )
+            listed = self._pool.ask(home, Variants(graph.loaded.graph)) if own is None else own
         except BenchRunError as error:
-            option = _option(graph, engine, variant)
-            yield replace(option, problem=str(error), status="unsupported")
+            yield _option(graph, engine, variant, problem=str(error))
             return
         named = {" ".join(each.values()): each for each in listed}
         for name, each in named.items():
@@ -143,13 +167,12 @@ class Lister:
                 yield _option(graph, home, {**variant, "plan": name}, each)
         for name in () if wanted == (ALL,) else wanted:
             if name not in named:
-                option = _option(graph, home, {**variant, "plan": name}, {"plan": name})
                 names = [each for each in named if each]
                 some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
                 problem = (
                     f"{home.key} lists no plan {name!r} for this graph; it lists {some or 'none'}"
                 )
-                yield replace(option, problem=problem, status="unsupported")
+                yield _option(graph, home, {**variant, "plan": name}, {"plan": name}, problem)
 
     def _knobs(
         self, graph: PlannedGraph, engine: PlannedEngine, variant: Variant
@@ -164,17 +187,29 @@ class Lister:
                     raise GraphError(engine.key, problem)
             lists = [known[name] if v == (ALL,) else v for name, v in wanted.items()]
         except BenchRunError as error:
-            option = _option(graph, engine, variant)
-            yield replace(option, problem=str(error), status="unsupported")
+            yield _option(graph, engine, variant, problem=str(error))
             return
         for values in product(*lists):
             chosen = {KNOB_VARIANT + n: v for n, v in zip(wanted, values, strict=True)}
             yield _option(graph, engine, {**variant, **chosen})
 
 
+def _meaning(case: PlannedCase) -> str:
+    """Return a text that is equal for cases that run the same."""
+    spec, options = case.engine.spec, case.engine.options
+    inner = {k: v for k, v in case.variant.items() if k not in (*GRAPH_AXES, "math")}
+    engine = spec.name, spec.id, spec.options, spec.plugin_path, options
+    return repr((case.graph.id.fingerprint, engine, sorted(inner.items())))
+
+
 def _option(
-    graph: PlannedGraph, engine: PlannedEngine, variant: Variant, chosen: Variant | None = None
+    graph: PlannedGraph,
+    engine: PlannedEngine,
+    variant: Variant,
+    chosen: Variant | None = None,
+    problem: str | None = None,
 ) -> Option:
-    """`chosen`: what the engine has to know beside the axes."""
-    shown = {axis: value for axis, value in variant.items() if axis != "engine"}
-    return Option(dict(variant), variant_case(graph, engine, {**shown, **(chosen or {})}))
+    """`chosen`: what the engine has to know next to the axes; `problem`: why it cannot run."""
+    shown = {axis: value for axis, value in variant.items() if axis not in ("engine", THREADS)}
+    case = variant_case(graph, engine, {**shown, **(chosen or {})})
+    return Option(dict(variant), case, problem, "ok" if problem is None else "unsupported")

@@ -20,9 +20,10 @@ from bench_run.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bench_schema.tuning import Candidate, TunedRecord
+    from bench_schema.tuning import Candidate
 
     from bench_run.graph.model import Graph
+    from bench_run.plan.tuned import Record
 
 CORES = {
     "ConvolutionFwdAttributes": ("conv_fprop", ("x", "w")),
@@ -43,14 +44,14 @@ def refuse_unknown_kind(kind: str) -> None:
         raise UsageError(f"--export: no kind {kind!r}; choose from {', '.join(KINDS)}")
 
 
-def export(kind: str, record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
+def export(kind: str, record: Record, graphs: Mapping[str, Graph]) -> Exported:
     """Export a record as `kind`. `graphs`: by fingerprint, as given. Raises `UsageError` if nothing
     can be written."""
     refuse_unknown_kind(kind)
     return KINDS[kind](record, graphs)
 
 
-def hipdnn_overrides(record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
+def hipdnn_overrides(record: Record, graphs: Mapping[str, Graph]) -> Exported:
     """Return the text of an engine override file, and notes on what it leaves out.
 
     Raises `UsageError` if no entry can be written.
@@ -58,9 +59,9 @@ def hipdnn_overrides(record: TunedRecord, graphs: Mapping[str, Graph]) -> Export
     rules: dict[str, dict[str, Any]] = {}
     origin: dict[str, str] = {}
     left, knobs = [], 0
-    for entry in record.entries:
+    for entry in record.tuned.entries:
         graph = graphs.get(entry.fingerprint)
-        winner = entry.candidates[entry.winner]
+        winner = entry.chosen
         rule = "its graph was not found" if graph is None else _rule(graph, winner)
         if isinstance(rule, str):
             left.append(f"{entry.name}: {rule}")
@@ -128,12 +129,12 @@ def _rule(graph: Graph, winner: Candidate) -> dict[str, Any] | str:
     return rule
 
 
-def tunableop_rows(record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported:
+def tunableop_rows(record: Record, graphs: Mapping[str, Graph]) -> Exported:
     """Return PyTorch's file names solutions of rocBLAS and hipBLASLt by number; a record says so
     only where PyTorch itself won with what it does by default."""
     rows = []
-    for entry in record.entries:
-        graph, winner = graphs.get(entry.fingerprint), entry.candidates[entry.winner]
+    for entry in record.tuned.entries:
+        graph, winner = graphs.get(entry.fingerprint), entry.chosen
         if graph is None or winner.engine.partition(" ")[0] != "torch:cuda":
             continue
         row = _gemm_row(graph, winner)
@@ -145,10 +146,10 @@ def tunableop_rows(record: TunedRecord, graphs: Mapping[str, Graph]) -> Exported
             "of matrix products in PyTorch, and no winner is a matrix product on torch:cuda"
         )
     version = next(
-        (e.libraries["torch"] for e in record.environment.engines if "torch" in e.libraries), ""
+        (e.libraries["torch"] for e in record.document.engines if "torch" in e.libraries), ""
     )
     head = f"Validator,PT_VERSION,{version.partition('+')[0]}"
-    left = len(record.entries) - len(rows)
+    left = len(record.tuned.entries) - len(rows)
     notes = (f"{left} entries have no meaning in TunableOp's file",) if left else ()
     return Exported("\n".join((head, *rows)) + "\n", notes)
 
@@ -176,7 +177,7 @@ def _gemm_row(graph: Graph, winner: Candidate) -> str | None:
     return f"{name},{sizes},Default,{winner.time_ns / 1e6:.6g}"
 
 
-KINDS: dict[str, Callable[[TunedRecord, Mapping[str, Graph]], Exported]] = {
+KINDS: dict[str, Callable[[Record, Mapping[str, Graph]], Exported]] = {
     "hipdnn": hipdnn_overrides,
     "tunableop": tunableop_rows,
 }

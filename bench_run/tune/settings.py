@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench_schema.knobs import KnobError, read_space
-from bench_schema.settings import MATHS
+from bench_schema.settings import LEAST_ROUNDS, MATHS
 from bench_schema.tuning import Limits
 
 from bench_run.engines import KERNEL, PROCESSOR_ENGINES, availability, choose_auto, engine_module
@@ -21,10 +20,9 @@ from bench_run.graph.variants import BLOCKED, DATA_TYPES, LAYOUTS
 from bench_run.options import STDOUT, TuneOptions, read_tune_options
 from bench_run.options.read import given_values, read_number, read_size
 from bench_run.plan.tuned import INT8
-from bench_run.tune.choosing import FEWEST, ROUNDS_AT_MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bench_run.options import Options
 
@@ -45,6 +43,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
 }
 """Axes with a fixed set of values."""
 APPROXIMATION = "approx"
+THREADS = "threads"
 FREE = ("engine", "plan")
 """Axes whose values the engines know."""
 
@@ -109,6 +108,7 @@ def parse_space(texts: Sequence[str], engines: Sequence[str]) -> Space:
 
 
 def _axis(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name and the values of an axis."""
     axis, equals, listed = text.partition("=")
     if axis == KNOB_VARIANT.rstrip(":") or (not equals or not listed):
         raise UsageError(f"--space: expected AXIS=VALUE,..., got {text!r}")
@@ -120,15 +120,27 @@ def _axis(text: str) -> tuple[str, tuple[str, ...]]:
             values = tuple(ALIASES.get(value, value) for value in values)
         known = CHOICES[axis] if values == (ALL,) else values
         return axis, tuple(_known(axis, value) for value in known)
-    if axis == APPROXIMATION:
+    if axis in PARSED:
         try:
-            return axis, tuple(map(parse_approximation, values))
+            return axis, tuple(map(PARSED[axis], values))
         except ValueError as error:
             raise UsageError(f"--space {axis}={listed}: {error}") from None
     if axis in FREE or (axis.startswith(KNOB_VARIANT) and axis != KNOB_VARIANT):
         return axis, values
-    known = ", ".join((*FREE, *CHOICES, APPROXIMATION, "knob:NAME"))
-    raise UsageError(f"--space: no axis {axis!r}; choose from {known}")
+    known_axes = ", ".join((*FREE, *CHOICES, *PARSED, "knob:NAME"))
+    raise UsageError(f"--space: no axis {axis!r}; choose from {known_axes}")
+
+
+def _threads(value: str) -> str:
+    if not value.isdecimal() or not int(value):
+        raise ValueError(f"expected numbers of threads from 1, got {value!r}")
+    return str(int(value))
+
+
+PARSED: Mapping[str, Callable[[str], str]] = {
+    THREADS: _threads,
+    APPROXIMATION: parse_approximation,
+}
 
 
 def _known(axis: str, value: str) -> str:
@@ -150,13 +162,13 @@ class Tuning:
     margin_ratio: float = TuneOptions.margin_ratio
     exhaustive: bool = TuneOptions.exhaustive
     record: str = "tuned.json"
-    document: str = "tuned.document.json.gz"
     cache: str = "hot"
 
     @property
-    def race_margin(self) -> float:
-        """The margin as a difference of logarithms."""
-        return math.log1p(self.margin_ratio)
+    def short_document(self) -> str:
+        """Path of the document of the short rounds, there until the record is written."""
+        stem, dot, rest = Path(self.record).name.partition(".json")
+        return str(Path(self.record).with_name(f"{stem}.short{dot or '.json'}{rest}"))
 
 
 def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
@@ -182,7 +194,7 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
         raise UsageError("nothing to choose from: name an axis, such as --space plan=all")
     limits = read_limits(given.limit)
     space = _within(space, limits, given.space)
-    tuning = Tuning(
+    return Tuning(
         space=space,
         scope=given.scope,
         limits=limits,
@@ -190,12 +202,8 @@ def read_tuning(arguments: Mapping[str, Any], options: Options) -> Tuning:
         margin_ratio=given.margin_ratio,
         exhaustive=given.exhaustive,
         record=record,
-        document=given.document or default_document(record),
         cache=options.cache if "cache" in of_run else usual_cache(space.engines),
     )
-    if Path(tuning.document) == Path(record):
-        raise UsageError("--document and -o name the same file")
-    return tuning
 
 
 def _with_pick_global(given: TuneOptions, arguments: Mapping[str, Any]) -> TuneOptions:
@@ -238,24 +246,52 @@ def _use_accelerator(engines: Sequence[str]) -> bool:
     return bool(names - {"torch:cpu"})
 
 
-def default_document(record: str) -> str:
-    """Return the path of the document next to the record: ``tuned.json`` →
-    ``tuned.document.json.gz``."""
-    path = Path(record)
-    stem = path.name.partition(".json")[0]
-    return str(path.with_name(f"{stem}.document.json.gz"))
+MORE_ROUNDS = 4
+"""Times the rounds asked for that a finalist gets at most."""
 
 
 def run_options(options: Options, tuning: Tuning) -> Options:
-    """Return the settings of the ordinary run that confirms the finalists."""
-    adds = options.rounds >= FEWEST
+    """Return the settings of the ordinary rounds, whose document becomes the record."""
+    adds = options.rounds >= LEAST_ROUNDS
     return replace(
         options,
         engine=tuple(tuning.space.engines) or options.engine,
-        output=tuning.document,
+        output=tuning.record,
         cache=tuning.cache,
         until="settled" if adds else None,
-        max_rounds=ROUNDS_AT_MOST * options.rounds if adds else options.max_rounds,
+        max_rounds=MORE_ROUNDS * options.rounds if adds else options.max_rounds,
+    )
+
+
+SHORT_ROUNDS = 2
+SHORT_S, LONGEST_S = 0.002, 0.5
+"""Time that the samples of a short round take at least, and after which none begins."""
+SHORT_SAMPLES = 5
+
+
+def short_options(options: Options, tuning: Tuning) -> Options:
+    """Return the settings of the short rounds. Outputs are compared only if a limit asks for their
+    error or their bytes; those of finalists always are."""
+    limits = tuning.limits
+    compares = limits.error is not None or limits.deterministic
+    return replace(
+        options,
+        output=tuning.short_document,
+        rounds=SHORT_ROUNDS,
+        iterations=SHORT_ROUNDS * SHORT_SAMPLES,
+        warmup=min(options.warmup, 2),
+        min_time_s=SHORT_ROUNDS * SHORT_S,
+        max_time_s=SHORT_ROUNDS * LONGEST_S,
+        placements=1,
+        until=None,
+        precision_ratio=None,
+        energy=False,
+        strict=False,
+        trace=None,
+        counters=None,
+        adversarial=False,
+        check_budget_s=0.0,
+        reference=options.reference if compares else "none",
     )
 
 

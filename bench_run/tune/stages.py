@@ -1,38 +1,42 @@
-"""A tuning from options to its record: list, build, race, confirm, decide.
+"""A tuning from options to its record: list, short rounds of all, ordinary rounds of finalists.
 
-Everything but the race is the ordinary runner's: the pool of workers, references, rounds, the
-journal of the document. Only the rounds of the finalists are ever shown as times.
+Both kinds of rounds are ordinary runs with their own document: workers, references, the gate, the
+journal and ``--resume`` are those of every run. The document of the ordinary rounds becomes the
+record; that of the short rounds is removed then.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from bench_schema.estimate import looks
-from bench_schema.places import Place, check_places, journaled, refuse_replacing
+from bench_schema.files import read, save
+from bench_schema.journal import journal_path
+from bench_schema.places import check_places, journaled, refuse_replacing
+from bench_schema.units import count_text
 
-from bench_run.errors import OutputError, UsageError
+from bench_run.errors import UsageError
 from bench_run.files import writing
 from bench_run.measure.time_breakdown import TimeBreakdown
-from bench_run.options import Validation, grouped
 from bench_run.progress import Progress
-from bench_run.runner.benchmark import VERSION, run_planned
-from bench_run.runner.output import check_destinations, now
+from bench_run.runner.benchmark import run_planned
+from bench_run.runner.output import check_destinations
 from bench_run.runner.places import inputs_of, outputs_of
-from bench_run.runner.planning import Planned, outline_run
-from bench_run.runner.references import ReferenceStore, check_cache, check_references
+from bench_run.runner.planning import Planned, check_threads, outline_run
+from bench_run.runner.references import check_cache, check_references
 from bench_run.runner.rounds import engines_of
-from bench_run.runner.rules import fixed, one_by_one, settled
-from bench_run.tune.building import Effort
-from bench_run.tune.candidates import tuned_engines
-from bench_run.tune.choosing import Finalist, open_finalists
-from bench_run.tune.journal import TuneJournal, race_path, renewed
-from bench_run.tune.races import Clock, Races
-from bench_run.tune.record import TuneResult
-from bench_run.tune.settings import Tuning, run_options
+from bench_run.runner.rules import MAX_ROUNDS, End, Step
+from bench_run.tune.candidates import Lister, tuned_engines
+from bench_run.tune.known import Listed, find_known, races_of, with_short
+from bench_run.tune.race import Contender, undecided
+from bench_run.tune.record import with_choices
+from bench_run.tune.settings import SHORT_ROUNDS, Tuning, run_options, short_options
 from bench_run.worker.life import Launcher
 from bench_run.worker.parent.pool import WorkerPool
 
@@ -42,55 +46,115 @@ if TYPE_CHECKING:
     from bench_schema.document import Document
 
     from bench_run.options import Options
+    from bench_run.plan.engines import PlannedEngine
     from bench_run.runner.planning import Outline
+    from bench_run.runner.rules import Moves, Rule, Sampled
     from bench_run.runner.states import CaseState
-    from bench_run.tune.choosing import Raced
+    from bench_run.tune.candidates import Option
+    from bench_run.tune.known import Entrant, Race
+    from bench_run.tune.race import Logs
 
-INTERRUPTED = "interrupted: what was measured is kept; continue with --resume"
+SHARE_OF_SHORT = 0.6
+"""Share of a budget after which no further graph gets its short rounds."""
 
 
-def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> TuneResult | None:
-    """Tune; return None after an interruption: the journal stays for ``--resume``."""
+def tune(options: Options, tuning: Tuning, command: Sequence[str] = ()) -> Document | None:
+    """Tune and return the record; None after an interruption: what was measured is kept for
+    ``--resume``."""
+    clock = Clock(tuning.budget_s)
     options = run_options(options, tuning)
     check_destinations(options)
-    check_destinations(replace(options, output=tuning.record))
     _check_places(options, tuning)
-    breakdown, started = TimeBreakdown(), now()
     outline = outline_run(options)
     if not outline.graphs:
         raise UsageError("no graph could be read: there is nothing to tune")
     check_references(outline.engines, options.timeout_s)
     check_cache(options.reference_cache)
-    launcher = Launcher(options.worker_start, options.timeout_s)
-    pool = WorkerPool(options.timeout_s, launcher, breakdown)
-    try:
-        return Stages(options, tuning, outline, pool).run(started, command)
-    finally:
-        pool.close()
-        pool.kill()
-        launcher.close()
+    with ExitStack() as stack:
+        launcher = Launcher(options.worker_start, options.timeout_s)
+        stack.callback(launcher.close)
+        pool = WorkerPool(options.timeout_s, launcher, TimeBreakdown())
+        stack.callback(pool.kill)
+        stack.callback(pool.close)
+        listed = list_options(options, tuning, outline, pool)
+        run = Run(options, tuning, outline, pool, command, listed, clock)
+        return run.all()
+
+
+def finished(tuning: Tuning) -> Document | None:
+    """Return the record if the tuning is finished."""
+    is_there = Path(tuning.record).is_file() and not journal_path(tuning.record).exists()
+    document = read(tuning.record) if is_there else None
+    if document is None or document.tuned is None:
+        return None
+    tuned, space = document.tuned, tuning.space.texts
+    for name, before, now in (
+        ("space", tuned.space, space),
+        ("scope", tuned.scope, tuning.scope),
+        ("limits", tuned.limits, tuning.limits),
+        ("margin", tuned.margin_ratio, tuning.margin_ratio),
+    ):
+        if before != now:
+            raise UsageError(
+                f"--resume: the finished tuning {tuning.record} has another {name}: continue with "
+                "the same options, or choose another output"
+            )
+    return document
 
 
 def _check_places(options: Options, tuning: Tuning) -> None:
     """Raise `OutputError` if inputs and outputs meet, or a record or document would be lost."""
-    record, document = tuning.record, tuning.document
-    races = race_path(record)
-    force, resume = options.force, options.resume
+    record, short = tuning.record, tuning.short_document
     with writing(record):
-        kept = [
-            Place("-o", record),
-            *(Place("-o", str(path)) for path in (races, renewed(races))),
-            *journaled("--document", document),
-            *outputs_of(replace(options, output=None)),
-        ]
-        check_places(inputs_of(options), kept)
-        refuse_replacing(record, force=force, resume=resume, journal=str(races))
-        if not races.exists():  # else it belongs to what is gone on with
-            refuse_replacing(document, force=force, resume=resume, flag="--document")
+        own = [*journaled("-o", record), *journaled("-o", short)]
+        check_places(inputs_of(options), [*own, *outputs_of(replace(options, output=None))])
+        if not options.resume:
+            for path in (record, short):
+                refuse_replacing(path, force=options.force, resume=False)
+    if options.force and not options.resume:
+        _remove(short)
 
 
-class Stages:
-    """One tuning; `run` goes through it once."""
+def _remove(document: str) -> None:
+    """Remove a document and its journal."""
+    for path in (Path(document), journal_path(document)):
+        path.unlink(missing_ok=True)
+
+
+class Clock:
+    """Time of a tuning, of a budget if there is one."""
+
+    def __init__(self, budget_s: float | None) -> None:
+        self._began, self._budget_s = time.monotonic(), budget_s
+
+    def is_over(self, share: float = 1.0) -> bool:
+        """Return True once this share of the budget is spent."""
+        spent_s = time.monotonic() - self._began
+        return self._budget_s is not None and spent_s > share * self._budget_s
+
+
+def list_options(
+    options: Options, tuning: Tuning, outline: Outline, pool: WorkerPool
+) -> list[Listed]:
+    """Return the options of each graph; engines are opened for it."""
+    specs = [engine.spec.text for engine in outline.engines]
+    default, engines = outline.engines[0], tuned_engines(options, tuning.space, specs)
+    opened = {e.key: e for e in (default, *(varied.engine for varied in engines))}.values()
+    check_threads(None, [(engine, pool.facts(engine).device) for engine in opened])
+    lister = Lister(tuning.space, default, engines, pool)
+    with Progress(0, quiet=options.quiet) as talk:
+        failures = [f"{failure.path}: {failure.error}" for failure in outline.gathered.failures]
+        for note in (*outline.gathered.notes, *failures):
+            talk.say(f"note: {note}")
+        listed = [Listed(graph, lister.options(graph)) for graph in outline.graphs]
+        count = sum(len(each.options) for each in listed)
+        graphs = count_text(len(listed), "graph")
+        talk.say(f"{count_text(count, 'candidate')} of {graphs}")
+    return listed
+
+
+class Run:
+    """The rounds of one tuning."""
 
     def __init__(
         self,
@@ -98,166 +162,190 @@ class Stages:
         tuning: Tuning,
         outline: Outline,
         pool: WorkerPool,
+        command: Sequence[str],
+        listed: Sequence[Listed],
+        clock: Clock,
     ) -> None:
-        self._options, self._tuning, self._outline = options, tuning, outline
-        self._pool = pool
-        self._effort, self._clock = Effort(), Clock(tuning.budget_s)
-        self._notes = [f"{failure.path}: {failure.error}" for failure in outline.gathered.failures]
+        self._options, self._tuning, self._pool = options, tuning, pool
+        self._outline, self._command, self._listed, self._clock = outline, command, listed, clock
+        self._is_global = tuning.scope == "global"
 
-    def run(self, started: str, command: Sequence[str]) -> TuneResult | None:
-        specs = [engine.spec.text for engine in self._outline.engines]
-        engines = tuned_engines(self._options, self._tuning.space, specs)
-        default = self._outline.engines[0]
-        for engine in {e.key: e for e in (default, *engines)}.values():
-            self._pool.facts(engine)
-        known = {engine.key: engine for engine in (default, *engines)}
-        references = ReferenceStore(grouped(Validation, self._options), known, self._pool.breakdown)
-        journal = TuneJournal(
-            self._tuning.record,
-            self._head(specs),
-            resume=self._options.resume,
-            force=self._options.force,
-        )
-        with Progress(0, quiet=self._options.quiet) as talk:
-            for note in (*self._outline.gathered.notes, *self._notes):
-                talk.say(f"note: {note}")
-            raced = None
-            try:
-                races = Races(
-                    self._options,
-                    self._tuning,
-                    self._outline,
-                    engines,
-                    self._pool,
-                    references,
-                    journal,
-                    self._clock,
-                    self._effort,
-                    talk,
-                )
-                raced = races.run()
-                talk.say(f"races: {self._pool.breakdown.line()}")
-            except KeyboardInterrupt:
-                talk.say(INTERRUPTED)
+    def all(self) -> Document | None:
+        """Return the record, None after an interruption."""
+        tuning, short, races = self._tuning, None, None
+        if not tuning.exhaustive:
+            short = self._short()
+            if not short.run.complete:
                 return None
-            finally:
-                if raced is None:
-                    references.close()
-                    journal.close(done=False)
-        race_s = self._clock.spent_s()
-        document = None
-        try:
-            document = self._confirm(raced, references, command)
-        except KeyboardInterrupt:
-            with Progress(0, quiet=self._options.quiet) as talk:
-                talk.say(INTERRUPTED)
-        finally:
-            journal.close(done=document is not None and document.run.complete)
-        if document is None or not document.run.complete:
+            races = with_short(self._races(short), short)
+        else:
+            races = self._races(None)
+        document = self._ordinary(races, short)
+        if not document.run.complete:
             return None
-        self._notes += self._budget_notes(raced)
-        confirm_s = self._clock.spent_s() - race_s
-        return TuneResult(
-            self._tuning,
-            self._options,
-            engines,
-            raced,
-            document,
-            started,
-            self._effort,
-            race_s,
-            confirm_s,
-            self._notes,
-            command,
-            VERSION,
-        )
+        record = with_choices(tuning, self._listed, short, document)
+        with writing(tuning.record):
+            save(tuning.record, record)
+        _remove(tuning.short_document)
+        return record
 
-    def _budget_notes(self, raced: Sequence[Raced]) -> list[str]:
-        """Return notes on steps that the budget cut."""
-        budget_s = self._tuning.budget_s
-        if budget_s is None:
-            return []
-        ended = sum(each.state is not None and each.state.stopped_by == "budget" for each in raced)
-        missed = sum(fate.status == "not tried" for each in raced for fate in each.fates)
-        notes = [f"the budget ended the race of {ended} of {len(raced)} graphs"] if ended else []
-        many = "" if missed == 1 else "s"
-        notes += [f"the budget left {missed} candidate{many} untried"] if missed else []
-        spent_s = self._clock.spent_s()
-        if spent_s > 1.05 * budget_s:
-            took = f"{spent_s:.0f} s, {budget_s:.0f} s were allowed"
-            notes.append(f"it took {took}: every finalist has {self._options.rounds} rounds")
-        return notes
+    def _races(self, short: Document | None) -> list[Race]:
+        cases = {} if short is None else {case.id: case for case in short.cases}
+        limits = self._tuning.limits
+        known = [find_known(each, cases, {}, limits) for each in self._listed]
+        if short is None:  # all may be in the race
+            known = [
+                [replace(k, status="ok") if k.status == "not tried" else k for k in each]
+                for each in known
+            ]
+        return races_of(self._listed, known, is_global=self._is_global)
 
-    def _head(self, specs: Sequence[str]) -> dict[str, object]:
-        """Return the properties that must be equal to resume an unfinished tuning."""
-        o, t = self._options, self._tuning
-        facts = {key: opened.facts for key, opened in self._pool.opened.items()}
-        return {
-            "graphs": [graph.id.fingerprint for graph in self._outline.graphs],
-            "engines": list(specs),
-            "libraries": {k: dict(f.libraries) for k, f in facts.items() if k in specs},
-            "devices": {k: f.device for k, f in facts.items() if k in specs},
-            "space": list(t.space.texts),
-            "scope": t.scope,
-            "limits": asdict(t.limits),
-            "margin": t.margin_ratio,
-            "settings": [o.cache, o.timer, o.duty, o.math, o.seed, list(o.init), o.reference],
-        }
+    def _short(self) -> Document:
+        """Measure all candidates in short rounds."""
+        options = short_options(self._options, self._tuning)
+        planned = self._planned([o for each in self._listed for o in each.options])
+        engines = {e.key: self._short_engine(e, options) for e in planned.engines}
+        cases = tuple(replace(c, engine=engines[c.engine.key]) for c in planned.cases)
+        planned = replace(planned, engines=tuple(engines.values()), cases=cases)
 
-    def _confirm(
-        self, raced: Sequence[Raced], references: ReferenceStore, command: Sequence[str]
-    ) -> Document:
-        """Measure the finalists of all graphs as one ordinary run; return its document."""
-        cases = [each.options[index].case for each in raced for index in each.finalists]
-        if not cases:
-            raise UsageError(f"no graph has a candidate that runs: {raced[0].fates[0].reason}")
-        self._pool.close()
-        engines = engines_of(cases)
-        gathered = replace(self._outline.gathered, failures=())
-        planned = Planned(engines, tuple(cases), gathered)
+        def graph_by_graph(sampled: Sampled) -> Moves:
+            for each in self._listed:
+                if self._clock.is_over(SHARE_OF_SHORT):
+                    return
+                ids = {option.case.id for option in each.options}
+                yield Step(SHORT_ROUNDS, [s for s in sampled.open_states() if s.case.id in ids])
+
+        def at_once(sampled: Sampled) -> Moves:
+            yield Step(SHORT_ROUNDS, list(sampled.open_states()))
+
+        rule = at_once if self._tuning.budget_s is None else graph_by_graph
+        return self._run(options, planned, rule)
+
+    def _short_engine(self, engine: PlannedEngine, options: Options) -> PlannedEngine:
+        """Return the engine as the short rounds need it. Events take less time than records of
+        kernels, and tell as well which candidates are far behind."""
+        reference = "none" if options.reference == "none" else engine.reference
+        own = engine.options
+        if own.timer == "auto" and self._pool.facts(engine).device != "cpu":
+            own = replace(own, timer="events")
+        return replace(engine, reference=reference, options=own)
+
+    def _ordinary(self, races: Sequence[Race], short: Document | None) -> Document:
+        """Measure the finalists of all races; the defaults even if they cannot win."""
+        wanted = {case_id for race in races for e in race.entrants for case_id in race.cases(e)}
+        defaults = [each.options[0].case.id for each in self._listed]
+        failed = {c.id for c in (() if short is None else short.cases) if not c.rounds}
+        wanted |= set(defaults) - failed
+        every = [option for each in self._listed for option in each.options]
+        chosen = [option for option in every if option.case.id in wanted]
+        if not chosen:
+            reasons = [case.outcome.reason for case in (() if short is None else short.cases)]
+            problems = [*reasons, *(option.problem for option in every)]
+            reason = next(filter(None, problems), "all were left out")
+            raise UsageError(f"no graph has a candidate that runs: {reason}")
         options = self._options
-        if Path(self._tuning.document).is_dir():
-            raise OutputError(f"cannot write {self._tuning.document}: it is a directory")
-        fewest, most = options.rounds, options.max_rounds
-        rule = fixed(fewest)
-        if options.until is not None:  # more rounds if the winner is not sure
-            confirmation = Confirmation(raced, self._tuning, options, self._clock.is_over)
-            rule = one_by_one(rule, settled(confirmation.find_open, fewest, most))
-        return run_planned(
-            options, planned, self._pool, command, references, rule_of=lambda _: rule
-        )
+        counts = counts_of(options.rounds, options.max_rounds if options.until else options.rounds)
+        rule = Confirmation(races, self._tuning, defaults, counts, self._clock.is_over)
+        return self._run(options, self._planned(chosen), rule)
+
+    def _planned(self, options: Sequence[Option]) -> Planned:
+        cases = tuple(option.case for option in options if option.problem is None)
+        gathered = replace(self._outline.gathered, failures=(), notes=())
+        return Planned(engines_of(cases), cases, gathered)
+
+    def _run(self, options: Options, planned: Planned, rule: Rule) -> Document:
+        if options.resume and not _is_begun(options.output):
+            options = replace(options, resume=False)
+        return run_planned(options, planned, self._pool, self._command, rule_of=lambda _: rule)
+
+
+def _is_begun(output: str | None) -> bool:
+    return output is not None and (Path(output).exists() or journal_path(output).exists())
+
+
+def counts_of(fewest: int, most: int) -> list[int]:
+    """Return the numbers of rounds at looks: of the usual ones about each second one, since the
+    workers of a few cases start anew after each."""
+    found: list[int] = []
+    for count in looks(fewest, most) if most > fewest else (fewest,):
+        if not found or count >= 2 * found[-1] or count == most:
+            found.append(count)
+    return found
 
 
 class Confirmation:
-    """Selection of finalists that need more rounds; for the rule `settled`."""
+    """The rule of the ordinary rounds: all finalists, then those that more rounds may decide."""
 
     def __init__(
-        self, raced: Sequence[Raced], tuning: Tuning, options: Options, is_over: Callable[[], bool]
+        self,
+        races: Sequence[Race],
+        tuning: Tuning,
+        defaults: Sequence[str],
+        counts: Sequence[int],
+        is_over: Callable[[], bool],
     ) -> None:
-        """`is_over`: returns True when the time is used up."""
-        self._raced, self._tuning, self._is_over = raced, tuning, is_over
-        self._most = options.max_rounds
-        self._looks = len(looks(options.rounds, options.max_rounds))
+        """`defaults`: ids of cases that have the first rounds anyway. `counts`: numbers of rounds
+        after which it looks. `is_over`: returns True when the time is used up."""
+        self._races, self._margin_ratio = races, tuning.margin_ratio
+        self._defaults, self._counts, self._is_over = frozenset(defaults), counts, is_over
+        self._looks = len(looks(counts[0], counts[-1])) if len(counts) > 1 else 1
 
-    def find_open(self, states: Mapping[str, CaseState]) -> frozenset[str]:
-        """Return the ids of the cases of graphs without a sure winner. One combination for all
-        graphs is chosen from equally many rounds of all."""
-        if self._tuning.scope == "global" or self._is_over():
-            return frozenset()
-        due: set[str] = set()
-        for each in self._raced:
-            finalists = []
-            for index in each.finalists:
-                state = states.get(each.options[index].case.id)
-                if state is None or state.is_wrong or state.ended:
-                    continue
-                rounds = state.in_order()
-                times = np.array([each.log for each in rounds])
-                finalists.append(Finalist(index, each.ranks[index], times))
-            rivals = each.rivals(finalists)
-            margin_ratio = self._tuning.margin_ratio
-            more = open_finalists(rivals, 0, margin_ratio, self._looks, self._most)
-            if more:  # a default that may not win has its time shown too
-                more |= {f.index for f in finalists} - {f.index for f in rivals}
-            due |= {each.options[index].case.id for index in more}
-        return frozenset(due)
+    def __call__(self, sampled: Sampled) -> Moves:
+        chosen: list[list[Entrant]] = []
+        due: list[CaseState] = []
+        for count in self._counts:
+            seen: set[str] = set()
+            while True:  # again with others in place of those that turned out to be wrong
+                states = {state.case.id: state for state in sampled.open_states()}
+                if count == self._counts[0]:
+                    chosen = [r.finalists(partial(_is_right, r, states)) for r in self._races]
+                ids = self._cases(chosen) | (frozenset() if due else self._defaults)
+                new = [states[case_id] for case_id in ids - seen if case_id in states]
+                if not new:
+                    break
+                seen |= ids
+                yield Step(count, new)
+            measured = [states[case_id] for case_id in seen if case_id in states]
+            measured = [state for state in measured if state.ended is None]
+            chosen = [self._still(*each, states) for each in zip(self._races, chosen, strict=True)]
+            ids = self._cases(chosen)
+            due = [state for state in measured if state.case.id in ids]
+            yield End([state for state in measured if state.case.id not in ids], "settled")
+            settled = sum(not entrants for entrants in chosen)
+            what = "graphs are" if len(self._races) > 1 else "is"
+            sampled.say(f"after {count} rounds: {settled} of {len(self._races)} {what} settled")
+            if not due or self._is_over():
+                break
+        yield End(due, MAX_ROUNDS)
+
+    def _cases(self, chosen: Sequence[Sequence[Entrant]]) -> frozenset[str]:
+        """Return the ids of the cases of these entrants; a race of one has no cases to measure."""
+        return frozenset(
+            case_id
+            for race, entrants in zip(self._races, chosen, strict=True)
+            for entrant in entrants
+            if len(entrants) > 1 or entrant.index
+            for case_id in race.cases(entrant)
+        )
+
+    def _still(
+        self, race: Race, chosen: Sequence[Entrant], states: Mapping[str, CaseState]
+    ) -> list[Entrant]:
+        """Return the entrants that need more rounds."""
+        contenders = []
+        for entrant in chosen:
+            if _is_right(race, states, entrant):
+                logs = race.logs(entrant, lambda case_id: _logs(states[case_id]))
+                if logs is not None:
+                    contenders.append(Contender(entrant.index, 0, logs))
+        still = undecided(contenders, self._margin_ratio, self._looks)
+        return [entrant for entrant in chosen if entrant.index in still]
+
+
+def _logs(state: CaseState) -> Logs:
+    return np.array([each.log for each in state.in_order()])
+
+
+def _is_right(race: Race, states: Mapping[str, CaseState], entrant: Entrant) -> bool:
+    found = [states.get(case_id) for case_id in race.cases(entrant)]
+    return all(state is not None and not state.is_wrong for state in found)

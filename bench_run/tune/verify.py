@@ -13,6 +13,7 @@ from bench_run.machine.devices import devices
 from bench_run.plan.cases import PlannedCase
 from bench_run.plan.tuned import (
     Here,
+    Record,
     default_engine,
     files_of,
     find_entry,
@@ -22,16 +23,17 @@ from bench_run.plan.tuned import (
 )
 from bench_run.runner.benchmark import run_planned
 from bench_run.runner.planning import Planned, open_engines, outline_run, plan_run
-from bench_run.tune.choosing import Finalist, ratio
-from bench_run.tune.record import confirmed_cases
+from bench_run.runner.rounds import engines_of
+from bench_run.tune.known import logs_of
+from bench_run.tune.race import Contender, ratio
 from bench_run.worker.life import Launcher
 from bench_run.worker.parent.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench_schema.document import Document
-    from bench_schema.tuning import Ratio, TunedRecord
+    from bench_schema.document import Case
+    from bench_schema.tuning import Ratio
 
     from bench_run.options import Options
 
@@ -63,20 +65,18 @@ class Verified:
 def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Verified]:
     """Measure the winner and the default of every entry with a winner of its own; return an empty
     list if no entry has one. Raises `UsageError` if nothing of the record holds here."""
-    record = read_record(path)
-    if record.settings.objective != "time":
-        what = f"was tuned for {record.settings.objective}, and time is what is verified"
-        raise UsageError(f"--verify: {path} {what}: tune again")
-    if all(entry.winner == entry.default for entry in record.entries):
+    record = read_record(path, "--verify")
+    moved = [entry for entry in record.tuned.entries if entry.winner]
+    if not moved:
         return []
     if not (options.graphs or options.op or options.miopen_driver):
-        moved = [entry for entry in record.entries if entry.winner != entry.default]
         options = replace(options, graphs=files_of(path, moved))
+    settings = record.document.run.settings
     options = replace(
         options,
         engine=options.engine or (default_engine(record),),
-        cache=record.environment.cache,
-        math=record.environment.math,
+        cache=settings.cache,
+        math=settings.math or options.math,
     )
     outline = outline_run(options)
     launcher = Launcher(options.worker_start, options.timeout_s)
@@ -88,17 +88,12 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
         for key, engine in engines.items():
             with suppress(EngineUnavailableError):
                 facts[key] = pool.facts(engine)
-        tuned, notes = tuned_cases(
-            record, plain.cases, engines, Here(facts, devices(), outline.chosen)
-        )
-
-        def meaning(case: PlannedCase) -> tuple[object, ...]:
-            return case.graph.id.fingerprint, case.engine.key, variant_key(case.variant)
-
+        here = Here(facts, devices(), outline.chosen)
+        tuned, notes = tuned_cases(record, plain.cases, engines, here)
         pairs = [
-            (a, PlannedCase(b.id + TURNED, b.graph, b.engine, b.variant))
-            for a, b in zip(plain.cases, tuned, strict=True)
-            if meaning(a) != meaning(b)
+            (default, PlannedCase(won.id + TURNED, won.graph, won.engine, won.variant))
+            for default, won in zip(plain.cases, tuned, strict=True)
+            if _meaning(default) != _meaning(won)
         ]
         if not pairs:
             reasons = [note for note in notes if "by default: " in note]
@@ -108,35 +103,27 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
                 f"default and can run here{why}"
             )
         cases = tuple(case for pair in pairs for case in pair)
-        used = tuple({case.engine.key: case.engine for case in cases}.values())
-        planned = Planned(used, cases, replace(outline.gathered, failures=()))
+        planned = Planned(engines_of(cases), cases, replace(outline.gathered, failures=()))
         document = run_planned(options, planned, pool, command)
     finally:
         pool.close()
         pool.kill()
         launcher.close()
-    return _results(record, pairs, document)
+    known = {case.id: case for case in document.cases}
+    return [_verified(record, default, known[default.id], known[won.id]) for default, won in pairs]
 
 
-def _results(
-    record: TunedRecord,
-    pairs: Sequence[tuple[PlannedCase, PlannedCase]],
-    document: Document,
-) -> list[Verified]:
-    confirmed = confirmed_cases(document)
-    status = {case.id: case.outcome for case in document.cases}
-    results = []
-    for default, winner in pairs:
-        entry = find_entry(record, default)
-        said = None if entry is None else entry.gain
-        name = default.graph.id.name
-        if default.id not in confirmed or winner.id not in confirmed:
-            failed = next(c.id for c in (default, winner) if c.id not in confirmed)
-            reason = status[failed].reason if failed in status else "it was not run"
-            results.append(Verified(name, said, None, f"{failed}: {reason}"))
-            continue
-        logs = [confirmed[each.id].logs for each in (default, winner)]
-        gain = ratio(Finalist(0, 0, logs[0]), Finalist(1, 1, logs[1]))
-        problem = None if confirmed[winner.id].is_right else "the winner's outputs are wrong"
-        results.append(Verified(name, said, None if problem else gain, problem))
-    return results
+def _meaning(case: PlannedCase) -> tuple[object, ...]:
+    return case.graph.id.fingerprint, case.engine.key, variant_key(case.variant)
+
+
+def _verified(record: Record, planned: PlannedCase, default: Case, winner: Case) -> Verified:
+    entry = find_entry(record, planned)
+    said, name = None if entry is None else entry.gain, planned.graph.id.name
+    for case in (default, winner):
+        if case.outcome.status != "completed":
+            return Verified(name, said, None, f"{case.id}: {case.outcome.reason}")
+    if winner.validation is not None and winner.validation.status == "failed":
+        return Verified(name, said, None, "the winner's outputs are wrong")
+    base, other = (Contender(i, i, logs_of(case)) for i, case in enumerate((default, winner)))
+    return Verified(name, said, ratio(base, other))

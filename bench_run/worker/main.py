@@ -33,11 +33,10 @@ from bench_run.worker.messages import Answered, AnswerT, PhaseStarted, Refusal, 
 from bench_run.worker.wire import Pipe, decode_request, encode, encode_reply, pipe_of
 
 if TYPE_CHECKING:
-    from bench_schema.document import Case, Validation
+    from bench_schema.document import Case
 
     from bench_run.engines.base import Engine
     from bench_run.measure.budget import Ceilings
-    from bench_run.worker.plan_store import PlanStore
 
 HEAP_BYTES = 100_000
 """Size up to which C libraries take memory from the heap."""
@@ -78,7 +77,6 @@ class EngineServer:
         self._pipe, self._guardian = pipe, guardian
         self._engine: Engine | None = None
         self._name = ""
-        self._kept: PlanStore | None = None
         self._import_ns = 0
         self._threads: int | None = None
         self._thread_failures: list[str] = []
@@ -155,31 +153,6 @@ class EngineServer:
         plans = self.engine.abilities.plans
         return None if plans is None else listed(self._name, "plans()", plans(request.graph))
 
-    @answers(messages.BuildPlan)
-    def keep(self, request: messages.BuildPlan) -> messages.PlanBuilt:
-        gc.collect()
-        gc.freeze()
-        return self._plan_store().keep(request, self._import_ns, self.announce)
-
-    @answers(messages.SamplePlan)
-    def sample(self, request: messages.SamplePlan) -> messages.PlanSamples:
-        return self._plan_store().sample(request, self.announce)
-
-    @answers(messages.Repeat)
-    def repeat(self, request: messages.Repeat) -> Validation:
-        return self._plan_store().repeat(request)
-
-    @answers(messages.Release)
-    def release(self, request: messages.Release) -> None:
-        self._plan_store().release(request)
-
-    def _plan_store(self) -> PlanStore:
-        from bench_run.worker.plan_store import PlanStore
-
-        if self._kept is None:
-            self._kept = PlanStore(self.engine)
-        return self._kept
-
     @answers(messages.KnobValues)
     def knob_values(self, request: messages.KnobValues) -> Mapping[str, tuple[str, ...]]:
         ask = self.engine.abilities.knob_values
@@ -251,8 +224,6 @@ class EngineServer:
         return measure_ceilings(self.engine)
 
     def close(self) -> None:
-        if self._kept is not None:
-            self._kept.close()
         if self._engine is not None:
             self._engine.close()
 

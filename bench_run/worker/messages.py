@@ -212,63 +212,6 @@ class RunCase(Request[Case], frozen=True):
     """True if the run is to time iterations by its own clock (`AskBurst`)."""
 
 
-class PlanBuilt(msgspec.Struct, frozen=True):
-    """Result of building a plan to keep."""
-
-    case: Case
-    """Without rounds: outcome, validation, plan, memory, phases of initialisation."""
-
-
-class BuildPlan(Request[PlanBuilt], frozen=True):
-    """Build the plan of a case, run and validate it, and keep it under a name."""
-
-    activity = "building"
-
-    name: str
-    run: RunCase
-    twice: bool = True
-    """True if it runs a second time, to compare the outputs."""
-
-
-class Repeat(Request[Validation], frozen=True):
-    """Run a kept plan once more: what all runs that were checked come to."""
-
-    activity = "racing"
-
-    name: str
-
-
-class PlanSamples(msgspec.Struct, frozen=True):
-    """One sampling of a plan that is kept."""
-
-    log_time: float
-    """Logarithm of the midmean of the samples in nanoseconds, of the stream's own clock if it has
-    one."""
-    deviation: float
-    """Robust deviation of the logarithms."""
-    cost: float
-    """Cost of the sampling besides the samples, in units of one more sample."""
-    samples: int
-    seconds: float
-
-
-class SamplePlan(Request[PlanSamples], frozen=True):
-    """Take a few samples of a kept plan."""
-
-    activity = "racing"
-
-    name: str
-    budget: SamplingBudget
-
-
-class Release(Request[None], frozen=True):
-    """Close kept plans."""
-
-    activity = "racing"
-
-    names: tuple[str, ...]
-
-
 class KnobValues(Request[Mapping[str, tuple[str, ...]]], frozen=True):
     """List the values that knobs of the engine can take for a graph."""
 

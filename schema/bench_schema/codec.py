@@ -25,6 +25,7 @@ from bench_schema.checks.validator import check_document, path_text
 from bench_schema.document import SCHEMA_VERSION, Case, Document, Round
 from bench_schema.errors import NotJsonError, SchemaError, UnreadableError, UnwritableError
 from bench_schema.rounds import StoredRounds
+from bench_schema.tuning import check_tuned
 from bench_schema.upgrade import upgrade, version_of
 
 if TYPE_CHECKING:
@@ -195,6 +196,8 @@ def check_keys(document: Document, where: str) -> None:
         if case.engine not in engines:
             what = f"no engine {case.engine!r} in this document; known are {', '.join(engines)}"
             raise SchemaError(f"{where}: cases[{index}].engine", what)
+    if document.tuned is not None:
+        check_tuned(document.tuned, frozenset(case.id for case in document.cases), where)
 
 
 MOST_ROUNDS = 1 << 20

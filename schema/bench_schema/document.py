@@ -27,6 +27,7 @@ from bench_schema.provenance import (
     Tool,
     Whole,
 )
+from bench_schema.tuning import Tuned  # noqa: TC001  annotations are read at run time
 
 __all__ = [
     "COMPLETED",
@@ -427,6 +428,8 @@ class Document:
     cases: tuple[Case, ...]
     parts: tuple[Part, ...] = ()
     """The runs that were merged into this one; empty if it is a run of its own."""
+    tuned: Tuned | None = None
+    """Choices of a tuning, whose finalists are the cases."""
 
 
 SPELLINGS: Mapping[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

@@ -1,40 +1,16 @@
-"""The record of a tuning as values: every variant of every graph, which was chosen, and why.
+"""Choices of a tuning in its result document: every variant of every graph, and the winners.
 
-Frozen dataclasses, no I/O. A record has a version of its
-own. Times are nanoseconds and come from ordinary rounds only; what the race knows of a candidate is
-how far it is behind, as a ratio. ``None`` means "not known".
+Frozen dataclasses, no I/O. Times are nanoseconds, ``None`` means "not known".
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import json
+import math
 from collections.abc import Mapping  # noqa: TC003  annotations are read at run time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-import msgspec
-
-from bench_schema.checks.acceptor import VERSIONS, Compiler
-from bench_schema.checks.validator import path_text, sentence
-from bench_schema.codec import build, encode, parse
-from bench_schema.errors import FutureVersionError, SchemaError
-from bench_schema.packing import read_bytes, write_bytes
-from bench_schema.provenance import Tool  # noqa: TC001
-
-if TYPE_CHECKING:
-    import os
-
-    from jsonschema.protocols import Validator
-
-
-TUNING_VERSION = 1
-KIND = "bench-run tune"
-
-Stage: TypeAlias = Literal["listed", "built", "screened", "raced", "confirmed"]
-"""Last stage of a candidate: only listed; built and validated; dropped after one or two blocks;
-dropped in the race; measured in ordinary rounds."""
+from bench_schema.errors import SchemaError
 
 Fate: TypeAlias = Literal[
     "ok",
@@ -60,36 +36,29 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    index: int
-    """Position in the order of enumeration; 0 is the default."""
+    """One way to run a graph."""
+
     variant: Mapping[str, str]
     """Varied values by axis; empty for the default."""
     case_variant: Mapping[str, str]
     """The same for the engine, in its own words: the variant of the case."""
     engine: str
-    """Key of the engine in the result document."""
+    """Key of the engine."""
     fingerprint: str
     """Hash of the graph that ran, which differs from the entry's if type or layout were varied."""
-    stage: Stage
     status: Fate
     reason: str | None = None
     """Always there unless ok."""
-    blocks: int = 0
-    """Blocks of the race that it was in."""
-    behind: Ratio | None = None
-    """Its time in that of the winner, in blocks that both were in; from the race."""
+    case: str | None = None
+    """Id of its case in the document, if it has ordinary rounds."""
     time_ns: float | None = None
-    """Time over the rounds of a confirmed candidate (`bench_schema.estimate`); of one that was only
-    raced, the mean of its blocks, without an interval."""
-    time_low_ns: float | None = None
-    time_high_ns: float | None = None
+    """Time of its case; of a candidate without one, the mean of its short rounds."""
+    rounds: int = 0
+    """Number of rounds behind the time, each in a process of its own."""
     error: float | None = None
-    """Largest relative L2 error of an output."""
+    """Largest relative L2 error of an output; None where nothing was compared."""
     deterministic: bool | None = None
     workspace_bytes: int | None = None
-    energy_j: float | None = None
-    case: str | None = None
-    """Id of its case in the result document."""
     plan: Mapping[str, str] = field(default_factory=dict)
     """Choices of the engine."""
 
@@ -105,49 +74,34 @@ class TunedEntry:
     family: str
     repeat: int
     candidates: tuple[Candidate, ...]
-    default: int
+    """The default first."""
     winner: int
-    """Index of a candidate; that of the default where nothing is known to be better."""
+    """Index of a candidate; 0, the default, where nothing is known to be better."""
     reason: str
     """Why it won, in a sentence."""
     gain: Ratio | None = None
     """Time of the default in that of the winner, from ordinary rounds; 1 if they are one."""
     tied_with: tuple[int, ...] = ()
-    pareto: tuple[int, ...] = ()
-    """Candidates that none beats in everything, in older records; empty today."""
-    stopped_by: str | None = None
-    """Reason that ended the race: clear, most blocks, budget; None without a race."""
+    beyond: str | None = None
+    """The limit that the default breaks."""
+
+    @property
+    def default(self) -> Candidate:
+        return self.candidates[0]
+
+    @property
+    def chosen(self) -> Candidate:
+        """The candidate that won."""
+        return self.candidates[self.winner]
 
 
 @dataclass(frozen=True, slots=True)
 class TunedEngine:
-    """An engine as a later run must find it."""
+    """An engine as a later run must open it; what it was is in the document's engines."""
 
     key: str
     spec: str
-    name: str
     math: str
-    libraries: Mapping[str, str]
-    device: str
-    device_kind: str
-    plugin_sha256: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """Machine and library that were tuned on, and the method of measuring."""
-
-    host: str
-    device_kind: str
-    device_uuid: str | None
-    """The very unit: units of one kind differ."""
-    arch: str | None
-    driver: str | None
-    engines: tuple[TunedEngine, ...]
-    math: str
-    cache: str
-    timer: str
-    duty: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,26 +112,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class TuneSettings:
-    space: tuple[str, ...]
-    scope: Literal["layer", "global"]
-    margin_ratio: float
-    limits: Limits
-    budget_s: float | None
-    seed: int
-    objective: Literal["time", "energy", "edp"] = "time"
-    """The time; others in older records."""
-
-
-@dataclass(frozen=True, slots=True)
 class Total:
-    """One combination for the whole suite; times weighted by how often each graph occurs."""
+    """One combination for all graphs; times weighted by how often each graph occurs."""
 
     variant: Mapping[str, str]
     time_ns: float | None
     """None if some graph has no time in it."""
     confirmed: bool
-    """False if the time is an estimate from the race's ratios and was not measured."""
+    """False if some of the time is of short rounds."""
     missing: tuple[str, ...] = ()
     """Names of the graphs that it cannot run."""
     chosen: bool = False
@@ -187,121 +129,80 @@ class Total:
 class TunedWhole:
     """All graphs, each as often as it occurs."""
 
-    default_ns: float | None
-    tuned_ns: float | None
-    gain: Ratio | None
+    default_ns: float | None = None
+    tuned_ns: float | None = None
+    gain: Ratio | None = None
     totals: tuple[Total, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    builds: int
-    executions: int
-    race_s: float
-    confirm_s: float
+class Tuned:
+    """A tuning's choice and its reasons."""
 
-
-@dataclass(frozen=True, slots=True)
-class TunedEvidence:
-    """The result document that the times come from."""
-
-    path: str
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class TunedRecord:
-    kind: str
-    tuning_version: int
-    tool: Tool
-    started: str
-    finished: str
-    command: tuple[str, ...]
-    settings: TuneSettings
-    environment: Environment
+    space: tuple[str, ...]
+    scope: Literal["layer", "global"]
+    margin_ratio: float
+    limits: Limits
+    budget_s: float | None
+    engines: tuple[TunedEngine, ...]
     entries: tuple[TunedEntry, ...]
-    whole: TunedWhole
-    cost: Cost
-    document: TunedEvidence
-    notes: tuple[str, ...] = ()
+    whole: TunedWhole = TunedWhole()
 
 
-# Records of tunings: text to values and back, checked against the schema of their version.
-#
-# `tuned_read`, `tuned_save`, `tuned_decode`, `tuned_encode`.
+def check_tuned(tuned: Tuned, cases: frozenset[str], where: str) -> None:
+    """Check what a schema cannot express: indices and ids that name something. Raises
+    `SchemaError`."""
+    for number, entry in enumerate(tuned.entries):
+        here = f"{where}: tuned.entries[{number}] ({entry.name})"
+        count = len(entry.candidates)
+        for index in (entry.winner, *entry.tied_with):
+            if not 0 <= index < count:
+                raise SchemaError(here, f"names candidate {index}, and there are {count}")
+        if entry.winner and entry.chosen.status != "ok":
+            status = entry.chosen.status
+            raise SchemaError(here, f"its winner, candidate {entry.winner}, is {status!r}")
+        for candidate in entry.candidates:
+            if candidate.case is not None and candidate.case not in cases:
+                raise SchemaError(here, f"names the case {candidate.case!r}, which is not there")
 
 
-def tuned_read(path: str | os.PathLike[str]) -> TunedRecord:
-    """Return the record in a file, plain or packed."""
-    return tuned_decode(read_bytes(path), str(path))
+OWN_AXES = ("plan", "knob:")
+"""Axes whose values the library chooses among by itself."""
 
 
-def tuned_save(path: str | os.PathLike[str], record: TunedRecord) -> None:
-    """Write the record in one atomic step; ``.gz`` and ``.zst`` choose the packing."""
-    write_bytes(path, tuned_encode(record))
+@dataclass(frozen=True)
+class DefaultQuality:
+    """Quality of the library's own choice, over graphs of one family."""
+
+    family: str
+    graphs: int
+    beaten: int
+    """Graphs of which another candidate was shown to be faster by more than the margin."""
+    mean_ratio: float
+    """Geometric mean of the default's time in the winner's: 1 is the best."""
+    worst_ratio: float
+    worst: str
+    """Name of the graph with that ratio."""
 
 
-def tuned_encode(record: TunedRecord) -> bytes:
-    return encode(record)
+def default_quality(tuned: Tuned) -> tuple[DefaultQuality, ...]:
+    """Return how good the default is for each family; empty if the space has axes that a library
+    does not choose by itself. Graphs without a second candidate that ran, or with a default beyond
+    a limit, do not count."""
+    axes = [text.partition("=")[0] for text in tuned.space]
+    if not axes or not all(axis.startswith(OWN_AXES) for axis in axes):
+        return ()
+    families: dict[str, list[TunedEntry]] = {}
+    for entry in tuned.entries:
+        had_choice = any(other.status == "ok" for other in entry.candidates[1:])
+        if had_choice and entry.gain is not None and entry.beyond is None:
+            families.setdefault(entry.family, []).append(entry)
+    return tuple(_quality(family, families[family]) for family in sorted(families))
 
 
-def tuned_decode(data: bytes, where: str) -> TunedRecord:
-    """Decode a record. Raises `DocumentError` if the data is not a record of a known version."""
-    tree = parse(data, where)
-    if not isinstance(tree, dict) or tree.get("kind") != KIND:
-        raise SchemaError(where, "is not a record of bench-run tune")
-    version = tree.get("tuning_version")
-    if type(version) is not int or version < 1:
-        raise SchemaError(f"{where}: tuning_version", f"expected a whole number, found {version!r}")
-    if version > TUNING_VERSION:
-        known = f"this tool knows up to {TUNING_VERSION}"
-        raise FutureVersionError(where, f"is a record of version {version}; {known}")
-    tuned_check(tree, where)
-    record: TunedRecord = build(tree, TunedRecord)
-    _check_places(record, where)
-    return record
-
-
-def tuned_check(tree: Any, where: str) -> None:
-    """Check a tree. Raises `SchemaError` that names the first field that breaks the schema."""
-    with contextlib.suppress(msgspec.ValidationError, OverflowError):
-        # a hundred times as fast as the standard's way, and every run with a record waits for it
-        msgspec.convert(tree, _accepted(tree["tuning_version"]))
-        return
-    from jsonschema.exceptions import best_match
-
-    error = best_match(tuned_validator(tree["tuning_version"]).iter_errors(tree))
-    if error is not None:
-        raise SchemaError(f"{where}: {path_text(error.absolute_path)}", sentence(error))
-
-
-@functools.cache
-def _accepted(version: int) -> Any:
-    return Compiler(_schema(version)).named("")
-
-
-def _schema(version: int) -> Any:
-    return json.loads((VERSIONS / f"tuned_v{version}.json").read_bytes())
-
-
-@functools.cache
-def tuned_validator(version: int) -> Validator:
-    """Return an ordinary validator of one version of the record."""
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(_schema(version))
-
-
-def _check_places(record: TunedRecord, where: str) -> None:
-    """Check what a schema cannot express: indices that name candidates."""
-    for number, entry in enumerate(record.entries):
-        here = f"{where}: entries[{number}] ({entry.name})"
-        indices = [candidate.index for candidate in entry.candidates]
-        if indices != list(range(len(indices))):
-            raise SchemaError(f"{here}.candidates", "their indices do not count from 0")
-        for index in (entry.default, entry.winner, *entry.tied_with, *entry.pareto):
-            if not 0 <= index < len(indices):
-                raise SchemaError(here, f"names candidate {index}, and there are {len(indices)}")
-        winner = entry.candidates[entry.winner]
-        if entry.winner != entry.default and winner.status != "ok":
-            raise SchemaError(here, f"its winner, candidate {winner.index}, is {winner.status!r}")
+def _quality(family: str, entries: list[TunedEntry]) -> DefaultQuality:
+    ratios = {entry.name: entry.gain.estimate for entry in entries if entry.gain is not None}
+    worst = max(ratios, key=lambda name: ratios[name])
+    mean = math.exp(math.fsum(map(math.log, ratios.values())) / len(ratios))
+    beaten = sum(entry.winner != 0 for entry in entries)
+    return DefaultQuality(family, len(entries), beaten, mean, ratios[worst], worst)

@@ -102,8 +102,8 @@ def version_of(tree: object, where: str, known: int = SCHEMA_VERSION) -> int:
     if isinstance(tree, dict) and isinstance(tree.get("tuning_version"), int):
         raise SchemaError(
             where,
-            "is the record of a tuning; its times are in its result document, "
-            "which bench-run tune wrote beside it",
+            "is a record of an older bench-run tune, whose choices no longer hold: tune again; its "
+            "times are in the result document beside it",
         )
     if not isinstance(tree, dict) or "schema_version" not in tree:
         raise SchemaError(where, "JSON, but not a benchmark result: no field 'schema_version'")

@@ -1,15 +1,18 @@
-"""Records of tunings: what is valid is read for ever, what is not is refused with its place."""
+"""Choices of a tuning in its document: what is valid is read, what is not is refused by place."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_schema.errors import DocumentError, FutureVersionError, SchemaError
-from bench_schema.tuning import tuned_decode, tuned_encode, tuned_read, tuned_save, tuned_validator
+from bench_schema.codec import decode, encode
+from bench_schema.errors import SchemaError
+from bench_schema.files import read
+from bench_schema.tuning import Ratio, default_quality
 
-STORED = Path(__file__).resolve().parents[1] / "data" / "tuning" / "tuned_v1.json"
+STORED = Path(__file__).resolve().parents[1] / "data" / "tuning" / "tuned_v3.json"
 
 
 @pytest.fixture
@@ -17,72 +20,73 @@ def tree():
     return json.loads(STORED.read_bytes())
 
 
-def decode(tree):
-    return tuned_decode(json.dumps(tree).encode(), "t.json")
+def decoded(tree):
+    return decode(json.dumps(tree).encode(), "t.json")
 
 
-def test_the_stored_record_of_version_1_is_read():
-    assert 1 == tuned_read(STORED).tuning_version
+def test_a_stored_record_has_its_winner_and_all_candidates():
+    (entry,) = read(STORED).tuned.entries
+    assert ("near", 6) == (entry.chosen.variant["plan"], len(entry.candidates))
 
 
 def test_what_is_written_is_what_was_read(tree):
-    assert tree == json.loads(tuned_encode(decode(tree)))
+    assert tree["tuned"] == json.loads(encode(decoded(tree)))["tuned"]
 
 
-def test_an_ordinary_validator_takes_what_we_write(tree):
-    assert [] == list(tuned_validator(1).iter_errors(json.loads(tuned_encode(decode(tree)))))
+def test_an_older_record_is_refused_with_what_to_do():
+    with pytest.raises(SchemaError, match=r"older bench-run tune.*tune again"):
+        decoded({"kind": "bench-run tune", "tuning_version": 1})
 
 
-@pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
-def test_a_record_survives_its_file(tmp_path, name):
-    record = tuned_read(STORED)
-    tuned_save(tmp_path / name, record)
-    assert tuned_encode(record) == tuned_encode(tuned_read(tmp_path / name))
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda entry: entry.update(winner=99), r"entries\[0\] \(small_add\): names candidate 99"),
+        (lambda entry: entry.update(tied_with=[7]), "names candidate 7, and there are 6"),
+        (lambda entry: entry.update(winer=1), "unknown field"),
+        (lambda entry: entry["candidates"][entry["winner"]].update(status="failed"), "is 'failed'"),
+        (lambda entry: entry["candidates"][0].update(case="no"), "names the case 'no'"),
+        (lambda entry: entry["candidates"][0].update(status="flying"), "status"),
+        (lambda entry: entry.update(candidates=[]), "candidates"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_refused_with_its_place(tree, change, told):
+    change(tree["tuned"]["entries"][0])
+    with pytest.raises(SchemaError, match=told):
+        decoded(tree)
 
 
-def test_the_future_is_refused(tree):
-    with pytest.raises(FutureVersionError, match="this tool knows up to 1"):
-        decode({**tree, "tuning_version": 2})
+def entry_of(name, gain, winner=1, **changed):
+    stored = read(STORED).tuned.entries[0]
+    given = {"name": name, "gain": Ratio(gain), "winner": winner, **changed}
+    return replace(stored, **given)
 
 
-@pytest.mark.parametrize("version", [None, 0, "1", True])
-def test_a_version_that_is_none_is_refused(tree, version):
-    with pytest.raises(DocumentError):
-        decode({**tree, "tuning_version": version})
+def quality(*entries, space=("plan=all",)):
+    return default_quality(replace(read(STORED).tuned, space=space, entries=entries))
 
 
-@pytest.mark.parametrize("other", [{}, [], {"kind": "bench-compare"}, {"schema_version": 2}])
-def test_what_is_no_record_is_refused(other):
-    with pytest.raises(SchemaError, match="is not a record of bench-run tune"):
-        decode(other)
+def test_a_default_is_as_good_as_its_times_next_to_the_winners():
+    (found,) = quality(entry_of("a", 1.21), entry_of("b", 1.0, winner=0))
+    assert ("add", 2, 1, 1.21, "a") == (
+        found.family,
+        found.graphs,
+        found.beaten,
+        found.worst_ratio,
+        found.worst,
+    )
+    assert found.mean_ratio == pytest.approx(1.1)
 
 
-def test_an_unknown_field_is_refused_with_its_place(tree):
-    tree["entries"][0]["winer"] = 1
-    with pytest.raises(SchemaError, match=r"entries\[0\].*unknown field"):
-        decode(tree)
+def test_each_family_is_told_alone():
+    entries = (entry_of("a", 1.2), entry_of("m", 1.1, family="matmul"))
+    assert ["add", "matmul"] == [each.family for each in quality(*entries)]
 
 
-def test_a_winner_that_is_no_candidate_is_refused(tree):
-    tree["entries"][0]["winner"] = 99
-    with pytest.raises(SchemaError, match="names candidate 99"):
-        decode(tree)
+def test_a_default_beyond_a_limit_or_without_a_rival_does_not_count():
+    alone = entry_of("a", 1.0, winner=0, candidates=read(STORED).tuned.entries[0].candidates[:1])
+    assert () == quality(entry_of("b", 1.2, beyond="error 1"), alone)
 
 
-def test_a_file_that_is_cut_off_is_refused(tmp_path):
-    (tmp_path / "t.json").write_bytes(STORED.read_bytes()[:-40])
-    with pytest.raises(DocumentError):
-        tuned_read(tmp_path / "t.json")
-
-
-def test_a_record_in_place_of_a_result_is_told_from_one():
-    from bench_schema.files import read
-
-    with pytest.raises(SchemaError, match="is the record of a tuning"):
-        read(STORED)
-
-
-def test_what_the_compiled_schema_refuses_the_ordinary_one_explains(tree):
-    tree["entries"][0]["candidates"][0]["stage"] = "flying"
-    with pytest.raises(SchemaError, match="stage"):
-        decode(tree)
+def test_nothing_is_told_where_the_user_varied_what_no_library_chooses():
+    assert () == quality(entry_of("a", 1.2), space=("plan=all", "dtype=half,float"))

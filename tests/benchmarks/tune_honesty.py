@@ -15,8 +15,8 @@ Agree: both tunings choose the same plan.
 The foreign rules are those of the tools' sources: cuDNN's frontend stops a plan at the first run
 that is not 5 % faster; hipDNN when the last three runs vary by less than 5 %; both take the
 smallest. TunableOp takes the smallest mean of up to 100 runs after 3 and 10; MIGraphX the smallest
-mean of the middle half of 20 events of 10 runs. The race is the code that `bench-run tune` runs:
-`run_race`, `choose_finalists`, `open_finalists`, `decide`.
+mean of the middle half of 20 events of 10 runs. Ours is the code that `bench-run tune` runs:
+`kept`, `undecided`, `decide`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from dataclasses import dataclass
 import numpy as np
 from bench_schema.estimate import looks
 
-from bench_run.tune.choosing import ROUNDS_AT_MOST, Finalist, decide, open_finalists
-from bench_run.tune.racing import BlockSample, RaceSettings, choose_finalists, run_race
-from bench_run.worker.plan_store import midmean
+from bench_run.tune.race import Contender, decide, kept, undecided
+from bench_run.tune.settings import MORE_ROUNDS
+from bench_run.tune.stages import counts_of
 from tests.benchmarks.harness import script
 
 PLANS, WIDTH = 40, 0.08
 SKEW = 0.5
 MARGIN = 0.005
-ROUNDS, MOST_ROUNDS, SAMPLES = 5, ROUNDS_AT_MOST * 5, 60
-BLOCK_COST = 60.0
-LOOKS = looks(ROUNDS, MOST_ROUNDS)
+ROUNDS, SHORT, SAMPLES = 5, 20, 60
+COUNTS = counts_of(ROUNDS, MORE_ROUNDS * ROUNDS)
+LOOKS = len(looks(ROUNDS, MORE_ROUNDS * ROUNDS))
 
 
 @dataclass(frozen=True)
@@ -123,39 +123,26 @@ def _smallest(found):
 
 
 def our_rule(draw, true, noise):
-    """The race, then fresh visits to the finalists, then the decision."""
+    """Two short visits to all, ordinary ones to the finalists, the decision."""
     used = 0
 
-    def measure(plans, samples):
+    def visit(plan, samples, warmup):
         nonlocal used
-        used += len(plans) * (samples + 2)
-        return {plan: _visit(noise.take(draw, true[plan], samples)) for plan in plans}
+        used += samples + warmup
+        return float(np.median(noise.take(draw, true[plan], samples)))
 
-    state = run_race(PLANS, 0, measure, RaceSettings(margin=math.log1p(MARGIN)))
-    chosen, _ = choose_finalists(state, np.arange(PLANS), 0, math.log1p(MARGIN))
-    rounds, due = {plan: [] for plan in chosen}, frozenset(chosen)
-    for count in LOOKS:
+    short = np.array([[visit(plan, SHORT, 2) for _ in range(2)] for plan in range(PLANS)])
+    known = {plan: [] for plan in sorted({0, *kept(short)})}
+    due = frozenset(known)
+    for count in COUNTS:
         for plan in sorted(due):
-            known = rounds[plan]
-            for _ in range(len(known), count):
-                known.append(_log_midmean(noise.take(draw, true[plan], SAMPLES)))
-                used += SAMPLES + 10
-        finalists = [Finalist(plan, plan, np.array(known)) for plan, known in rounds.items()]
-        due = open_finalists(finalists, 0, MARGIN, len(LOOKS), MOST_ROUNDS)
+            known[plan] += [visit(plan, SAMPLES, 10) for _ in range(len(known[plan]), count)]
+        found = [Contender(plan, plan, np.array(logs)) for plan, logs in known.items()]
+        due = undecided([c for c in found if c.index in due], MARGIN, LOOKS)
         if not due:
             break
-    winner = decide(finalists, 0, MARGIN, len(LOOKS)).winner
-    claim = next(f for f in finalists if f.index == winner).logs.mean()
-    return winner, math.exp(claim), used
-
-
-def _visit(logs):
-    deviation = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
-    return BlockSample(_log_midmean(logs), deviation, BLOCK_COST)
-
-
-def _log_midmean(logs):
-    return math.log(midmean(np.exp(logs)))
+    winner = decide(found, MARGIN, LOOKS).winner
+    return winner, math.exp(float(np.mean(known[winner]))), used
 
 
 RULES = {

@@ -87,7 +87,7 @@ def test_the_table_of_tensors_and_configurations_are_not_made_at_once(net, capsy
 def test_documents_of_a_tuning_are_its_layers(net, capsys):
     words = ["-e", "numpy", "--space", "dtype=float,half", "-o", "t.json"]
     assert 0 == run_main(["tune", net, *words, "-q", "--iters", "4", "--warmup", "0"])
-    assert 0 == main(["compose", net, "t.document.json.gz"])
+    assert 0 == main(["compose", net, "t.json"])
     assert "net.toml: 2 layers" in capsys.readouterr().out
 
 

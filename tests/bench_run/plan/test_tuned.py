@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 from bench_schema.document import Device
-from bench_schema.tuning import tuned_read
 
 from bench_run.engines.base import EngineFacts
 from bench_run.errors import UsageError
@@ -30,15 +29,20 @@ from bench_run.plan.tuned import (
     variant_case,
 )
 
-STORED = Path(__file__).resolve().parents[2] / "data" / "tuning" / "tuned_v1.json"
-GPU = {"device_kind": "NVIDIA H200", "device_uuid": "GPU-1", "driver": "580.1", "arch": "sm_90"}
+STORED = Path(__file__).resolve().parents[2] / "data" / "tuning" / "tuned_v3.json"
 
 
 @pytest.fixture
 def record():
     """A record that was made on a GPU."""
-    stored = tuned_read(STORED)
-    return replace(stored, environment=replace(stored.environment, **GPU))
+    stored = read_record(str(STORED))
+    machine = replace(stored.document.machine, devices=(device(),))
+    engines = tuple(replace(e, device="GPU-1") for e in stored.document.engines)
+    return replace(stored, document=replace(stored.document, machine=machine, engines=engines))
+
+
+def with_entries(record, *entries):
+    return replace(record, tuned=replace(record.tuned, entries=entries))
 
 
 def device(**changed):
@@ -80,7 +84,7 @@ def test_a_record_of_another_device_or_driver_does_not_hold(record, devices, sai
 )
 def test_an_engine_holds_with_its_libraries_device_and_plugin(record, changed, said):
     known = replace(
-        record.environment.engines[0],
+        record.document.engines[0],
         key="e",
         libraries={"lib": "1"},
         device_kind="A",
@@ -91,18 +95,18 @@ def test_an_engine_holds_with_its_libraries_device_and_plugin(record, changed, s
 
 
 def test_an_engine_that_does_not_open_holds_nothing(record):
-    known = replace(record.environment.engines[0], key="e")
+    known = replace(record.document.engines[0], key="e")
     assert "the engine e does not open here" == engine_problem(known, None)
 
 
 def test_another_unit_of_the_kind_gets_a_note_that_asks_for_verify(record):
-    found = remarks(record, here(device(uuid="GPU-2"), cache=record.environment.cache))
+    found = remarks(record, here(device(uuid="GPU-2"), cache=record.document.run.settings.cache))
     assert (1, True) == (len(found), "another unit" in found[0] and "--verify" in found[0])
 
 
 def test_of_entries_of_one_graph_the_one_with_its_name_is_taken(record):
-    first = record.entries[0]
-    record = replace(record, entries=(first, replace(first, name="again", reason="other")))
+    first = record.tuned.entries[0]
+    record = with_entries(record, first, replace(first, name="again", reason="other"))
     graph = SimpleNamespace(fingerprint=first.fingerprint, name="again")
 
     def entry_of(**changed):
@@ -118,10 +122,10 @@ def test_of_entries_of_one_graph_the_one_with_its_name_is_taken(record):
 
 
 def test_entries_of_one_graph_with_winners_that_differ_are_told(record):
-    first = next(entry for entry in record.entries if len(entry.candidates) > 1)
+    first = record.tuned.entries[0]
     other = (first.winner + 1) % len(first.candidates)
     again = replace(first, name="again", winner=other)
-    (said,) = remarks(replace(record, entries=(first, again)), here(device(), cache="rotate"))
+    (said,) = remarks(with_entries(record, first, again), here(device(), cache="rotate"))
     assert (
         f"--tuned: {first.name}, again: one graph with 2 winners in the record; that of the "
         "same name is taken, else the first" == said
@@ -129,7 +133,7 @@ def test_entries_of_one_graph_with_winners_that_differ_are_told(record):
 
 
 def test_the_very_unit_gets_no_note(record):
-    assert () == remarks(record, here(device(), cache=record.environment.cache))
+    assert () == remarks(record, here(device(), cache=record.document.run.settings.cache))
 
 
 def test_another_cache_state_is_told(record):
@@ -141,8 +145,8 @@ def test_a_record_that_changed_is_read_again(tmp_path):
     path = tmp_path / "tuned.json"
     path.write_bytes(STORED.read_bytes())
     before = read_record(str(path))
-    path.write_bytes(STORED.read_bytes().replace(before.entries[0].name.encode(), b"renamed"))
-    assert "renamed" == read_record(str(path)).entries[0].name
+    path.write_bytes(STORED.read_bytes().replace(before.tuned.entries[0].name.encode(), b"renamed"))
+    assert "renamed" == read_record(str(path)).tuned.entries[0].name
 
 
 @pytest.mark.parametrize("name", ["absent.json", "."])
@@ -152,16 +156,14 @@ def test_what_is_no_readable_file_is_one_line(tmp_path, name):
 
 
 def test_the_default_engine_is_that_of_the_entries_defaults(record):
-    entry = record.entries[0]
-    key = entry.candidates[entry.default].engine
-    specs = {engine.key: engine.spec for engine in record.environment.engines}
-    assert specs[key] == default_engine(record)
+    specs = {engine.key: engine.spec for engine in record.tuned.engines}
+    assert specs[record.tuned.entries[0].default.engine] == default_engine(record)
 
 
 def edited(tmp_path, change):
     """The path of the stored record with another winner of its first entry."""
     tree = json.loads(STORED.read_bytes())
-    entry = tree["entries"][0]
+    entry = tree["tuned"]["entries"][0]
     change(entry["candidates"][entry["winner"]])
     path = tmp_path / "edited.json"
     path.write_text(json.dumps(tree))
@@ -186,14 +188,14 @@ def by_one_winner(record, *named):
     graph = plan_graph(make_graph(next(iter(make_graphs("add: n=2 c=3 h=4 w=4")))))
     own = graph.id.fingerprint
     engines = {key: SimpleNamespace(key=key, options=None) for key, _ in named}
-    entry = record.entries[0]
-    winner = replace(entry.candidates[entry.winner], fingerprint=own, variant={}, engine="known")
-    entry = replace(entry, fingerprint=own, candidates=(winner,), default=0, winner=0)
-    known = replace(record.environment.engines[0], key="known", libraries={}, device_kind="A")
-    environment = replace(record.environment, driver=None, arch=None, engines=(known,))
+    entry = record.tuned.entries[0]
+    winner = replace(entry.chosen, fingerprint=own, variant={}, engine="known")
+    entry = replace(entry, fingerprint=own, candidates=(winner,), winner=0)
+    known = replace(record.document.engines[0], device="cpu", libraries={}, device_kind="A")
+    document = replace(record.document, engines=(known,))
     facts = EngineFacts(None, {}, "cpu", "A", plugin_sha256=None)
     return tuned_cases(
-        replace(record, entries=(entry,), environment=environment),
+        with_entries(replace(record, document=document), entry),
         [variant_case(graph, engines[key], variant) for key, variant in named],
         engines,
         Here({"known": facts}, (), Options()),

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from bench_schema.tuning import tuned_read
+from bench_schema.files import read
 
 from tests.support import graph_json, register_engines
 
@@ -52,4 +52,4 @@ def tuned(known_run, known_words):
         "tune", *known_words, "--space", "plan=all", "--build-timeout", "3", "-o", "tuned.json"
     )
     assert done.returncode == 0, done.stderr
-    return tuned_read(known_run.desk / "tuned.json"), done
+    return read(known_run.desk / "tuned.json"), done

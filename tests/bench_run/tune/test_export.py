@@ -25,13 +25,11 @@ def record_of(*rows, libraries=None):
             engine=engine, case_variant=chosen, variant=variant, plan={}, time_ns=2e6
         )
         entries.append(
-            SimpleNamespace(
-                name=f"g{number}", fingerprint=fingerprint(graph), winner=0, candidates=(winner,)
-            )
+            SimpleNamespace(name=f"g{number}", fingerprint=fingerprint(graph), chosen=winner)
         )
     engines = (SimpleNamespace(libraries=libraries or {}),)
-    environment = SimpleNamespace(engines=engines)
-    return SimpleNamespace(entries=tuple(entries), environment=environment), graphs
+    tuned = SimpleNamespace(entries=tuple(entries))
+    return SimpleNamespace(tuned=tuned, document=SimpleNamespace(engines=engines)), graphs
 
 
 def test_a_convolutions_winner_is_a_rule_with_dims_and_strides():
