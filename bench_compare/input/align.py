@@ -101,7 +101,9 @@ def _without_candidates(pairs: list[Pair], sides: tuple[Side, Side]) -> list[Pai
     """Return the pairs without the candidates of a tuning that only it measured, of graphs that
     both sides measured: what was not chosen is not missing."""
     tunings = [all(map(_is_tuning, side.sources)) for side in sides]
-    if tunings[0] == tunings[1]:  # of two tunings a plan that is gone is news
+    if all(tunings):
+        return [pair for pair in pairs if not _is_only_out(pair, sides)]
+    if not any(tunings):
         return pairs
     shared = {pair.name for pair in pairs if pair.base is not None and pair.other is not None}
     return [
@@ -110,6 +112,28 @@ def _without_candidates(pairs: list[Pair], sides: tuple[Side, Side]) -> list[Pai
         if pair.name not in shared
         or not ((pair.other is None and tunings[0]) or (pair.base is None and tunings[1]))
     ]
+
+
+def _is_only_out(pair: Pair, sides: tuple[Side, Side]) -> bool:
+    """Return True if one of two tunings lacks the case because it was too slow there to get
+    ordinary rounds, or because that tuning did not ask for it. A plan that its library does not
+    list, or that does not run, is news."""
+    if pair.base is not None and pair.other is not None:
+        return False
+    variant = pair.side.cases[-1].variant
+    tuned = sides[0 if pair.base is None else 1].sources[-1].document.tuned
+    entries = [] if tuned is None else [e for e in tuned.entries if e.name == pair.side.name]
+    if tuned is None or not entries:
+        return False
+    candidates = [each for entry in entries for each in entry.candidates]
+    same = [each for each in candidates if each.case_variant == variant]
+    if same:
+        return any(each.status in OUT for each in same)
+    return not any(text.endswith("=all") for text in tuned.space)
+
+
+OUT = ("ok", "duplicate", "over a limit", "not tried")
+"""States of a candidate that a tuning knows and that is not broken."""
 
 
 def _is_tuning(source: Source) -> bool:

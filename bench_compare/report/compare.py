@@ -15,6 +15,7 @@ from bench_compare.metrics import METRICS
 from bench_compare.model import MetricComparison, Verdict
 from bench_compare.report import words
 from bench_compare.report.cells import counts_text
+from bench_compare.report.defaults import default_texts
 from bench_compare.report.model import (
     Amount,
     Body,
@@ -132,6 +133,7 @@ def body_of(comparison: Comparison, view: View) -> Body:
     statements = [
         *numbers,
         *words.movement_texts(comparison),
+        *default_texts(comparison),
         *words.sensitivity_texts(comparison),
         words.why_text(comparison),
         *words.launch_texts(comparison),

@@ -14,6 +14,7 @@ import numpy as np
 from bench_compare.metrics import METRICS
 from bench_compare.model import NEWS, RANK, Verdict
 from bench_compare.report import words
+from bench_compare.report.defaults import default_texts
 from bench_compare.report.html.candidates import candidate_groups
 from bench_compare.report.rows import SORTS
 
@@ -123,7 +124,7 @@ def front_data(comparison: Comparison, view: View, chunk: int) -> dict[str, Any]
         ],
         "sensitivity": words.sensitivity_texts(comparison),
         "blind": sorted(words.blind_sides(comparison)),
-        "movements": words.movement_texts(comparison),
+        "movements": [*words.movement_texts(comparison), *default_texts(comparison)],
         "badNews": _bad_news(comparison),
         "verdicts": [str(verdict) for verdict in NEWS],
         "counts": [comparison.counts.get(verdict, 0) for verdict in NEWS],
