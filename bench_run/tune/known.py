@@ -102,6 +102,8 @@ def find_known(listed: Listed, short: Cases, ordinary: Cases, limits: Limits) ->
             found.append(Known("not tried", "the budget was gone before it was measured"))
             continue
         known = of_case(case, case_id in ordinary)
+        if known.status == "ok" and found and _is_implausible(case, found[0].case):
+            known = replace(known, status="wrong", reason=f"implausible: {case.implausible}")
         problem = _beyond(known, limits) if known.status == "ok" else None
         plan = case.plan.get("plan")
         if problem is not None and index > 0:
@@ -111,15 +113,20 @@ def find_known(listed: Listed, short: Cases, ordinary: Cases, limits: Limits) ->
         elif known.status == "ok" and plan:  # a duplicate where its engine chose it before
             engine, inner = option.case.engine, option.case.variant.items()
             knobs = sorted((k, v) for k, v in inner if k.startswith("knob:"))
-            options = replace(engine.options, math=engine.options.math)
-            key = repr((case.graph.fingerprint, engine.spec.name, options, plan, knobs))
-            first = plans.setdefault(key, index)
+            key = (case.graph.fingerprint, engine.spec.name, engine.options, plan, knobs)
+            first = plans.setdefault(repr(key), index)
             if first != index:
                 name = listed.options[first].key or "the default"
                 reason = f"the same plan as {name}"
                 known = replace(known, status="duplicate", reason=reason, same_as=first)
         found.append(known)
     return found
+
+
+def _is_implausible(case: Case, default: Case | None) -> bool:
+    """Return True if the case beats a limit of the machine, and the default does not: where both
+    do, the limit is wrong."""
+    return case.implausible is not None and (default is None or default.implausible is None)
 
 
 def of_case(case: Case, is_confirmed: bool) -> Known:
@@ -162,6 +169,9 @@ class Entrant:
     index: int
     variant: Mapping[str, str]
     parts: tuple[Part, ...]
+    is_broken: bool = False
+    """True if it leaves a graph with a default that breaks a limit: it wins only if no other is
+    left."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +202,12 @@ class Race:
         total: Logs = np.log(sum(weight * np.exp(logs[:rounds]) for weight, logs in parts))
         return total
 
+    def rivals(self, contenders: Sequence[Contender]) -> list[Contender]:
+        """Return the contenders that may win: without those that break a limit, if there are
+        others."""
+        broken = {entrant.index for entrant in self.entrants if entrant.is_broken}
+        return [c for c in contenders if c.index not in broken] or list(contenders)
+
     def finalists(self, alive: Callable[[Entrant], bool]) -> list[Entrant]:
         """Return the default and the entrants that are not far behind the fastest in the short
         rounds, of those that are alive."""
@@ -212,8 +228,16 @@ def races_of(
         made = []
         for place, (each, facts) in enumerate(zip(listed, known, strict=True)):
             rows = enumerate(zip(each.options, facts, strict=True))
-            ok = [Entrant(i, o.variant, ((place, i),)) for i, (o, k) in rows if k.status == "ok"]
-            made.append(Race(listed, ok))
+            made.append(
+                Race(
+                    listed,
+                    [
+                        Entrant(index, option.variant, ((place, index),), known.beyond is not None)
+                        for index, (option, known) in rows
+                        if known.status == "ok"
+                    ],
+                )
+            )
         return made
     return [Race(listed, [e for e, missing in combinations(listed, known) if not missing])]
 
@@ -233,7 +257,8 @@ def combinations(
                 missing.append(each.graph.id.name)
             else:
                 parts.append((place, index))
-        made.append((Entrant(number, variant, tuple(parts)), tuple(missing)))
+        is_broken = any(known[place][index].beyond is not None for place, index in parts)
+        made.append((Entrant(number, variant, tuple(parts), is_broken), tuple(missing)))
     return made
 
 
@@ -261,9 +286,8 @@ def with_short(races: Sequence[Race], document: Document) -> list[Race]:
 
 
 def contenders_of(race: Race, known: Sequence[Sequence[Known]]) -> list[Contender]:
-    """Return the entrants with ordinary rounds in all of their parts that may win: without those of
-    a default that breaks a limit, if there are others."""
-    found, facts, broken = [], [], set[int]()
+    """Return the entrants with ordinary rounds in all of their parts that may win."""
+    found, facts = [], []
     for entrant in race.entrants:
         parts = [known[place][index] for place, index in entrant.parts]
         if not all(part.is_confirmed and part.status == "ok" for part in parts):
@@ -274,10 +298,7 @@ def contenders_of(race: Race, known: Sequence[Sequence[Known]]) -> list[Contende
             continue
         found.append(Contender(entrant.index, 0, logs))
         facts.append(_facts(parts))
-        if any(part.beyond is not None for part in parts):
-            broken.add(entrant.index)
-    contenders = ranked(found, facts)
-    return [c for c in contenders if c.index not in broken] or contenders
+    return race.rivals(ranked(found, facts))
 
 
 def _facts(parts: Sequence[Known]) -> tuple[bool | None, float | None, int | None]:

@@ -149,7 +149,10 @@ def list_options(
         listed = [Listed(graph, lister.options(graph)) for graph in outline.graphs]
         count = sum(len(each.options) for each in listed)
         graphs = count_text(len(listed), "graph")
-        talk.say(f"{count_text(count, 'candidate')} of {graphs}")
+        what = (
+            "in ordinary rounds" if tuning.exhaustive else "in two short rounds, then the fastest"
+        )
+        talk.say(f"{count_text(count, 'candidate')} of {graphs}, {what}")
     return listed
 
 
@@ -338,7 +341,7 @@ class Confirmation:
                 logs = race.logs(entrant, lambda case_id: _logs(states[case_id]))
                 if logs is not None:
                     contenders.append(Contender(entrant.index, 0, logs))
-        still = undecided(contenders, self._margin_ratio, self._looks)
+        still = undecided(race.rivals(contenders), self._margin_ratio, self._looks)
         return [entrant for entrant in chosen if entrant.index in still]
 
 
