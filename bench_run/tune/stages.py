@@ -245,6 +245,7 @@ class Run:
             reasons = [case.outcome.reason for case in (() if short is None else short.cases)]
             problems = [*reasons, *(option.problem for option in every)]
             reason = next(filter(None, problems), "all were left out")
+            _remove(self._tuning.short_document)
             raise UsageError(f"no graph has a candidate that runs: {reason}")
         options = self._options
         counts = counts_of(options.rounds, options.max_rounds if options.until else options.rounds)

@@ -66,6 +66,15 @@ def test_limits_hold_for_one_combination_of_all_graphs_too(tmp_path):
     assert "the default breaks a limit: error" in document.tuned.entries[0].reason
 
 
+def test_where_nothing_runs_the_reason_is_told_and_nothing_is_left(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text("def matmul(a, b):\n    raise ValueError('no')\n")
+    words = ("-e", "kernel@bad.py", "--space", "dtype=half,float", "-o", "t.json")
+    assert 1 == main(["tune", *OP, *words, *FEW])
+    assert "no graph has a candidate that runs: " in capsys.readouterr().err
+    assert ["bad.py"] == [path.name for path in tmp_path.iterdir() if path.is_file()]
+
+
 def test_threads_are_an_axis_of_engines_on_the_processor(tmp_path, capsys):
     words = ("--space", "threads=1,2", "-o", str(tmp_path / "t.json"))
     assert 0 == main(["tune", *OP, "-e", "numpy", *words, *FEW])
