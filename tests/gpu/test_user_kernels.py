@@ -152,7 +152,7 @@ def test_knobs_of_a_product_race(tmp_path):
     print(done.stdout[-3000:], done.stderr[-500:])
     assert 0 == done.returncode, done.stderr
     record = json.loads((tmp_path / "tuned.json").read_text())
-    assert 1 == len(record["entries"])
+    assert 1 == len(record["tuned"]["entries"])
 
 
 def test_each_of_three_edits_is_measured(tmp_path):
