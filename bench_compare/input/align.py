@@ -138,8 +138,8 @@ OUT = ("ok", "duplicate", "over a limit", "not tried")
 
 def _is_tuning(source: Source) -> bool:
     """Return True for the document of a tuning, in which each graph has several candidates."""
-    run = source.document.run
-    return run.settings.until == "settled" or run.command[1:2] == ("tune",)
+    document = source.document
+    return document.tuned is not None or document.run.settings.until == "settled"
 
 
 def _case_side(side: Side, held: Sequence[tuple[int, Case]]) -> CaseSide | None:

@@ -38,10 +38,11 @@ Examples:
 
 All candidates are measured in two short rounds, each in a process of its own.
 Those near the fastest, and the default, are then measured as by an ordinary
-run, in up to four times as many rounds, until each is shown to be slower or as
-fast; only these times are shown. Candidates within the margin are equal: of
-these the default is taken, else what is deterministic, more exact, needs less
-workspace. The record is a result document: bench-compare reads it.
+run, in up to four times as many rounds: until none may gain more than the
+margin over the default, or the fastest is known. Candidates within the margin
+are equal: of these the default is taken, else what is deterministic, more
+exact, needs less workspace. The record is a result document: bench-compare
+reads it.
 
 Exit codes: 0 success; 1 usage error, or no graph could be tuned; 2 --verify
 found a winner that is not faster.

@@ -11,6 +11,7 @@ from bench_schema.estimate import case_time, main_series, round_logs
 
 from bench_run.tune.candidates import Option, key_of
 from bench_run.tune.race import Contender, kept, ranked
+from bench_run.tune.settings import SHORT_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -181,7 +182,7 @@ class Race:
     listed: Sequence[Listed]
     entrants: Sequence[Entrant]
     short: Mapping[int, Logs] = field(default_factory=dict)
-    """Logarithms of the short rounds by entrant; empty without short rounds."""
+    """Logarithms of the short rounds by entrant, of those that have all of them."""
 
     def cases(self, entrant: Entrant) -> list[str]:
         """Return the ids of its cases."""
@@ -209,15 +210,13 @@ class Race:
         return [c for c in contenders if c.index not in broken] or list(contenders)
 
     def finalists(self, alive: Callable[[Entrant], bool]) -> list[Entrant]:
-        """Return the default and the entrants that are not far behind the fastest in the short
-        rounds, of those that are alive."""
+        """Return the entrants that are alive, without those that are far behind the fastest in each
+        of the short rounds. The default stays, and so do those that lack a short round."""
         left = [entrant for entrant in self.entrants if alive(entrant)]
-        if not self.short:
-            return left
-        rows = [entrant for entrant in left if entrant.index in self.short]
-        near = kept(np.array([self.short[entrant.index] for entrant in rows])) if rows else []
-        chosen = {rows[row].index for row in near}
-        return [entrant for entrant in left if entrant.index == 0 or entrant.index in chosen]
+        rows = [entrant.index for entrant in left if entrant.index in self.short]
+        near = kept(np.array([self.short[index] for index in rows])) if rows else []
+        out = set(rows) - {0} - {rows[row] for row in near}
+        return [entrant for entrant in left if entrant.index not in out]
 
 
 def races_of(
@@ -275,13 +274,9 @@ def with_short(races: Sequence[Race], document: Document) -> list[Race]:
     logs = {case.id: logs_of(case) for case in document.cases}
     made = []
     for race in races:
-        short = {}
-        for entrant in race.entrants:
-            own = race.logs(entrant, logs.get)
-            if own is not None:
-                short[entrant.index] = own
-        fewest = min((own.size for own in short.values()), default=0)
-        made.append(replace(race, short={i: own[:fewest] for i, own in short.items()}))
+        found = {entrant.index: race.logs(entrant, logs.get) for entrant in race.entrants}
+        whole = {i: own for i, own in found.items() if own is not None and own.size == SHORT_ROUNDS}
+        made.append(replace(race, short=whole))
     return made
 
 

@@ -2,7 +2,7 @@
 
 The contenders are ways to run one graph, or all graphs of a tuning. All of them have two short
 rounds, so two processes each; those far behind the fastest in both are out. The others get ordinary
-rounds until each is shown to be slower than the fastest, or as fast.
+rounds until none may gain more than the margin over the default, or the fastest is known.
 
 Rounds are independent and each holds all contenders, so their differences are taken round by round:
 what moved all of them cancels. The interval of a mean of differences is Student's. Looks are few,
@@ -166,9 +166,9 @@ def decide(contenders: Sequence[Contender], margin_ratio: float, looks: int = 1)
         others = _others(equals, base)
         reason = "the default is among the fastest" if others else "the default is the fastest"
         return Decision(0, others, Ratio(1.0, 1.0, 1.0), reason)
-    # The default stays unless a gain is shown to exceed the margin. That is asked of each and not
-    # only of the one that is preferred among equals: this one changes with noise.
-    # One that was dropped at a look is slower than all that are left.
+    # The default stays unless a gain is shown to exceed the margin. Each contender is tested, and
+    # not only the one that is preferred among equals: this one changes with noise. A default that
+    # was dropped at a look is slower than all that are left.
     common, better = lasting.common, lasting.them
     if base in lasting.them:
         better = [c for c in better if _exceeds(ratio(base, c, common, looks), margin_ratio)]

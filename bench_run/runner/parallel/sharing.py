@@ -64,16 +64,6 @@ def share_devices(sampling: Sampling, by_engine: Mapping[str, str]) -> Sharing:
     return Sharing(lanes, accelerators)
 
 
-def likely_lanes(sampling: Sampling, device: str, engines: int) -> int:
-    """Return the number of workers that will prepare at the same time for each of `engines` engines
-    on an accelerator."""
-    if sampling.rounds < 2:
-        return 1
-    most = sampling.prepare or _most_lanes(sampling.rounds, engines)
-    free = free_memory_bytes(device)
-    return most if free is None else max(1, min(most, free // (DEVICE_BYTES_EACH * engines)))
-
-
 def _most_lanes(rounds: int, beside: int) -> int:
     """Limit by cores and rounds for each of `beside` engines."""
     most = int(available_cpus() * CORES_SHARE) // beside

@@ -201,10 +201,6 @@ class WorkerPool:
             other._workers[engine.key] = worker
             other.opened[engine.key] = self.opened[engine.key]
 
-    def runs(self, engine: PlannedEngine) -> bool:
-        """Return True if the engine has a worker."""
-        return engine.key in self._workers
-
     def ask(self, engine: PlannedEngine, request: Request[AnswerT]) -> AnswerT:
         """Return the answer of the engine's worker. Raises the error that the worker met, and
         `WorkerError` if the worker is lost: the next request starts another one."""

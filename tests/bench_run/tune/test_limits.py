@@ -89,6 +89,39 @@ def test_threads_are_an_axis_of_engines_on_the_processor(tmp_path, capsys):
     assert "engine numpy+threads=4096: 4096 threads, and" in capsys.readouterr().err
 
 
+MOSTLY_WRONG = """
+import numpy as np
+from bench_run import kernel
+
+
+@kernel("MatmulAttributes", knobs={"MODE": tuple(range(12))})
+def product(p):
+    mode = p.knobs["MODE"]
+
+    def run(a, b, c):
+        np.matmul(a, b, out=c)
+        for _ in range(9 if mode == 0 else 1 if mode == 11 else 0):
+            np.matmul(a, b, out=c)
+        if 0 < mode < 11:
+            c += 1
+
+    return run
+"""
+
+
+@pytest.mark.long
+def test_wrong_finalists_make_way_for_slower_ones_that_are_right(tmp_path, monkeypatch):
+    """Ten wrong ways are the fastest, more than finalists; the default is the slowest."""
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(MOSTLY_WRONG)
+    words = ("--op", "matmul: m=256 n=256 k=256", "-e", "kernel@k.py", "--space", "knob:MODE=all")
+    assert 0 == main(["tune", *words, *FEW, "-o", "t.json"])
+    (entry,) = read("t.json").tuned.entries
+    states = [c.status for c in entry.candidates if c.variant and c.case is not None]
+    assert ("11", True) == (entry.chosen.variant.get("knob:MODE"), "wrong" in states)
+    assert entry.gain.estimate > 2
+
+
 CHEAT = """
 kept = {}
 def matmul(a, b):
