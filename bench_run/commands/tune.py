@@ -39,10 +39,9 @@ Examples:
 All candidates are measured in two short rounds, each in a process of its own.
 Those near the fastest, and the default, are then measured as by an ordinary
 run, in up to four times as many rounds: until none may gain more than the
-margin over the default, or the fastest is known. Candidates within the margin
-are equal: of these the default is taken, else what is deterministic, more
-exact, needs less workspace. The record is a result document: bench-compare
-reads it.
+margin over the default, or the fastest is known. Of those within the margin
+the default is taken, else what is deterministic, more exact, or needs less
+workspace. The record is a result document, for bench-compare as well.
 
 Exit codes: 0 success; 1 usage error, or no graph could be tuned; 2 --verify
 found a winner that is not faster.

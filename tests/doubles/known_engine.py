@@ -50,7 +50,7 @@ NOISE, VISIT_NOISE = 0.004, 0.0005
 DRIFT = 2e-5
 """By which everything is slower after each execution."""
 STOP = int(os.environ.get("KNOWN_STOP", 0))
-"""Executions after which the run is asked to end; 0: never."""
+"""Number of the plan of a process at which the run is asked to end; 0: never."""
 SURVIVED = 6
 """Executions after which the plan ``crash`` ends its process."""
 
@@ -82,10 +82,6 @@ class KnownStream(HostStream):
 
     def work(self, ns):
         self.executions += 1
-        if self.executions == STOP:
-            run = next(p for p in psutil.Process().parents() if "tune" in p.cmdline())
-            run.send_signal(signal.SIGTERM)
-            time.sleep(1)
         drift = 1 + DRIFT * self.executions if self.drifts else 1.0
         self.now += ns * drift * np.exp(NOISE * self.draw.standard_normal())
 
@@ -93,6 +89,7 @@ class KnownStream(HostStream):
 class Known:
     def __init__(self, spec, options, engine):
         self.spec, self.options, self.engine = spec, options, engine
+        self.plans_made = 0
         self.stream = KnownStream("drift" in spec.options)
         version = os.environ.get("KNOWN_VERSION", "1.0")
         self.facts = replace(engine.facts, libraries={"known": version})
@@ -113,6 +110,11 @@ class Known:
 
     def plan(self, built):
         _, inner, name, factor = built
+        self.plans_made += 1
+        if self.plans_made == STOP:
+            run = next(p for p in psutil.Process().parents() if "tune" in p.cmdline())
+            run.send_signal(signal.SIGTERM)
+            time.sleep(1)
         if name == "hang":
             time.sleep(1000)
         return KnownPlan(self.engine.plan(inner), name, TIMES_NS[name] / factor, self.stream)

@@ -257,7 +257,7 @@ def test_drift_moves_no_winner(known_run):
 def stopped(known_run, *words):
     """Run the command in a process of its own, which the engine asks to end."""
     paths = (known_run.root, known_run.root / "schema", known_run.site)
-    given = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "KNOWN_STOP": "45"}
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "KNOWN_STOP": "3"}
     command = [sys.executable, "-m", "bench_run", *words]
     done = subprocess.run(
         command, cwd=known_run.desk, env=given, capture_output=True, text=True, timeout=120
