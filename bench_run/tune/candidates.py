@@ -159,7 +159,9 @@ class Lister:
                 home = replace(engine, build_timeout_s=home.build_timeout_s)
             listed = self._pool.ask(home, Variants(graph.loaded.graph)) if own is None else own
         except BenchRunError as error:
-            yield _option(graph, engine, variant, problem=str(error))
+            # Of an engine without a list its one way is tried; of others that tells what is wrong.
+            problem = None if wanted == (ALL,) else str(error)
+            yield _option(graph, engine, variant, problem=problem)
             return
         named = {" ".join(each.values()): each for each in listed}
         for name, each in named.items():

@@ -11,7 +11,7 @@ from bench_schema.settings import LEAST_ROUNDS, MATHS
 from bench_schema.tuning import Limits
 
 from bench_run.engines import KERNEL, PROCESSOR_ENGINES, availability, choose_auto, engine_module
-from bench_run.engines.base import KNOB_VARIANT
+from bench_run.engines.base import KNOB_VARIANT, EngineSpec
 from bench_run.engines.spec import parse_spec
 from bench_run.errors import UsageError
 from bench_run.graph.approximate import parse_approximation
@@ -239,11 +239,14 @@ def usual_cache(engines: Sequence[str]) -> str:
 
 def _use_accelerator(engines: Sequence[str]) -> bool:
     specs = [parse_spec(text) for text in engines] or [parse_spec(choose_auto()[0])]
-    if all(spec.name == KERNEL for spec in specs):
-        on_gpu = any("cpu" not in spec.options for spec in specs)
-        return on_gpu and availability("torch:cuda").ok
-    names = {spec.text for spec in specs if spec.name not in PROCESSOR_ENGINES or spec.id}
-    return bool(names - {"torch:cpu"})
+    return any(map(_is_on_accelerator, specs))
+
+
+def _is_on_accelerator(spec: EngineSpec) -> bool:
+    if spec.name == KERNEL:
+        return "cpu" not in spec.options and availability("torch:cuda").ok
+    is_other = spec.name not in PROCESSOR_ENGINES or spec.id is not None
+    return is_other and spec.text != "torch:cpu"
 
 
 MORE_ROUNDS = 4

@@ -89,6 +89,18 @@ def test_threads_are_an_axis_of_engines_on_the_processor(tmp_path, capsys):
     assert "engine numpy+threads=4096: 4096 threads, and" in capsys.readouterr().err
 
 
+@pytest.mark.long
+def test_a_kernel_is_tuned_against_an_engine_that_has_one_way(tmp_path, monkeypatch):
+    """The kernel's function does the product twice, and does not know the other graph."""
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text("def matmul(a, b):\n    return (a @ b + a @ b) / 2\n")
+    ops = ("--op", "matmul: m=256 n=256 k=256", "--op", "relu: n=1 c=2 h=4 w=4")
+    assert 0 == main(["tune", *ops, "--space", "engine=kernel@k.py,numpy", *FEW, "-o", "t.json"])
+    document = read("t.json")
+    assert ["numpy", "numpy"] == [entry.chosen.engine for entry in document.tuned.entries]
+    assert "hot" == document.run.settings.cache
+
+
 MOSTLY_WRONG = """
 import numpy as np
 from bench_run import kernel
