@@ -57,6 +57,8 @@ class CompareOptions:
     all: bool
     sort: str
     filter: str | None
+    exit_codes: tuple[str, ...]
+    """Codes with which a command of hyperfine ended well."""
     color: str
     plotlyjs: str
     quiet: bool
@@ -102,6 +104,7 @@ def parse_options(arguments: Mapping[str, Any]) -> CompareOptions:
         all=arguments["--all"],
         sort=_choice(arguments, "--sort", tuple(SORTS)),
         filter=arguments["--filter"],
+        exit_codes=_exit_codes(arguments["--exit-codes"]),
         color=_choice(arguments, "--color", COLORS),
         plotlyjs=_choice(arguments, "--plotlyjs", PLOTLYJS),
         quiet=arguments["--quiet"],
@@ -125,6 +128,13 @@ def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str
             raise UsageError("only one format can go to stdout ('-')")
         found[name] = target
     return found
+
+
+def _exit_codes(text: str | None) -> tuple[str, ...]:
+    codes = () if text is None else tuple(word.strip() for word in text.split(","))
+    if not all(code.isdecimal() for code in codes):
+        raise UsageError(f"--exit-codes: {text!r}; expected numbers with commas, such as 0,1")
+    return codes
 
 
 def _choice(arguments: Mapping[str, Any], flag: str, choices: tuple[str, ...]) -> str:

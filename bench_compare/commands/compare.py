@@ -29,13 +29,12 @@ Usage:
   bench-compare --version
 
 DOC is a result document of bench-run (.json, .json.gz, .json.zst, or the
-journal of an unfinished run), a folder of them, or a glob. Results of
-dnn-benchmarking, nvbench, primbench, Google Benchmark, pytest-benchmark,
-hyperfine, pyperf (all JSON) and Triton's tables (.csv) are read as well (help
-tools). The first document is the base. Two documents are compared with each
-other; of three and more, those with the same label are repeats of one
-measurement. A single document is shown by itself: its cases, what ran them, and
-what to know of them.
+journal of an unfinished run), a folder of them, or a glob. Files of 16 other
+tools are read as well, among them dnn-benchmarking, nvbench, Google Benchmark,
+hyperfine and Triton (help tools). The first document is the base. Two documents
+are compared with each other; of three and more, those with the same label are
+repeats of one measurement. A single document is shown by itself: its cases,
+what ran them, and what to know of them.
 
 Examples:
   bench-compare run.json                           one run
@@ -97,6 +96,7 @@ What to show:
   --all                 also unchanged and unclear cases
   --sort ORDER          news, ratio, difference, name, family, time or document
                         (default news)
+  --exit-codes CODES    commands of hyperfine that ended so ended well: 0,1
   --filter TEXT         only cases whose name, family, engine or verdict has
                         each word of TEXT, or fits it as a glob
   --color WHEN          auto, always or never (default auto)
@@ -155,11 +155,11 @@ def _answer(options: CompareOptions, width: int, terminal: bool) -> CommandResul
         plotlyjs=options.plotlyjs,
     )
     if options.a:
-        a, first = load(options.a)
-        b, second = load(options.b)
+        a, first = load(options.a, options.exit_codes)
+        b, second = load(options.b, options.exit_codes)
         base, other = pair(a, b, options.grouping.labels)
         return _compared(options, view, (base, [other]), [*first, *second])
-    sources, remarks = load(options.documents)
+    sources, remarks = load(options.documents, options.exit_codes)
     if len(sources) == 1 and options.shows_one:
         source = sources[0]
         # A single document, which nothing is held against.

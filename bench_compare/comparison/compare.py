@@ -185,7 +185,7 @@ def _match(
         elif name in EXACT and name in measured.exact:
             found[name] = judge.exact(METRICS[name], measured.exact[name])
     kept = {name: found[name] for name in chosen if name in found}
-    return Match(sides, pairs, measured, kept, left_out, dict(_flags(measured)))
+    return Match(sides, pairs, measured, kept, left_out, dict(_flags(measured, sides)))
 
 
 def _least(measured: Measured, one: Judged, policy: Policy, sides: tuple[Side, Side]) -> Array:
@@ -231,10 +231,17 @@ def _work(reading: Rate, measured: Measured) -> tuple[Array, Array]:
     return found[0], found[1]
 
 
-def _flags(measured: Measured) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _flags(measured: Measured, sides: tuple[Side, Side]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    sources = [source for side in sides for source in side.sources if source.imported]
+    runs = [source.document.run for source in sources]
+    timers = {run.settings.timer for run in runs}
+    apart = len(timers) > 1 and len({run.tool.name for run in runs}) == 1
     for row, pair in enumerate(zip(*measured.cases, strict=True)):
         notes = {note for side in pair if side for case in side.cases for note in case.notes}
-        if said := tuple(word for word in FLAGS if word in notes):
+        said = tuple(word for word in FLAGS if word in notes)
+        if apart and all(pair):
+            said = (*said, f"timed by {' and by '.join(sorted(timers))}")
+        if said:
             yield row, said
 
 

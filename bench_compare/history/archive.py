@@ -14,8 +14,9 @@ import numpy as np
 from bench_compare.errors import InputError
 from bench_compare.history.builds import Build, Doc, builds_of, without_copies
 from bench_compare.history.digest import SERIES_SETTINGS
-from bench_compare.history.index import digests, files_of
+from bench_compare.history.index import digests
 from bench_compare.history.steps.noise import Grid
+from bench_compare.input.load import files_of
 from bench_compare.metrics import GATES, METRICS
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def read_archive(patterns: Sequence[str], choice: ArchiveFilter) -> tuple[Archiv
     left out. Raises `InputError` if nothing is left."""
     folder = Path(patterns[0]) if len(patterns) == 1 and Path(patterns[0]).is_dir() else None
     wanted = {}
-    for path in files_of(patterns):
+    for path, is_named in files_of(patterns):
+        if is_named and not path.exists():
+            raise InputError(f"{path}: no such file or folder")
         name = str(path if folder is None else path.relative_to(folder))
         wanted[name.encode("utf-8", "backslashreplace").decode()] = path
     found, remarks = digests(folder, wanted)

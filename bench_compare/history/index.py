@@ -7,7 +7,6 @@ file is read once; one that changed is read again, one that is gone is forgotten
 
 from __future__ import annotations
 
-import glob
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -18,12 +17,14 @@ from bench_schema.errors import DocumentError
 
 from bench_compare.errors import InputError
 from bench_compare.history.digest import Digest, digest
-from bench_compare.input.load import SUFFIXES, read_source
+from bench_compare.input.load import passed_over, read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-VERSION = 6
+VERSION = 7
+NOT_RESULTS = "no results"
+"""Problem of a text that is something else; not reported."""
 NAME = "history.sqlite"
 WAIT_S = 120.0
 """Time limit for another process that writes the same index."""
@@ -49,25 +50,6 @@ class _ForeignError(Exception):
     """The file is not an index of this tool."""
 
 
-def files_of(patterns: Sequence[str]) -> list[Path]:
-    """Return the files that may contain documents: named ones, and all in folders, sorted; a
-    journal next to its finished document is left out. Raises `InputError`."""
-    found: dict[Path, None] = {}
-    for pattern in patterns:
-        path = Path(pattern)
-        if path.is_dir():
-            held = (one for one in path.rglob("*") if one.name.endswith(SUFFIXES) and one.is_file())
-            found.update(dict.fromkeys(sorted(held)))
-        elif path.exists():
-            found[path] = None
-        elif glob.has_magic(pattern) and (matches := sorted(glob.glob(pattern, recursive=True))):
-            found.update(dict.fromkeys(files_of(matches)))
-        else:
-            raise InputError(f"{pattern}: no such file or folder")
-    names = {str(path) for path in found}
-    return [path for path in found if str(path).removesuffix(".journal") not in names - {str(path)}]
-
-
 def digests(folder: Path | None, wanted: Mapping[str, Path]) -> tuple[dict[str, Digest], list[str]]:
     """Return the digests of files, by their names in the index of a folder, which is brought up to
     date; and remarks. The index stays in memory without a folder, if it cannot be written, or if
@@ -89,7 +71,8 @@ def digests(folder: Path | None, wanted: Mapping[str, Path]) -> tuple[dict[str, 
             rows = _updated(":memory:", wanted)
     decoder = msgspec.json.Decoder(Digest)
     found = {name: decoder.decode(text) for name, problem, text in rows if problem is None}
-    remarks += [f"{name}: passed over, {problem}" for name, problem, _ in rows if problem]
+    said = (row for row in rows if row[1] and row[1] != NOT_RESULTS)
+    remarks += [f"{name}: passed over, {problem}" for name, problem, _ in said]
     return found, remarks
 
 
@@ -147,6 +130,6 @@ def _read(path: Path) -> tuple[str | None, str]:
     try:
         return None, msgspec.json.encode(digest(read_source(path).document)).decode()
     except DocumentError as error:
-        return error.what, ""
+        return error.what if passed_over(path, error) else NOT_RESULTS, ""
     except OSError as error:
         return str(error.strerror or error), ""

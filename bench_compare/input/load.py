@@ -8,41 +8,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_schema import codec, files, packing
-from bench_schema.errors import DocumentError, FutureVersionError
+from bench_schema.document import COMPLETED
+from bench_schema.errors import DocumentError, FutureVersionError, NotJsonError, UnreadableError
 
 from bench_compare.errors import InputError
 from bench_compare.model import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Sequence
 
-SUFFIXES = (".json", ".json.gz", ".json.zst", ".json.journal")
-"""Endings of the files to read in a folder."""
-NOT_JSON = object()
+PACKED = ("", ".gz", ".zst")
+JSON = tuple(f".json{one}" for one in PACKED)
+SUFFIXES = (*JSON, ".json.journal", *(f"{kind}{one}" for kind in (".csv", ".txt", ".log", ".jsonl")
+            for one in PACKED))  # fmt: skip
+"""Endings of the files to read in a folder; a file that is named may have any name."""
 
 
-def load(patterns: Iterable[str]) -> tuple[list[Source], list[str]]:
+def load(patterns: Iterable[str], exit_codes: Sequence[str] = ()) -> tuple[list[Source], list[str]]:
     """Return the documents behind file names, folders and globs, in that order, each file once; and
-    sentences about files in folders that are none, or cannot be read. Raises `InputError`, of a
-    file that was named also `DocumentError`."""
+    sentences about files in folders that are none, or cannot be read. A run that ended with one of
+    the exit codes is a success. Raises `InputError`, of a file that was named also
+    `DocumentError`."""
     sources: list[Source] = []
     remarks: list[str] = []
-    found: dict[Path, tuple[Path, bool]] = {}
-    for path, named in _paths(patterns):
-        found.setdefault(path.resolve(), (path, named))
     known: dict[object, Any] = {}
-    for path, named in found.values():
+    for path, named in files_of(list(patterns)):
         try:
-            source = read_source(path) if named else _read_found(path)
+            source = read_source(path)
         except DocumentError as error:
             if named:
                 raise
-            remarks.append(f"{error}; passed over")
+            said = passed_over(path, error)
+            remarks += [said] if said else []
             continue
-        if source is None:
-            remarks.append(f"{path}: passed over, it holds no results")
-        else:
-            sources.append(_sharing(source, known))
+        sources.append(_sharing(_accepting(source, exit_codes), known))
     return sources, remarks
 
 
@@ -60,78 +59,98 @@ def _sharing(source: Source, known: dict[object, Any]) -> Source:
     return replace(source, document=replace(source.document, cases=tuple(cases)))
 
 
-def _paths(patterns: Iterable[str]) -> Iterator[tuple[Path, bool]]:
-    """Yield (path, True if it was named as a file)."""
+def _accepting(source: Source, exit_codes: Sequence[str]) -> Source:
+    """Return the document in which commands that ended with these codes only completed."""
+    from bench_compare.input.tools.hyperfine import ENDED
+
+    accepted = {f"{ENDED}{code}" for code in exit_codes}
+    cases = []
+    for case in source.document.cases if accepted else ():
+        codes = {note for note in case.notes if note.startswith(ENDED)}
+        cases.append(replace(case, outcome=COMPLETED) if codes and codes <= accepted else case)
+    return (
+        replace(source, document=replace(source.document, cases=tuple(cases))) if cases else source
+    )
+
+
+def files_of(patterns: Sequence[str]) -> list[tuple[Path, bool]]:
+    """Return the files that may hold documents, each once, and whether it was named: named files,
+    and those of folders, sorted, sub-folders included, without a journal next to its finished
+    document. Raises `InputError`."""
+    found: dict[Path, tuple[Path, bool]] = {}
     for pattern in patterns:
         path = Path(pattern)
-        if path.is_dir():
-            yield from ((found, False) for found in _in_folder(path))
-        elif path.exists() or not glob.has_magic(pattern):
-            yield path, True
-        else:
-            matches = sorted(glob.glob(pattern, recursive=True))
-            if not matches:
-                raise InputError(f"{pattern}: no file matches")
-            for match in map(Path, matches):
-                if match.is_dir():
-                    yield from ((found, False) for found in _in_folder(match))
-                else:
-                    yield match, True
+        named = path.is_dir() or path.exists() or not glob.has_magic(pattern)
+        matches = [path] if named else sorted(map(Path, glob.glob(pattern, recursive=True)))
+        if not matches:
+            raise InputError(f"{pattern}: no file matches")
+        for match in matches:
+            inside = _in_folder(match) if match.is_dir() else [match]
+            for one in inside:
+                found.setdefault(one.resolve(), (one, one == match))
+    return list(found.values())
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """Return the files of a folder, sorted, sub-folders included, without a journal next to its
-    finished document."""
-    found = sorted(
-        path for path in folder.rglob("*") if path.name.endswith(SUFFIXES) and path.is_file()
-    )
+    every = sorted(one for one in folder.rglob("*") if one.is_file())
+    found = [one for one in every if one.name.endswith(SUFFIXES)]
     names = {str(path) for path in found}
     found = [
-        path for path in found if str(path).removesuffix(".journal") not in names - {str(path)}
+        path
+        for path in found
+        if str(path).removesuffix(".journal") not in names - {str(path)}
+        and not _is_of_criterion(path)
     ]
     if not found:
         raise InputError(f"{folder}: no results in this folder ({', '.join(SUFFIXES)})")
     return found
 
 
+def _is_of_criterion(path: Path) -> bool:
+    """Return True for what lies next to the last estimates of criterion: parts of them, changes,
+    and the estimates of the run before."""
+    folder = path.parent
+    if not (folder.parent / "new" / "estimates.json").is_file():
+        return False
+    return folder.name in ("base", "change") or path.name != "estimates.json"
+
+
 def read_source(path: Path) -> Source:
     """Read one document, ours or another tool's. Raises `DocumentError`."""
+    data = packing.read_bytes(path)
     try:
-        return Source(str(path), files.read(path), "bench")
+        return Source(str(path), files.document_in(data, str(path)), "bench")
+    except FutureVersionError:
+        raise
     except DocumentError as error:
-        from bench_compare.input.foreign import FORMATS, TABLE, read_foreign, read_foreign_table
+        unread = error
+    from bench_compare.input.tools import NotKnownError, read_tool
 
-        if path.suffix == TABLE and path.is_file():
-            return read_foreign_table(path.read_text("utf-8", "replace"), path)
-        tree = _tree(path)
-        source = None if tree is NOT_JSON else read_foreign(tree, path)
-        if source is not None:
-            return source
-        if tree is NOT_JSON or isinstance(error, FutureVersionError) or _is_ours(tree):
-            raise error
-        what = f"no results of a tool that is known: bench-run, {FORMATS}"
-        raise DocumentError(str(path), what) from None
-
-
-def _read_found(path: Path) -> Source | None:
-    """Return a file found in a folder: None if it is JSON of something else."""
     try:
-        return read_source(path)
-    except DocumentError:
-        tree = _tree(path)
-        if tree is not NOT_JSON and not _is_ours(tree):
-            return None
+        return read_tool(data, path)
+    except NotKnownError:
+        broken = isinstance(unread, NotJsonError | UnreadableError) and (
+            path.name.endswith((*JSON, ".journal")) or data.lstrip()[:1] in (b"", b"{", b"[")
+        )
+        if broken or is_ours(data):
+            raise unread from None
         raise
 
 
-def _is_ours(tree: Any) -> bool:
+def passed_over(path: Path, error: DocumentError) -> str | None:
+    """Return a sentence about a file in a folder that is not read; None for text of something
+    else, such as a log."""
+    from bench_compare.input.tools import NotKnownError
+
+    if not isinstance(error, NotKnownError):
+        return f"{error}; passed over"
+    return f"{path}: passed over, it holds no results" if path.name.endswith(JSON) else None
+
+
+def is_ours(data: bytes) -> bool:
     """Return True for a document of bench-run, whole or not."""
-    return isinstance(tree, dict) and "schema_version" in tree and "machine" in tree
-
-
-def _tree(path: Path) -> Any:
-    """Return the file's content as plain values; `NOT_JSON` if it cannot be read."""
     try:
-        return codec.parse(packing.read_bytes(path), str(path))
+        tree = codec.parse(data, "")
     except DocumentError:
-        return NOT_JSON
+        return b'"schema_version"' in data[:200] and b'"run"' in data
+    return isinstance(tree, dict) and "schema_version" in tree and "machine" in tree

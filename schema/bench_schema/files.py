@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 def read(path: str | os.PathLike[str]) -> Document:
     """Return the document in a file: plain, gzip, Zstandard or an unfinished journal, by
     content."""
-    data = read_bytes(path)
-    if is_journal(data):
-        return document_of(data, str(path))
-    return decode(data, str(path))
+    return document_in(read_bytes(path), str(path))
+
+
+def document_in(data: bytes, where: str) -> Document:
+    """Return the document in the content of a file, or in a journal; ``where`` names it in
+    errors."""
+    return document_of(data, where) if is_journal(data) else decode(data, where)
 
 
 def save(path: str | os.PathLike[str], document: Document) -> None:

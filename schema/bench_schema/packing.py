@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import errno
@@ -24,6 +25,12 @@ GZIP_LEVEL = 1
 ZSTD_LEVEL = 3
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Byte order marks at the beginning of text, and its encoding."""
 
 
 LIMIT_BYTES = 1 << 28
@@ -69,7 +76,22 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         if error.errno == errno.ENAMETOOLONG:
             raise UnreadableError(str(path), "the name is too long for a file") from None
         raise UnreadableError(str(path), f"cannot be read: {error.strerror}{left}") from None
-    return _unpack(data, str(path)) if data.startswith((GZIP_MAGIC, ZSTD_MAGIC)) else data
+    packed = data.startswith((GZIP_MAGIC, ZSTD_MAGIC))
+    return without_mark(_unpack(data, str(path)) if packed else data, str(path))
+
+
+def without_mark(data: bytes, where: str) -> bytes:
+    """Return text that begins with a byte order mark, as editors and shells of Windows write it, as
+    UTF-8 without one."""
+    for mark, coding in MARKS:
+        if data.startswith(mark):
+            try:
+                return data.decode(coding).encode()
+            except UnicodeDecodeError as error:
+                raise UnreadableError(
+                    where, f"not text of {coding.upper()}: {error.reason}"
+                ) from None
+    return data
 
 
 def _unpack(data: bytes, where: str) -> bytes:

@@ -223,6 +223,8 @@ def case_notes(side: CaseSide, owner: Side, name: SideName) -> Iterator[Note]:
     """Yield notes that need no samples: where the case came from and what was said of it."""
     if any(owner.sources[number].imported for number in side.sources):
         yield Note("imported", name, "read from another tool's file")
+        words = (note for case in side.cases for note in case.notes if note != "imported")
+        yield from (Note(word, name, "its file says so") for word in dict.fromkeys(words))
     validations = [case.validation for case in side.cases if case.validation is not None]
     if any(validation.status == "failed" for validation in validations):
         yield Note("wrong", name, "outputs are outside of the tolerance")

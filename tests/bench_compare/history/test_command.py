@@ -206,7 +206,25 @@ def test_bad_words_are_one_line(archive, words, message, capsys):
 
 
 def test_a_folder_without_documents_is_one_line(tmp_path, capsys):
-    assert (1, "", "bench-compare: no result document is left\n") == told(capsys, tmp_path)
+    code, out, err = told(capsys, tmp_path)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert f"{tmp_path}: no results in this folder" in err
+
+
+@pytest.mark.parametrize("pattern", ["nowhere", "*.nothing"])
+def test_a_place_without_documents_is_named(pattern, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = told(capsys, pattern)
+    assert code == 1
+    assert f"{pattern}: no " in err
+
+
+def test_a_journal_next_to_its_document_is_left_out(tmp_path, capsys):
+    folder = make.archive(tmp_path / "a", builds=6, cases=2)
+    plain = told(capsys, folder)
+    some = sorted(folder.glob("*.json"))[0]
+    (folder / f"{some.name}.journal").write_text("{}")
+    assert told(capsys, folder) == plain
 
 
 @pytest.mark.parametrize("builds", [1, 3])

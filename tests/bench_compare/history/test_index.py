@@ -45,20 +45,6 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(tmp_path):
     assert "cannot be kept" in remarks[0]
 
 
-@pytest.mark.parametrize("pattern", ["nowhere", "*.nothing"])
-def test_a_place_without_documents_is_an_error(pattern, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(index.InputError, match="no such file"):
-        index.files_of([pattern])
-
-
-def test_a_journal_beside_its_document_is_left_out(tmp_path):
-    for name in ("a.json", "a.json.journal", "b.json.journal"):
-        (tmp_path / name).write_text("{}")
-    found = [path.name for path in index.files_of([str(tmp_path)])]
-    assert ["a.json", "b.json.journal"] == found
-
-
 def test_a_damaged_file_among_many_costs_itself_and_a_remark(tmp_path):
     folder = make.archive(tmp_path / "a", builds=9, cases=2)
     (folder / "d003.json").write_text("damaged")

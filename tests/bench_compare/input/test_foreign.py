@@ -7,10 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from bench_compare.cli import main
 from bench_compare.comparison.compare import compare
-from bench_compare.input.foreign import read_foreign
-from bench_compare.input.foreign.dnn_benchmarking import sniff
-from bench_compare.input.load import load
+from bench_compare.input.load import load, read_source
 from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Verdict
 from bench_compare.policy import Policy
@@ -112,24 +111,27 @@ LAYOUTS = {
 
 
 def imported(tree, tmp_path):
-    source = read_foreign(tree, tmp_path / "r.json")
+    (tmp_path / "r.json").write_text(json.dumps(tree))
+    source = read_source(tmp_path / "r.json")
     return source, source.document.cases
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_layout_is_told_by_content(layout):
-    assert sniff(LAYOUTS[layout]) == layout
+def test_the_layout_is_told_by_content(layout, tmp_path):
+    source, _ = imported(LAYOUTS[layout], tmp_path)
+    assert source.format == f"dnn-benchmarking {layout[:2]}"
 
 
 @pytest.mark.parametrize("tree", [[], {}, None, {"schema_version": 2}, {"graphs": []}, "v1"])
-def test_what_is_no_such_file_is_left_alone(tree):
-    assert sniff(tree) is None
+def test_another_file_is_refused(tree, tmp_path, capsys):
+    (tmp_path / "r.json").write_text(json.dumps(tree))
+    assert main([str(tmp_path / "r.json")]) == 1
+    assert "no results of a tool that is known" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("layout", ["v1", "v2a", "v2b", "v2c", "v2d"])
 def test_a_summary_is_read_without_samples(layout, tmp_path):
     source, (one,) = imported(LAYOUTS[layout], tmp_path)
-    assert source.format == f"dnn-benchmarking {layout}"
     assert (one.rounds, one.outcome.status) == ((), "completed")
     assert one.summary["device_ns"].median == MS
     assert one.summary["device_ns"].count == 100
