@@ -106,7 +106,7 @@ class Source:
     path: str
     document: Document
     format: str
-    """``bench`` for our own document, otherwise the foreign layout: ``dnn-benchmarking v2d``."""
+    """``bench`` for our own document, otherwise tool and layout: ``dnn-benchmarking v2``."""
     notes: tuple[str, ...] = ()
 
     @property

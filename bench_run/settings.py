@@ -68,6 +68,15 @@ class Options(RecordedSettings[NoReturn]):
         help="a MIOpenDriver command line, or a file of them (a log will do)",
         tune=True,
     )
+    benchdnn: tuple[str, ...] = setting(
+        (),
+        flag="--benchdnn LINE",
+        rare=True,
+        section="Graphs",
+        help="a problem of oneDNN's benchdnn, as in 'conv: mb32ic64ih56oc64oh56kh3ph1', or a batch "
+        "file of them",
+        tune=True,
+    )
     shapes: str = setting(
         "common",
         flag="--shapes SET",
@@ -115,7 +124,7 @@ class Options(RecordedSettings[NoReturn]):
         flag="--save-graphs DIR",
         rare=True,
         section="Graphs",
-        help="write the graphs of --op and --miopen-driver to DIR",
+        help="write the graphs of --op, --miopen-driver and --benchdnn to DIR",
         kind="output folder",
     )
     save_suite: str | None = setting(

@@ -20,6 +20,7 @@ complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose ex
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l archive -r -d 'learn it from earlier documents of this machine instead'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l all -d 'also unchanged and unclear cases'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l sort -r -d 'news, ratio, difference, name, family, time or document'
+complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l exit-codes -r -d 'commands of hyperfine that ended so ended well'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l filter -r -d 'only cases whose name, family, engine or verdict has each word of TEXT, or fits it as a glob'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l color -r -d 'auto, always or never'
 complete -c bench-compare -n 'not __fish_seen_subcommand_from history compose export pages help' -l markdown -r -d 'for a pull request'

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_schema import codec, files, packing
+from bench_schema import files, packing
 from bench_schema.document import COMPLETED
 from bench_schema.errors import DocumentError, FutureVersionError, NotJsonError, UnreadableError
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 PACKED = ("", ".gz", ".zst")
+KINDS = (".json", ".csv", ".txt", ".log", ".jsonl")
 JSON = tuple(f".json{one}" for one in PACKED)
-SUFFIXES = (*JSON, ".json.journal", *(f"{kind}{one}" for kind in (".csv", ".txt", ".log", ".jsonl")
-            for one in PACKED))  # fmt: skip
+SUFFIXES = (".json.journal", *(f"{kind}{one}" for kind in KINDS for one in PACKED))
 """Endings of the files to read in a folder; a file that is named may have any name."""
 
 
@@ -92,17 +92,12 @@ def files_of(patterns: Sequence[str]) -> list[tuple[Path, bool]]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    every = sorted(one for one in folder.rglob("*") if one.is_file())
-    found = [one for one in every if one.name.endswith(SUFFIXES)]
-    names = {str(path) for path in found}
-    found = [
-        path
-        for path in found
-        if str(path).removesuffix(".journal") not in names - {str(path)}
-        and not _is_of_criterion(path)
-    ]
+    every = (one for one in folder.rglob("*") if one.name.endswith(SUFFIXES) and one.is_file())
+    names = {str(path): path for path in sorted(every) if not _is_of_criterion(path)}
+    found = [path for name, path in names.items() if name.removesuffix(".journal") not in names
+             or not name.endswith(".journal")]  # fmt: skip
     if not found:
-        raise InputError(f"{folder}: no results in this folder ({', '.join(SUFFIXES)})")
+        raise InputError(f"{folder}: no results in this folder ({', '.join(KINDS)}, .gz, .zst)")
     return found
 
 
@@ -110,9 +105,8 @@ def _is_of_criterion(path: Path) -> bool:
     """Return True for what lies next to the last estimates of criterion: parts of them, changes,
     and the estimates of the run before."""
     folder = path.parent
-    if not (folder.parent / "new" / "estimates.json").is_file():
-        return False
-    return folder.name in ("base", "change") or path.name != "estimates.json"
+    is_extra = folder.name in ("base", "change", "report") or path.name != "estimates.json"
+    return is_extra and (folder.parent / "new" / "estimates.json").is_file()
 
 
 def read_source(path: Path) -> Source:
@@ -120,8 +114,6 @@ def read_source(path: Path) -> Source:
     data = packing.read_bytes(path)
     try:
         return Source(str(path), files.document_in(data, str(path)), "bench")
-    except FutureVersionError:
-        raise
     except DocumentError as error:
         unread = error
     from bench_compare.input.tools import NotKnownError, read_tool
@@ -129,10 +121,11 @@ def read_source(path: Path) -> Source:
     try:
         return read_tool(data, path)
     except NotKnownError:
-        broken = isinstance(unread, NotJsonError | UnreadableError) and (
-            path.name.endswith((*JSON, ".journal")) or data.lstrip()[:1] in (b"", b"{", b"[")
-        )
-        if broken or is_ours(data):
+        is_json = path.name.endswith((*JSON, ".journal")) or b"\0" in data
+        is_json |= data.lstrip()[:1] in (b"", b"{", b"[")
+        broken = isinstance(unread, NotJsonError | UnreadableError | FutureVersionError)
+        is_ours = b'"schema_version"' in data and b'"machine"' in data
+        if (broken and is_json) or is_ours:
             raise unread from None
         raise
 
@@ -145,12 +138,3 @@ def passed_over(path: Path, error: DocumentError) -> str | None:
     if not isinstance(error, NotKnownError):
         return f"{error}; passed over"
     return f"{path}: passed over, it holds no results" if path.name.endswith(JSON) else None
-
-
-def is_ours(data: bytes) -> bool:
-    """Return True for a document of bench-run, whole or not."""
-    try:
-        tree = codec.parse(data, "")
-    except DocumentError:
-        return b'"schema_version"' in data[:200] and b'"run"' in data
-    return isinstance(tree, dict) and "schema_version" in tree and "machine" in tree

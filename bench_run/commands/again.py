@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Document
 
-GRAPH_WORDS = ("GRAPH", "--graph", "--op", "--miopen-driver")
+GRAPH_WORDS = ("GRAPH", "--graph", "--op", "--miopen-driver", "--benchdnn")
 ENGINE_WORDS = ("--engine", "--engine-id", "--a", "--b", "--AId", "--APath", "--BId", "--BPath")
 TOGETHER = (ENGINE_WORDS, ("--rounds", "--until"))
 """Flags of which a person gives all anew, or none."""

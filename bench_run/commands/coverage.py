@@ -116,7 +116,7 @@ def claims_texts(
 
 
 def names_graphs(options: Options) -> bool:
-    return bool(options.graphs or options.op or options.miopen_driver)
+    return bool(options.graphs or options.op or options.miopen_driver or options.benchdnn)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ for them. `bench-run --list-engines` does the same.
 
 Usage:
   bench-run engines [options] [--engine=SPEC]... [--op=SPEC]...
-            [--miopen-driver=LINE]... [--knob=KV]... [--init=RULE]...
+            [--miopen-driver=LINE]... [--benchdnn=LINE]...
+            [--knob=KV]... [--init=RULE]...
             [--plugin-path=DIR]... [GRAPH]...
 
 Examples:
@@ -56,7 +57,7 @@ def engine_list(options: Options) -> str:
         lines += ["", _wrap(f"auto here: {choose_auto()[1]}", first="")]
     except EngineUnavailableError as error:
         lines += ["", f"auto here: {error}"]
-    if options.graphs or options.op or options.miopen_driver:
+    if options.graphs or options.op or options.miopen_driver or options.benchdnn:
         lines += ["", *choices_of_graphs(options)]
     return "\n".join(lines)
 

@@ -32,13 +32,13 @@ Usage:
   bench-run help [WORD]
 
 WORD is a guide (running, operators, engines, kernels, validation, machines,
-networks, tuning, config, judge), a topic of options (input, engines, measure,
-validate, output), a command, or all.
+networks, tuning, config, judge, dnn-benchmarking), a topic of options (input,
+engines, measure, validate, output), a command, or all.
 """
 
 GUIDES = (
     *("running", "operators", "engines", "kernels", "validation", "machines", "networks"),
-    *("tuning", "config", "judge"),
+    *("tuning", "config", "judge", "dnn-benchmarking"),
 )
 """Pages of ``bench_run/docs``."""
 MORE = "Settings that are rarely needed: bench-run help config"
@@ -84,9 +84,9 @@ Commands (a file or folder with such a name is given as ./engines):
                         workflows that measure your repository
   judge                 is a kernel correct, honest and faster? one line
   help WORD             guides: running, operators, engines, kernels, machines,
-                        validation, networks, tuning, config, judge; more
-                        options: input, measure, validate, output, all; or a
-                        command
+                        validation, networks, tuning, config, judge,
+                        dnn-benchmarking; more options: input, measure,
+                        validate, output, all; or a command
 
 {EXIT_CODES}
 

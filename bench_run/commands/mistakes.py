@@ -21,10 +21,29 @@ FLAGS = {
     "--format": "--csv FILE, --markdown FILE and -o FILE write the results ('-' is stdout)",
     "--html": "bench-compare FILE --html PAGE makes a page of a result document",
     "--json": "-o FILE writes the result document, which is JSON",
-    "--batch": "--scale-batch N cuts the batch of every graph",
+    "--batch": "--benchdnn FILE reads a batch file of benchdnn; --scale-batch N cuts the batch of "
+    "every graph",
     "--batch-size": "--scale-batch N cuts the batch of every graph",
     "--gpu": "--device N chooses the GPU, --engine what runs on it",
-    "--backend": "--engine SPEC chooses what runs the graphs",
+    "--backend": "--engine SPEC chooses what runs the graphs: -e torch for pytorch, -e hipdnn",
+    "-b": "--engine SPEC chooses what runs the graphs: -e torch for pytorch, -e hipdnn",
+    "--validate": "outputs are always compared: --reference torch with those of PyTorch, "
+    "--reference none with none",
+    "--cache-mode": "--cache hot for warm, --cache cold for cold",
+    "--min-time-ms": "--min-time S, in seconds: 100 ms are --min-time 0.1",
+    "--timing-block": "--executions N times N launches as one sample",
+    "--oracle-mode": "--oracle measures the default plan and the best one; bench-run tune "
+    "--exhaustive tries every plan",
+    "--autotune": "--engine hipdnn:autotune lets hipDNN choose by measuring",
+    "--pytorch-sdpa-backend": "PyTorch chooses its attention kernel itself here; --engine "
+    "cudnn or hipdnn names another",
+    "--pytorch-rocm-fa-library": "PyTorch chooses its attention kernel itself here; --engine "
+    "hipdnn names another",
+    "--metrics-tier": "--counters SET reads hardware counters; -v shows all statistics",
+    "--pmc": "--counters SET reads hardware counters",
+    "--emit-trace": "--trace FILE writes a trace",
+    "--perf": "--counters SET reads hardware counters; --trace FILE writes a trace",
+    "--roofline": "a run tells GFLOP/s and GB/s of each case, and -v their share of the machine's",
     "--plugin": "--plugin-path DIR names a folder of plugins, --engine hipdnn:ID@PATH one",
     "--timeout-s": "--timeout S",
     "--compare": "bench-compare A.json B.json compares two runs",

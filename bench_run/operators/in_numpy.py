@@ -30,6 +30,16 @@ def sum_to(x: Array, like: Array) -> Array:
     return x.sum(axes, keepdims=True).reshape(like.shape) if axes else x
 
 
+def between(x: Array, scale: int, axis: int) -> Array:
+    """Return x enlarged along an axis by linear interpolation between the centres of elements."""
+    last = x.shape[axis] - 1
+    place = np.clip((np.arange(scale * (last + 1)) + 0.5) / scale - 0.5, 0, last)
+    low = np.floor(place).astype(int)
+    share = np.expand_dims(place - low, tuple(range(1, x.ndim - axis))).astype(x.dtype)
+    first, second = x.take(low, axis), x.take(np.minimum(low + 1, last), axis)
+    return np.asarray(first + share * (second - first))
+
+
 def softmax(x: Array, axis: int) -> Array:
     powers = np.exp(x - x.max(axis, keepdims=True))
     return np.asarray(powers / powers.sum(axis, keepdims=True))

@@ -26,6 +26,7 @@ class Sources:
     graphs: tuple[str, ...]
     op: tuple[str, ...]
     miopen_driver: tuple[str, ...]
+    benchdnn: tuple[str, ...]
     dtype: str | None
     shapes: str
     direction: str

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.packing import read_regular
@@ -300,7 +301,7 @@ def read_options(arguments: Mapping[str, Any]) -> Options:
     return checked(replace(Options(), **given_values(arguments)))
 
 
-SOURCES = ("graphs", "op", "miopen_driver")
+SOURCES = ("graphs", "op", "miopen_driver", "benchdnn")
 """Settings that name graphs."""
 
 
@@ -313,7 +314,36 @@ def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
         given["graphs"] = (*given.get("graphs", ()), *arguments["GRAPH"])
     if any(name in given for name in SOURCES):  # the line's graphs, in place of the file's
         values = {name: value for name, value in values.items() if name not in SOURCES}
-    return with_derived(in_our_words(values | given))
+    return with_derived(with_lists(in_our_words(values | given)))
+
+
+LIST = re.compile(r"[\w:+.=-]+(?:,[\w:+.=-]+)+")
+"""Engines with commas, as dnn-benchmarking takes them."""
+BARE_ID = re.compile(r"0[xX][0-9a-fA-F]+|-?\d+|[A-Z][A-Z0-9_]*_[A-Z0-9_]*")
+"""An engine of hipDNN by its number or its name alone: ``MIOPEN_ENGINE``."""
+
+
+def with_lists(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with lists of dnn-benchmarking taken apart: engines with commas, of hipDNN
+    by their ids alone, and a path of plugins for each of them."""
+    engines = values.get("engine", ())
+    paths = values.get("plugin_path") or ()
+    paths = (paths,) if isinstance(paths, str) else paths
+    named = [
+        one for text in engines for one in (text.split(",") if LIST.fullmatch(text) else [text])
+    ]
+    named = [f"hipdnn:{one}" if BARE_ID.fullmatch(one) else one for one in named]
+    folders = [
+        one for path in paths for one in ([path] if Path(path).exists() else path.split(","))
+    ]
+    if len(folders) > 1 and len(folders) == len(named):
+        named = [f"{one}@{path}" for one, path in zip(named, folders, strict=True)]
+        values = {key: value for key, value in values.items() if key != "plugin_path"}
+    elif folders != list(paths):
+        values = values | {"plugin_path": tuple(folders)}
+    if len(named) > len(engines):
+        named = list(dict.fromkeys(named))
+    return values | {"engine": tuple(named)} if engines else values
 
 
 def with_derived(values: dict[str, Any]) -> dict[str, Any]:

@@ -126,12 +126,15 @@ def failed_case(failure: LoadFailure, engine: PlannedEngine) -> Case:
 
 def gather(sources: Sources) -> Gathered:
     """Load the graphs. Raises `UsageError` and `GraphError`; returns at least one graph."""
-    if not (sources.graphs or sources.op or sources.miopen_driver):
-        raise UsageError("no GRAPH, --op or --miopen-driver was given; see bench-run --help")
+    if not (sources.graphs or sources.op or sources.miopen_driver or sources.benchdnn):
+        raise UsageError(
+            "no GRAPH, --op, --miopen-driver or --benchdnn was given; see bench-run --help"
+        )
     if sources.chain or sources.seams:
         # Chains; with ``--seams`` also the graphs that they are made of, each alone.
-        if sources.op or sources.miopen_driver:
-            raise UsageError("--chain and --seams take pipelines only, not --op or --miopen-driver")
+        if sources.op or sources.miopen_driver or sources.benchdnn:
+            others = "--op, --miopen-driver or --benchdnn"
+            raise UsageError(f"--chain and --seams take pipelines only, not {others}")
         chains = tuple(chains_of(sources))
         if not sources.seams:
             return Gathered(chains, (), ())
@@ -141,7 +144,10 @@ def gather(sources: Sources) -> Gathered:
     _refuse_golden(sources, files.graphs)
     left_out: list[str] = []
     made = list(_from_specs(sources, left_out))
-    driven = _from_driver(sources.miopen_driver)
+    driven = _joined(
+        _from_lines("--miopen-driver", sources.miopen_driver),
+        _from_lines("--benchdnn", sources.benchdnn),
+    )
     failures = (*files.failures, *driven.failures)
     graphs = [*files.graphs, *made, *driven.graphs]
     if not graphs:
@@ -274,24 +280,37 @@ def _nothing_to_run(
     if reasons:
         more = f" (and {len(reasons) - 1} more lines)" if len(reasons) > 1 else ""
         return UsageError(f"{reasons[0]}{more}")
-    return GraphError(", ".join(sources.graphs or sources.miopen_driver), "contains no graph")
+    named = sources.graphs or sources.miopen_driver or sources.benchdnn
+    return GraphError(", ".join(named), "contains no graph")
 
 
-def _from_driver(arguments: Sequence[str]) -> Gathered:
-    """Return graphs of MIOpenDriver lines; each argument is a line or a file of lines and logs."""
+def _joined(first: Gathered, second: Gathered) -> Gathered:
+    return Gathered(
+        (*first.graphs, *second.graphs),
+        (*first.failures, *second.failures),
+        (*first.notes, *second.notes),
+    )
+
+
+def _from_lines(flag: str, arguments: Sequence[str]) -> Gathered:
+    """Return graphs of lines of another tool; each argument is a line or a file of them."""
     graphs: list[LoadedGraph] = []
     failures: list[LoadFailure] = []
     notes: list[str] = []
     for argument in arguments:
-        from bench_run.graph.driver import convert_lines
+        if flag == "--benchdnn":
+            from bench_run.graph.benchdnn import convert_lines
+        else:
+            from bench_run.graph.driver import convert_lines
 
-        where, text = "--miopen-driver", argument
-        if " " not in argument or Path(argument).is_file():  # a blank tells a line from a file
+        where, text = flag, argument
+        is_line = " " in argument or (flag == "--benchdnn" and ":" in argument)
+        if not is_line or Path(argument).is_file():
             where = argument
             try:
                 text = read_regular(argument).decode("utf-8", "replace")
             except OSError as error:
-                what = f"--miopen-driver: {argument}: {error.strerror}"
+                what = f"{flag}: {argument}: {error.strerror}"
                 raise UsageError(what) from None
         conversion = convert_lines(text, where)
         digest = hashlib.sha256(text.encode()).hexdigest()

@@ -87,7 +87,7 @@ whether it is open."""
 
 def narrow_options(options: Options, wanted: Wanted) -> Options:
     """Return the options with the comparison's graphs and engines where the user named none."""
-    given = bool(options.graphs or options.op or options.miopen_driver)
+    given = bool(options.graphs or options.op or options.miopen_driver or options.benchdnn)
     named = bool(options.engine) or options.a is not None
     return replace(
         options,

@@ -233,7 +233,7 @@ def record_graphs(path: str, sources: Sources) -> tuple[Record, dict[str, Graph]
     """Return the record, and its graphs by fingerprint: those that the sources name, otherwise the
     files that it was made from."""
     record = read_record(path, "the record")
-    if not (sources.graphs or sources.op or sources.miopen_driver):
+    if not (sources.graphs or sources.op or sources.miopen_driver or sources.benchdnn):
         sources = replace(sources, graphs=files_of(path, record.tuned.entries))
     graphs = (plan_graph(loaded) for loaded in gather(sources).graphs)
     return record, {graph.id.fingerprint: graph.loaded.graph for graph in graphs}
@@ -246,8 +246,8 @@ def files_of(path: str, entries: Iterable[TunedEntry]) -> tuple[str, ...]:
     missing = [file for file in files if not Path(file).exists()]
     if missing:
         raise UsageError(
-            f"{path}: the graph {missing[0]} is not there: name its graphs again, as files, --op "
-            "or --miopen-driver"
+            f"{path}: the graph {missing[0]} is not there: name its graphs again, as files, --op, "
+            "--miopen-driver or --benchdnn"
         )
     return files
 

@@ -81,8 +81,10 @@ def inputs_of(options: Options) -> Iterator[Place]:
     for rule in (filled.default, *filled.by_tensor.values()):
         if rule is not None and rule.path is not None:
             yield Place(rows["init"].flag, rule.path)
-    for line in filter(os.path.isfile, options.miopen_driver):
-        yield Place(rows["miopen_driver"].flag, line)
+    lines = (("miopen_driver", options.miopen_driver), ("benchdnn", options.benchdnn))
+    yield from (
+        Place(rows[k].flag, one) for k, given in lines for one in given if Path(one).is_file()
+    )
     yield from _plugins(options)
     if options.against is not None:
         yield from result_places(rows["against"].flag, options.against)

@@ -69,7 +69,7 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     moved = [entry for entry in record.tuned.entries if entry.winner]
     if not moved:
         return []
-    if not (options.graphs or options.op or options.miopen_driver):
+    if not (options.graphs or options.op or options.miopen_driver or options.benchdnn):
         options = replace(options, graphs=files_of(path, moved))
     settings = record.document.run.settings
     options = replace(

@@ -73,7 +73,7 @@ BAD_WORDS = [
     (("g.json", "--warmup", "many"), "--warmup: expected a whole number, got 'many'"),
     (("g.json", "-o", "no/such/folder/a.json", "-q"), "cannot"),
     (("g.json", "--engine", "numpy:5"), "numpy"),
-    ((), "no GRAPH, --op or --miopen-driver was given"),
+    ((), "no GRAPH, --op, --miopen-driver or --benchdnn was given"),
 ]
 
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 class Reader(NamedTuple):
     tool: str
-    written_by: str
-    """Words of the tool's command line that write such a file."""
     sniff: Callable[[Any], str | None]
     """Layout of a JSON value, or of text, that the tool wrote; None of any other."""
     read: Callable[[Any, str, Path], Document]
@@ -47,27 +45,27 @@ class Reader(NamedTuple):
 
 
 JSON: tuple[Reader, ...] = (
-    Reader("dnn-benchmarking", "-o", dnn_benchmarking.sniff, dnn_benchmarking.read),
-    Reader("nvbench", "--json, --jsonbin", nvbench.sniff, nvbench.read),
-    Reader("primbench", "--json-out", primbench.sniff, primbench.read),
-    Reader("pytest-benchmark", "--benchmark-json", pytest_benchmark.sniff, pytest_benchmark.read),
-    Reader("Google Benchmark", "--benchmark_out", google_benchmark.sniff, google_benchmark.read),
-    Reader("hyperfine", "--export-json", hyperfine.sniff, hyperfine.read),
-    Reader("pyperf", "-o", pyperf.sniff, pyperf.read),
-    Reader("tritonbench", "--output-json, --output", tritonbench.sniff_json, tritonbench.read_json),
-    Reader("trtexec", "--exportTimes", trtexec.sniff, trtexec.read),
-    Reader("criterion", "estimates.json", criterion.sniff_json, criterion.read_json),
+    Reader("dnn-benchmarking", dnn_benchmarking.sniff, dnn_benchmarking.read),
+    Reader("nvbench", nvbench.sniff, nvbench.read),
+    Reader("primbench", primbench.sniff, primbench.read),
+    Reader("pytest-benchmark", pytest_benchmark.sniff, pytest_benchmark.read),
+    Reader("Google Benchmark", google_benchmark.sniff, google_benchmark.read),
+    Reader("hyperfine", hyperfine.sniff, hyperfine.read),
+    Reader("pyperf", pyperf.sniff, pyperf.read),
+    Reader("tritonbench", tritonbench.sniff_json, tritonbench.read_json),
+    Reader("trtexec", trtexec.sniff, trtexec.read),
+    Reader("criterion", criterion.sniff_json, criterion.read_json),
 )
 TEXT: tuple[Reader, ...] = (
-    Reader("criterion", "cargo criterion", criterion.sniff_text, criterion.read_text),
-    Reader("hipblaslt-bench, rocblas-bench", "stdout", blas_bench.sniff, blas_bench.read),
-    Reader("benchdnn", "--mode=P", benchdnn.sniff, benchdnn.read),
-    Reader("MIOpenDriver", "-t 1", miopen_driver.sniff, miopen_driver.read),
-    Reader("Go", "go test -bench", go.sniff, go.read),
-    Reader("tritonbench", "--output", tritonbench.sniff_text, tritonbench.read_text),
-    Reader("Triton", "save_path", triton.sniff, triton.read),
+    Reader("criterion", criterion.sniff_text, criterion.read_text),
+    Reader("hipblaslt-bench, rocblas-bench", blas_bench.sniff, blas_bench.read),
+    Reader("benchdnn", benchdnn.sniff, benchdnn.read),
+    Reader("MIOpenDriver", miopen_driver.sniff, miopen_driver.read),
+    Reader("Go", go.sniff, go.read),
+    Reader("tritonbench", tritonbench.sniff_text, tritonbench.read_text),
+    Reader("Triton", triton.sniff, triton.read),
 )
-TOOLS = ", ".join(dict.fromkeys(f"{one.tool} ({one.written_by})" for one in (*JSON, *TEXT)))
+TOOLS = ", ".join(dict.fromkeys(one.tool for one in (*JSON, *TEXT)))
 UNITS = "no column of this table has a unit ({}); name it as in 'triton (ms)' or 'triton (GB/s)'"
 
 
@@ -99,7 +97,10 @@ def read_tool(data: bytes, path: Path) -> Source:
     head = text.lstrip().partition("\n")[0].strip()
     if found is text and path.suffix == ".csv" and re.search(r"[;,\t]", head):
         raise NotKnownError(str(path), UNITS.format(head))
-    raise NotKnownError(str(path), f"no results of a tool that is known: bench-run, {TOOLS}")
+    raise NotKnownError(
+        str(path),
+        f"no results of a tool that is known: bench-run, {TOOLS} (bench-compare help tools)",
+    )
 
 
 def _identity(data: bytes, path: Path) -> str:

@@ -63,8 +63,6 @@ def _case(names: Sequence[str], values: Sequence[str], solution: str | None) -> 
     rate = {kind: number(held.get(next((n for n in held if n.endswith(kind)), ""))) for kind in
             ("-Gflops", "-GB/s")}  # fmt: skip
     done = {kind: whole(one * 1e9 * seconds) if one else None for kind, one in rate.items()}
-    if time is None and rate["-Gflops"] is not None:
-        problem += " (no time)"  # rocblas-bench of 2019 reports rates of some functions only
     return Measured(
         problem,
         **series("device_ns", [], summary({"mean": time}, "us")),

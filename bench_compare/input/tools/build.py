@@ -106,11 +106,8 @@ def series(name: str, rounds: Sequence[Samples], otherwise: Summary | None) -> d
 
 def both(*found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of several calls of `series` as those of one."""
-    joined = {
-        kind: {k: v for one in found for k, v in one.get(kind, {}).items()}
-        for kind in ("rounds", "summary")
-    }
-    return {kind: held for kind, held in joined.items() if held}
+    kinds = ("rounds", "summary")
+    return {kind: {k: v for one in found for k, v in one.get(kind, {}).items()} for kind in kinds}
 
 
 def document(about: About, measured: Sequence[Measured]) -> Document:

@@ -3,23 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bench_schema.document import Work
 
+import bench_compare.input.tools.values as v
 from bench_compare.input.tools.build import About, Measured, document, series
-from bench_compare.input.tools.values import (
-    NS_PER,
-    number,
-    rows,
-    samples,
-    summary,
-    table,
-    text,
-    whole,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +22,8 @@ NAMES = {"median": "median", "mean": "mean", "std_dev": "std"}
 
 
 def sniff_json(tree: Any) -> str | None:
-    found = {key.lower() for key in table(tree)}
-    is_it = {"mean", "median"} <= found and "point_estimate" in table(table(tree).get("mean"))
+    found = {key.lower() for key in v.table(tree)}
+    is_it = {"mean", "median"} <= found and "point_estimate" in v.table(v.table(tree).get("mean"))
     return "estimates" if is_it and found & {"std_dev", "median_abs_dev"} else None
 
 
@@ -39,14 +31,14 @@ def read_json(tree: Any, layout: str, path: Path) -> Document:
     about = _next_to(path, "benchmark.json")
     sample = _next_to(path, "sample.json")
     name = (
-        text(about.get("full_id"), about.get("title")) or "/".join(path.parts[-4:-2]) or path.stem
+        v.text(about.get("full_id"), about.get("title")) or "/".join(path.parts[-4:-2]) or path.stem
     )
-    known = {NAMES[k]: table(tree.get(k)).get("point_estimate") for k in NAMES}
-    mad = number(table(tree.get("median_abs_dev")).get("point_estimate"))
+    known = {NAMES[k]: v.table(tree.get(k)).get("point_estimate") for k in NAMES}
+    mad = v.number(v.table(tree.get("median_abs_dev")).get("point_estimate"))
     stats = {**known, "iqr": None if mad is None else 2 * mad, "n": len(sample.get("iters") or ())}
     found = series("e2e_ns", [_samples(sample.get("times"), sample.get("iters"), "ns")],
-                   summary(stats, "ns"))  # fmt: skip
-    moved = whole(table(about.get("throughput")).get("Bytes"))
+                   v.summary(stats, "ns"))  # fmt: skip
+    moved = v.whole(v.table(about.get("throughput")).get("Bytes"))
     return document(
         About("criterion", layout, timer="wall time"),
         [Measured(name, **found, work=Work(None, moved, None))],
@@ -55,7 +47,7 @@ def read_json(tree: Any, layout: str, path: Path) -> Document:
 
 def _next_to(path: Path, name: str) -> dict[str, Any]:
     try:
-        return dict(table(json.loads((path.parent / name).read_text("utf-8"))))
+        return dict(v.table(json.loads((path.parent / name).read_text("utf-8"))))
     except (OSError, ValueError):
         return {}
 
@@ -64,26 +56,21 @@ def _samples(times: Any, counts: Any, unit: str) -> Samples:
     """Return the time of one iteration of each sample, in nanoseconds."""
     if not isinstance(times, list) or not isinstance(counts, list):
         return np.array([], np.float64)
-    pairs = ((number(time), number(count)) for time, count in zip(times, counts, strict=False))
-    return samples([time / count for time, count in pairs if time is not None and count], unit)
+    pairs = ((v.number(time), v.number(count)) for time, count in zip(times, counts, strict=False))
+    return v.samples([time / count for time, count in pairs if time is not None and count], unit)
 
 
 def sniff_text(found: str) -> str | None:
     return "messages" if _messages(found) else None
 
 
-def _messages(found: str) -> list[dict[str, Any]]:
+def _messages(found: str) -> list[v.Table]:
     """Return the messages of finished benchmarks; none of text that is not lines of JSON."""
-    kept = []
+    kept: list[v.Table] = []
     for line in found.splitlines():
-        if '"benchmark-complete"' not in line:
-            continue
-        try:
-            one = json.loads(line)
-        except ValueError:
-            continue
-        if table(one).get("reason") == "benchmark-complete":
-            kept.append(one)
+        with contextlib.suppress(ValueError):
+            one = v.table(json.loads(line) if '"benchmark-complete"' in line else None)
+            kept += [one] if one.get("reason") == "benchmark-complete" else []
     return kept
 
 
@@ -92,12 +79,12 @@ def read_text(found: str, layout: str, path: Path) -> Document:  # noqa: ARG001
     messages = _messages(found)
     for one in messages:
         unit = str(one.get("unit", "ns"))
-        unit = unit if unit in NS_PER else "ns"
+        unit = unit if unit in v.NS_PER else "ns"
         taken = _samples(one.get("measured_values"), one.get("iteration_count"), unit)
-        stats = {key: table(one.get(key)).get("estimate") for key in ("median", "mean")}
-        bytes_ = [row for row in rows(one.get("throughput")) if row.get("unit") == "bytes"]
-        moved = whole(bytes_[0].get("per_iteration")) if bytes_ else None
-        name = text(one.get("id")) or "benchmark"
-        times = series("e2e_ns", [taken], summary(stats, unit))
+        stats = {key: v.table(one.get(key)).get("estimate") for key in ("median", "mean")}
+        bytes_ = [row for row in v.rows(one.get("throughput")) if row.get("unit") == "bytes"]
+        moved = v.whole(bytes_[0].get("per_iteration")) if bytes_ else None
+        name = v.text(one.get("id")) or "benchmark"
+        times = series("e2e_ns", [taken], v.summary(stats, unit))
         measured.append(Measured(name, **times, work=Work(None, moved, None)))
     return document(About("criterion", layout, timer="wall time"), measured)

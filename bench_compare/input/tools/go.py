@@ -68,7 +68,6 @@ def read(text: str, layout: str, path: Path) -> Document:  # noqa: ARG001
         os=settings.get("goos"),
         timer="wall time",
         libraries={key: settings[key] for key in ("goarch",) if key in settings},
-        tags={key: settings[key] for key in ("commit",) if key in settings},
     )
     return document(about, measured)
 

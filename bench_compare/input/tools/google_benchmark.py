@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.document import Outcome, Work
 
+import bench_compare.input.tools.values as v
 from bench_compare.input.tools.build import LEAST_SAMPLES, About, Measured, document, series
-from bench_compare.input.tools.values import (
-    NS_PER,
-    number,
-    rows,
-    samples,
-    summary,
-    table,
-    text,
-    texts,
-    whole,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +23,8 @@ NAMES = {"median": "median", "mean": "mean", "stddev": "std", "min": "min", "max
 
 
 def sniff(tree: Any) -> str | None:
-    found = table(tree)
-    every = rows(found.get("benchmarks"))
+    found = v.table(tree)
+    every = v.rows(found.get("benchmarks"))
     if not isinstance(found.get("context"), dict) or not every or "name" not in every[0]:
         return None
     timed = ("real_time", "cpu_time", "error_occurred", "skipped", "big_o", "run_name")
@@ -44,28 +34,28 @@ def sniff(tree: Any) -> str | None:
 
 
 def read(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG001
-    context = table(tree["context"])
+    context = v.table(tree["context"])
     about = About(
         "google-benchmark",
-        text(context.get("library_version")) or layout,
-        started=text(context.get("date")),
-        host=text(context.get("host_name")),
+        v.text(context.get("library_version")) or layout,
+        started=v.text(context.get("date")),
+        host=v.text(context.get("host_name")),
         timer="real time",
-        libraries=texts(context, library_build_type="library_build_type"),
+        libraries=v.texts(context, library_build_type="library_build_type"),
     )
-    groups = _groups(rows(tree["benchmarks"]))
+    groups = _groups(v.rows(tree["benchmarks"]))
     measured = [_case(name, singles, totals) for name, singles, totals in groups]
     return document(about, [one for one in measured if one is not None])
 
 
 def _groups(every: list[Table] | Any) -> list[tuple[str, list[Table], dict[str, Table]]]:
     """Return (name, repetitions, aggregates by kind) of each benchmark. Two benchmarks of one name
-    are told apart by their family, or by an index of a repetition that comes again."""
-    plain = {text(row.get("run_name"), row.get("name")) for row in every if not _kind(row)}
+    differ by their family, or by an index of a repetition that comes again."""
+    plain = {v.text(row.get("run_name"), row.get("name")) for row in every if not _kind(row)}
     found: list[tuple[str, list[Table], dict[str, Table]]] = []
     open_: dict[tuple[Any, ...], int] = {}
     for row in every:
-        name, kind = text(row.get("run_name"), row.get("name")) or "", _kind(row)
+        name, kind = v.text(row.get("run_name"), row.get("name")) or "", _kind(row)
         match = AGGREGATE.match(name)
         if "run_name" not in row and match and (kind or match["name"] in plain):
             name, kind = match["name"], match["kind"]
@@ -87,7 +77,7 @@ def _kind(row: Table) -> str | None:
     if row.get("run_type") != "aggregate":
         return None
     match = AGGREGATE.match(str(row.get("name")))
-    return text(row.get("aggregate_name")) or (match["kind"] if match else "other")
+    return v.text(row.get("aggregate_name")) or (match["kind"] if match else "other")
 
 
 def _is_again(row: Table, held: list[Table]) -> bool:
@@ -100,26 +90,26 @@ def _case(name: str, singles: list[Table], totals: dict[str, Table]) -> Measured
     every = [*singles, *totals.values()]
     wrong = next((row for row in every if row.get("error_occurred") or row.get("skipped")), None)
     if wrong is not None:
-        reason = text(wrong.get("error_message"), wrong.get("skip_message")) or "no message"
+        reason = v.text(wrong.get("error_message"), wrong.get("skip_message")) or "no message"
         return Measured(
             name, outcome=Outcome("unsupported" if wrong.get("skipped") else "failed", reason)
         )
     timed = [row for row in every if "real_time" in row]
     if not timed:
         return None
-    unit = text(timed[0].get("time_unit")) or "ns"
-    taken = samples([row.get("real_time") for row in singles], unit)
+    unit = v.text(timed[0].get("time_unit")) or "ns"
+    taken = v.samples([row.get("real_time") for row in singles], unit)
     stats = {NAMES[k]: row.get("real_time") for k, row in totals.items() if k in NAMES}
     if singles:
         stats.setdefault("median", singles[0].get("real_time"))
-    count = whole(timed[0].get("iterations"))
+    count = v.whole(timed[0].get("iterations"))
     if "std" in stats:  # that of the repetitions
-        count = whole(timed[0].get("repetitions")) or len(singles)
+        count = v.whole(timed[0].get("repetitions")) or len(singles)
     found = series(
         "device_ns" if name.endswith("/manual_time") else "e2e_ns",
         [] if taken.size < LEAST_SAMPLES else [taken],
-        summary({**stats, "n": count}, unit),
+        v.summary({**stats, "n": count}, unit),
     )
-    rate, time = number(timed[0].get("bytes_per_second")), number(timed[0].get("real_time"))
-    moved = None if rate is None or time is None else round(rate * time * NS_PER[unit] / 1e9)
+    rate, time = v.number(timed[0].get("bytes_per_second")), v.number(timed[0].get("real_time"))
+    moved = None if rate is None or time is None else round(rate * time * v.NS_PER[unit] / 1e9)
     return Measured(name, **found, work=Work(None, moved, None))

@@ -41,11 +41,8 @@ def _case(one: Table) -> Measured:
     times = samples(one.get("times") or (), "s")
     total = summary({**known, "std": one.get("stddev"), "n": times.size}, "s")
     codes = [code for code in one.get("exit_codes") or () if code != 0]
-    outcome = COMPLETED
-    if codes:
-        killed = "a run was ended by a signal"
-        said = killed if None in codes else f"a run ended with {ENDED}{codes[0]}"
-        outcome = Outcome("failed", said)
+    said = "was ended by a signal" if None in codes else f"ended with {ENDED}{(*codes, 0)[0]}"
+    outcome = Outcome("failed", f"a run {said}") if codes else COMPLETED
     return Measured(
         name,
         **series("e2e_ns", [times[n : n + 1] for n in range(times.size)], total),

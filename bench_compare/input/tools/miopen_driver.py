@@ -27,7 +27,7 @@ SOLUTION = re.compile(
 )
 CHECK = re.compile(r"^(?P<what>.+?) (?P<word>Verifies|FAILED)\b")
 HOW = re.compile(r"\s-(?:t|i|V|w|s|-time|-iter|-verify|-wall|-search)\s+\S+")
-"""Flags that are no part of the problem."""
+"""Flags that say how it is run."""
 
 
 @dataclass

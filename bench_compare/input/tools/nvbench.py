@@ -11,17 +11,8 @@ import numpy as np
 from bench_schema.document import Device, Outcome, Work
 from bench_schema.errors import DocumentError
 
+import bench_compare.input.tools.values as v
 from bench_compare.input.tools.build import About, Measured, both, document, series
-from bench_compare.input.tools.values import (
-    UNKNOWN,
-    number,
-    rows,
-    samples,
-    summary,
-    table,
-    text,
-    whole,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,23 +34,23 @@ NAMES = {"mean": "mean", "median": "median", "min": "min", "max": "max", "std": 
 
 
 def sniff(tree: Any) -> str | None:
-    found = table(tree)
-    version = table(table(found.get("meta")).get("version"))
+    found = v.table(tree)
+    version = v.table(v.table(found.get("meta")).get("version"))
     if "nvbench" not in version or not isinstance(found.get("benchmarks"), list):
         return None
-    return text(table(version.get("json")).get("string")) or "json"
+    return v.text(v.table(version.get("json")).get("string")) or "json"
 
 
 def read(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG001
-    version = table(table(tree["meta"]["version"]).get("nvbench"))
+    version = v.table(v.table(tree["meta"]["version"]).get("nvbench"))
     measured = [
-        _state(text(benchmark.get("name")) or UNKNOWN, state, path)
-        for benchmark in rows(tree["benchmarks"])
-        for state in rows(benchmark.get("states"))
+        _state(v.text(benchmark.get("name")) or v.UNKNOWN, state, path)
+        for benchmark in v.rows(tree["benchmarks"])
+        for state in v.rows(benchmark.get("states"))
     ]
     about = About(
         "nvbench",
-        text(version.get("string")) or UNKNOWN,
+        v.text(version.get("string")) or v.UNKNOWN,
         devices=tuple(_devices(tree)),
         timer="events",
         cache="cold",
@@ -68,40 +59,40 @@ def read(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG001
 
 
 def _devices(tree: Table) -> Iterator[Device]:
-    for found in rows(tree.get("devices")):
-        sm = whole(found.get("sm_version"))
+    for found in v.rows(tree.get("devices")):
+        sm = v.whole(found.get("sm_version"))
         yield Device(
-            index=whole(found.get("id")) or 0,
-            name=text(found.get("name")) or UNKNOWN,
+            index=v.whole(found.get("id")) or 0,
+            name=v.text(found.get("name")) or v.UNKNOWN,
             arch=None if sm is None else f"sm_{sm // 10}",
-            memory_bytes=whole(found.get("global_memory_size")),
-            l2_bytes=whole(found.get("l2_cache_size")),
+            memory_bytes=v.whole(found.get("global_memory_size")),
+            l2_bytes=v.whole(found.get("l2_cache_size")),
         )
 
 
 def _state(benchmark: str, state: Table, path: Path) -> Measured:
     axes = [
         f"{axis.get('name')}={axis.get('value')}"
-        for axis in rows(state.get("axis_values"))
+        for axis in v.rows(state.get("axis_values"))
         if axis.get("name") != "Device"
     ]
     name = f"{benchmark} [{' '.join(axes)}]" if axes else benchmark
-    device = whole(state.get("device"))
+    device = v.whole(state.get("device"))
     if state.get("is_skipped"):
-        reason = text(state.get("skip_reason")) or "skipped"
+        reason = v.text(state.get("skip_reason")) or "skipped"
         return Measured(name, device_index=device, outcome=Outcome("unsupported", reason))
     values = {
         str(one.get("tag")): {
-            str(each.get("name")): each.get("value") for each in rows(one["data"])
+            str(each.get("name")): each.get("value") for each in v.rows(one["data"])
         }
-        for one in rows(state.get("summaries"))
+        for one in v.rows(state.get("summaries"))
         if "data" in one
     }
     gpu, cpu = _summary(values, GPU_TAGS), _summary(values, CPU_TAGS)
     taken = _samples(values, path)
     main = series("e2e_ns" if gpu is None else "device_ns", taken, cpu if gpu is None else gpu)
     host = {} if gpu is None else series("e2e_ns", [], cpu)
-    rate = number(table(values.get("nv/cold/bw/global/bytes_per_second")).get("value"))
+    rate = v.number(v.table(values.get("nv/cold/bw/global/bytes_per_second")).get("value"))
     moved = None if rate is None or gpu is None else round(rate * gpu.mean / 1e9)
     return Measured(name, **both(main, host), device_index=device, work=Work(None, moved, None))
 
@@ -111,16 +102,16 @@ def _summary(values: Values, tags: Sequence[str]) -> Summary | None:
     them."""
     for tag in tags:
         stats = {
-            key: table(values.get(f"{tag}/{name}")).get("value") for key, name in NAMES.items()
+            key: v.table(values.get(f"{tag}/{name}")).get("value") for key, name in NAMES.items()
         }
-        mean = number(stats["mean"])
+        mean = v.number(stats["mean"])
         if mean is None:
             continue
-        relative = number(table(values.get(f"{tag}/stdev/relative")).get("value"))
+        relative = v.number(v.table(values.get(f"{tag}/stdev/relative")).get("value"))
         if stats["std"] is None and relative is not None:
             stats["std"] = relative * mean
-        count = table(values.get(f"nv/{tag.split('/')[1]}/sample_size")).get("value")
-        return summary({**stats, "n": count}, "s")
+        count = v.table(values.get(f"nv/{tag.split('/')[1]}/sample_size")).get("value")
+        return v.summary({**stats, "n": count}, "s")
     return None
 
 
@@ -129,7 +120,7 @@ def _samples(values: Values, path: Path) -> list[Samples]:
     of older versions, to the folder in which the benchmark ran. Raises `DocumentError` if the file
     is missing or incomplete."""
     found = next((values[tag] for tag in SAMPLE_TAGS if tag in values), None)
-    name = None if found is None else text(found.get("filename"))
+    name = None if found is None else v.text(found.get("filename"))
     if found is None or name is None:
         return []
     last = Path(*re.split(r"[\\/]", name)[-2:])
@@ -138,7 +129,7 @@ def _samples(values: Values, path: Path) -> list[Samples]:
     if file is None:
         what = f"its samples are in {name}, which is not there; copy the folder too, or write the "
         raise DocumentError(str(path), f"{what}file with --json in place of --jsonbin")
-    data, count = file.read_bytes(), whole(found.get("size"))
+    data, count = file.read_bytes(), v.whole(found.get("size"))
     if len(data) % 4 or (count is not None and len(data) != 4 * count):
         raise DocumentError(str(file), f"{len(data)} bytes, and not {count} samples of 4 bytes")
-    return [samples(np.frombuffer(data, "<f4").astype(float).tolist(), "s")]
+    return [v.samples(np.frombuffer(data, "<f4").astype(float).tolist(), "s")]

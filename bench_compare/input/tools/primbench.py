@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_schema.document import Device, Work
 
+import bench_compare.input.tools.values as v
 from bench_compare.input.tools.build import About, Measured, document, series
-from bench_compare.input.tools.values import (
-    UNKNOWN,
-    number,
-    rows,
-    samples,
-    summary,
-    table,
-    text,
-    texts,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,62 +21,64 @@ HOW = ("hot", "seed", "dry")
 
 
 def sniff(tree: Any) -> str | None:
-    found = table(tree)
+    found = v.table(tree)
     if not isinstance(found.get("specializations"), list):
         return None
-    return text(table(found.get("context")).get("results_version"))
+    return v.text(v.table(found.get("context")).get("results_version"))
 
 
 def read(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG001
-    general, settings = (table(tree["context"].get(name)) for name in ("general", "settings"))
-    gpu, backend = table(general.get("gpu")), table(general.get("backend"))
+    general, settings = (v.table(tree["context"].get(name)) for name in ("general", "settings"))
+    backend = v.table(general.get("backend"))
     # Before version 4 the facts of the device are keys of their own: gpu_name.
     flat = {key[4:]: value for key, value in general.items() if key.startswith("gpu_")}
-    gpu = gpu or flat
+    gpu = v.table(general.get("gpu")) or flat
     device = Device(
         index=0,
-        name=text(gpu.get("name")) or UNKNOWN,
-        uuid=text(gpu.get("pci_bus_id")),
-        arch=text(gpu.get("arch")),
+        name=v.text(gpu.get("name")) or v.UNKNOWN,
+        uuid=v.text(gpu.get("pci_bus_id")),
+        arch=v.text(gpu.get("arch")),
     )
     versions = {**general, **backend}.items()
     about = About(
         "primbench",
         layout,
-        started=text(general.get("date")),
-        host=text(general.get("host_name")),
+        started=v.text(general.get("date")),
+        host=v.text(general.get("host_name")),
         devices=(device,),
-        libraries={k: v for k, v in versions if k.endswith("_version") and isinstance(v, str)},
-        tags=texts(general, commit="commit_hash", branch="branch_name"),
+        libraries={k: one for k, one in versions if k.endswith("_version") and v.text(one)},
+        tags=v.texts(general, commit="commit_hash", branch="branch_name"),
         timer="events",
         cache="hot" if settings.get("hot") is True else "cold",
     )
-    work = " ".join(f"{k}={v}" for k, v in sorted(settings.items()) if k not in HOW)
-    algorithm = text(general.get("algorithm")) or UNKNOWN
-    measured = [_case(algorithm, work, one) for one in rows(tree["specializations"])]
+    work = " ".join(f"{k}={one}" for k, one in sorted(settings.items()) if k not in HOW)
+    algorithm = v.text(general.get("algorithm")) or v.UNKNOWN
+    measured = [_case(algorithm, work, one) for one in v.rows(tree["specializations"])]
     return document(about, measured)
 
 
 def _case(algorithm: str, work: str, found: Table) -> Measured:
     """Return the case with its samples if the file holds them; otherwise with the mean of all
     calls, from the rate."""
-    items, rate = number(found.get("items")), number(found.get("items_per_second"))
+    items, rate = v.number(found.get("items")), v.number(found.get("items_per_second"))
     mean = None if not items or not rate else items / rate
-    taken = samples(
+    taken = v.samples(
         [
             value
-            for batch in rows(found.get("batches"))
+            for batch in v.rows(found.get("batches"))
             for value in batch.get("iterations_ms") or ()
         ],
         "ms",
     )
-    noise = number(found.get("noise_percent"))
+    noise = v.number(found.get("noise_percent"))
     std = None if noise is None or mean is None else noise / 100 * mean
-    whole = summary({"mean": mean, "n": table(found.get("calls")).get("batches"), "std": std}, "s")
-    per_item = number(found.get("bytes_per_item"))
+    whole = v.summary(
+        {"mean": mean, "n": v.table(found.get("calls")).get("batches"), "std": std}, "s"
+    )
+    per_item = v.number(found.get("bytes_per_item"))
     moved = None if not items or per_item is None else round(items * per_item)
     return Measured(
-        f"{algorithm} [{text(found.get('name')) or found.get('index')}]",
+        f"{algorithm} [{v.text(found.get('name')) or found.get('index')}]",
         **series("device_ns", [taken], whole),
         device_index=0,
         work=Work(None, moved, None),

@@ -31,13 +31,13 @@ def read(tree: Any, layout: str, path: Path) -> Document:
         about_it = {**shared, **table(one.get("metadata"))}
         name = text(about_it.get("name")) or path.stem
         if about_it.get("unit", "second") != "second":
-            reason = f"measured in {about_it['unit']} and not in seconds"
-            measured.append(Measured(name, outcome=Outcome("unsupported", reason)))
+            other = Outcome("unsupported", f"measured in {about_it['unit']} and not in seconds")
+            measured.append(Measured(name, outcome=other))
             continue
         runs = [run for run in rows(one["runs"]) if run.get("values")]
         dates += [text(table(run.get("metadata")).get("date")) for run in runs]
-        found = series("e2e_ns", [samples(run["values"], "s") for run in runs], None)
-        measured.append(Measured(name, **found))
+        taken = [samples(run["values"], "s") for run in runs]
+        measured.append(Measured(name, **series("e2e_ns", taken, None)))
     about = About(
         "pyperf",
         text(shared.get("perf_version")) or layout,

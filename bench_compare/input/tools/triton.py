@@ -41,7 +41,8 @@ def read(text: str, layout: str, path: Path) -> Document:
         if len(line) != len(head):
             raise DocumentError(str(path), f"a row of {len(line)} values under {len(head)} titles")
         shapes = zip(head[:first], line, strict=False)
-        shape = " ".join(f"{title}={_short(value)}" for title, value in shapes if title)
+        # pandas writes a whole number as 128.0
+        shape = " ".join(f"{t}={re.sub(r'[.,]0+$', '', one.strip())}" for t, one in shapes if t)
         held: dict[tuple[str, str], dict[str, float | None]] = {}
         for place, (provider, unit, kind) in columns.items():
             held.setdefault((provider, unit), {})[kind] = number(line[place])
@@ -71,11 +72,6 @@ def _column(title: str) -> tuple[str, str, str] | None:
         if name.endswith(f"-{end}"):
             name, kind = name.removesuffix(f"-{end}"), end
     return name, unit, kind or "median"
-
-
-def _short(value: str) -> str:
-    """Format a shape as a whole number if it is one: pandas writes 128.0."""
-    return re.sub(r"[.,]0+$", "", value.strip())
 
 
 def _case(name: str, provider: str, unit: str, stats: dict[str, float | None]) -> Measured:

@@ -394,8 +394,8 @@ def hipblaslt(time_us):
     head = (
         "transA,transB,batch_count,m,n,k,alpha,lda,beta,a_type,hipblaslt-Gflops,hipblaslt-GB/s,us"
     )
-    return (f"hipBLASLt version: 100000\n[0]:{head}\n"
-            f"    N,T,1,512,256,128,1,512,0,f16_r,4100.5,55.2,{time_us}\n    --Solution index: 4711\n")  # fmt: skip
+    row = f"N,T,1,512,256,128,1,512,0,f16_r,4100.5,55.2,{time_us}"
+    return f"hipBLASLt version: 1\n[0]:{head}\n    {row}\n    --Solution index: 4711\n"
 
 
 def rocblas(time_us):
