@@ -100,14 +100,14 @@ def _case(name: str, singles: list[Table], totals: dict[str, Table]) -> Measured
     unit = v.text(timed[0].get("time_unit")) or "ns"
     taken = v.samples([row.get("real_time") for row in singles], unit)
     stats = {NAMES[k]: row.get("real_time") for k, row in totals.items() if k in NAMES}
-    if singles:
+    if taken.size == 1:
         stats.setdefault("median", singles[0].get("real_time"))
     count = v.whole(timed[0].get("iterations"))
     if "std" in stats:  # that of the repetitions
         count = v.whole(timed[0].get("repetitions")) or len(singles)
     found = series(
         "device_ns" if name.endswith("/manual_time") else "e2e_ns",
-        [] if taken.size < LEAST_SAMPLES else [taken],
+        [] if stats and taken.size < LEAST_SAMPLES else [taken],
         v.summary({**stats, "n": count}, unit),
     )
     rate, time = v.number(timed[0].get("bytes_per_second")), v.number(timed[0].get("real_time"))

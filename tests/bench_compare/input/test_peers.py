@@ -142,6 +142,25 @@ def test_ratios_are_those_of_google_benchmarks_own_comparison(told):
         assert ratio(report, f"BM_{name}") - 1 == pytest.approx((new - old) / old, abs=1e-6)
 
 
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_rows_of_one_name_without_an_index_are_repetitions(count, told):
+    def tree(scale):
+        row = {"name": "f", "iterations": 9, "time_unit": "ns"}
+        return google(*({**row, "real_time": scale * (1000 + n)} for n in range(count)))
+
+    _, _, report, _ = told(tree(1), tree(2))
+    found = report["cases"][0]["metrics"]["e2e_ns"]
+    assert found["base"] == pytest.approx(1000 + (count - 1) / 2)
+    assert ratio(report, "f") == pytest.approx(2.0)
+
+
+def test_an_aggregate_that_is_a_percentage_is_no_time(told):
+    row = {"name": "f", "run_type": "aggregate", "aggregate_name": "zz", "real_time": 0.01}
+    code, verdicts, _, _ = told(google(row, a=1), google(row, a=2))
+    assert code == 1
+    assert set(verdicts.values()) <= {"not measured"}
+
+
 @pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])
 def test_units_of_time_are_read(unit, told):
     scale = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
@@ -297,7 +316,9 @@ def nvbench(mean, noise, count=5):
 ])  # fmt: skip
 def test_the_noise_that_nvbench_states_decides(change, noise, expected, told):
     trees = nvbench(1e-3, noise, 20), nvbench(1e-3 * change, noise, 20)
-    assert told(*trees)[1] == {"copy [N=64]": expected}
+    _, verdicts, report, _ = told(*trees)
+    assert verdicts == {"copy [N=64]": expected}
+    assert ratio(report, "copy [N=64]") == pytest.approx(change)
 
 
 def test_a_state_without_an_accepted_sample_does_not_pass(told, tmp_path):
@@ -513,6 +534,26 @@ def test_every_command_reads_what_a_comparison_reads(tool, command, tmp_path, ca
     assert "no results of a tool" not in said.out + said.err
     assert said.out
     assert code in (0, 1, 2)
+
+
+def test_folders_of_criterion_are_two_sides(tmp_path, capsys):
+    for side, scale in (("a", 1.0), ("b", 2.0)):
+        for name, time in (("f", 100.0), ("g/1024", 700.0)):
+            place = f"{side}/target/criterion/{name}"
+            taken = {"iters": [10.0] * 8, "times": [10 * scale * time * n for n in NOISE]}
+            saved(tmp_path, f"{place}/new/sample.json", taken)
+            saved(tmp_path, f"{place}/new/benchmark.json", {"full_id": name})
+            saved(tmp_path, f"{place}/new/estimates.json", estimates(time * scale))
+            saved(tmp_path, f"{place}/base/estimates.json", estimates(time * 9))
+            saved(tmp_path, f"{place}/change/estimates.json", {"mean": {"point_estimate": 0.1}})
+    sides = ["--a", str(tmp_path / "a"), "--b", str(tmp_path / "b")]
+    assert main([*sides, "--json", "-"]) == 2
+    said = capsys.readouterr()
+    found = {
+        one["name"]: one["metrics"]["e2e_ns"]["ratio"] for one in json.loads(said.out)["cases"]
+    }
+    assert found == {name: pytest.approx(2.0, rel=1e-3) for name in ("f", "g/1024")}
+    assert said.err == ""
 
 
 def test_a_folder_of_text_is_read_and_other_text_is_not_told(tmp_path, capsys):
