@@ -37,7 +37,13 @@ from bench_compare.comparison.news import (
     warnings,
 )
 from bench_compare.comparison.outcomes import changes, faults
-from bench_compare.comparison.reasons import cause_of, metric_reason, movement, sensitivity
+from bench_compare.comparison.reasons import (
+    MOST_LOG,
+    cause_of,
+    metric_reason,
+    movement,
+    sensitivity,
+)
 from bench_compare.input.align import align, engines_compared
 from bench_compare.metrics import GATES, METRICS, PerRound, Rate, Sampled, learn
 from bench_compare.model import (
@@ -484,8 +490,8 @@ def _suite_number(
         scope=scope[0],
         name=scope[1],
         ratio=math.exp(found.shift),
-        ci_low=None if found.low is None else math.exp(found.low),
-        ci_high=None if found.high is None else math.exp(found.high),
+        ci_low=None if found.low is None else math.exp(min(found.low, MOST_LOG)),
+        ci_high=None if found.high is None else math.exp(min(found.high, MOST_LOG)),
         count=len(cases),
         rounds=found.units,
         unit=judge.UNITS[int(np.bincount(one.found.unit[cases]).argmax())],

@@ -66,6 +66,9 @@ ELSEWHERE = ("device unit", "device kind")
 
 # A metric of a case.
 
+MOST_LOG = 700.0
+"""Largest logarithm of an interval's end that is a number."""
+
 
 def metric_reason(one: MetricComparison, entry: Any, flags: Sequence[str]) -> str:
     """Return one sentence on a metric; `entry` is its row of `judge.JUDGED`, `flags` what the files
@@ -164,7 +167,9 @@ def movement(
     label: str, metric: Metric, found: Shift, verdict: Verdict, about: tuple[int, str]
 ) -> CommonMovement:
     """Return the common movement; `about`: number of cases, and the cause to name."""
-    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
+    low, high = (
+        None if end is None else math.exp(min(end, MOST_LOG)) for end in (found.low, found.high)
+    )
     change = (
         NOTHING if is_too_noisy(low, high) else change_words(math.exp(found.shift), metric.words)
     )

@@ -41,7 +41,8 @@ def load(patterns: Iterable[str], exit_codes: Sequence[str] = ()) -> tuple[list[
             said = passed_over(path, error)
             remarks += [said] if said else []
             continue
-        sources.append(_sharing(_accepting(source, exit_codes), known))
+        source = _accepting(source, exit_codes) if exit_codes else source
+        sources.append(_sharing(source, known))
     return sources, remarks
 
 
@@ -63,14 +64,12 @@ def _accepting(source: Source, exit_codes: Sequence[str]) -> Source:
     """Return the document in which commands that ended with these codes only completed."""
     from bench_compare.input.tools.hyperfine import ENDED
 
-    accepted = {f"{ENDED}{code}" for code in exit_codes}
     cases = []
-    for case in source.document.cases if accepted else ():
-        codes = {note for note in case.notes if note.startswith(ENDED)}
-        cases.append(replace(case, outcome=COMPLETED) if codes and codes <= accepted else case)
-    return (
-        replace(source, document=replace(source.document, cases=tuple(cases))) if cases else source
-    )
+    for case in source.document.cases:
+        codes = {note.removeprefix(ENDED) for note in case.notes if note.startswith(ENDED)}
+        is_meant = codes and codes <= set(exit_codes)
+        cases.append(replace(case, outcome=COMPLETED) if is_meant else case)
+    return replace(source, document=replace(source.document, cases=tuple(cases)))
 
 
 def files_of(patterns: Sequence[str]) -> list[tuple[Path, bool]]:

@@ -207,11 +207,13 @@ def _case(number: str, engine: str, one: Measured, about: About) -> Case:
         data_type=UNKNOWN,
     )
     found = {**one.summary, **summaries(rounds)}
+    fields = ("flops", "moved_bytes", "intensity")
+    work = replace(one.work, **{k: None for k in fields if not (getattr(one.work, k) or 0) > 0})
     facts = {
         "rounds": rounds,
         "summary": found,
-        "work": one.work,
-        "achieved": _achieved(found, one.work),
+        "work": work,
+        "achieved": _achieved(found, work),
         "notes": ("imported", *one.flags),
         **one.facts,
     }

@@ -188,8 +188,7 @@ def _measured(
         "validation": _validation(v.table(plan.get("correctness") or row.get("correctness"))),
         "memory": None if workspace is None else Memory(None, workspace, None),
     }
-    said = [one for one in plan.get("warnings") or row.get("warnings") or () if v.text(one)]
-    flags = [one.partition(":")[0] for one in said]
+    said = filter(v.text, plan.get("warnings") or row.get("warnings") or ())
     return Measured(
         **_identity(graph),
         **(times if completed else {}),
@@ -197,7 +196,10 @@ def _measured(
         device_index=0,
         outcome=Outcome(status, None if completed else _reason(row)),
         work=Work(flops, moved, flops / moved if flops is not None and moved else None),
-        flags=(*flags, *(("capped",) if timing.get("capped") is True else ())),
+        flags=(
+            *(one.partition(":")[0] for one in said),
+            *("capped",) * (timing.get("capped") is True),
+        ),
         facts=facts if completed else {"variant": variant},
         engine_facts=engine,
     )
@@ -205,8 +207,7 @@ def _measured(
 
 def _reason(found: Table) -> str:
     names = ("message", "error_message", "skip_reason", "error")
-    said = v.text(*(found.get(name) for name in names))
-    return said or f"status {found.get('status')!r}, no message"
+    return v.text(*map(found.get, names)) or f"status {found.get('status')!r}, no message"
 
 
 def _stats(stats: Any, timing: Table) -> Summary | None:

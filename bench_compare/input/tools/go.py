@@ -22,8 +22,7 @@ TIMED = re.compile(r"^(?P<unit>ns|us|µs|ms|s|sec)/op$")
 
 
 def sniff(text: str) -> str | None:
-    if text.startswith("{"):
-        text = _of_events(text)
+    text = _of_events(text) if text.startswith("{") else text
     return (
         "text" if any(RESULT.match(line) and "/op" in line for line in text.splitlines()) else None
     )
@@ -43,8 +42,7 @@ def _of_events(text: str) -> str:
 
 
 def read(text: str, layout: str, path: Path) -> Document:  # noqa: ARG001
-    if text.startswith("{"):
-        text = _of_events(text)
+    text = _of_events(text) if text.startswith("{") else text
     settings: dict[str, str] = {}
     held: dict[tuple[str, str], list[dict[str, float]]] = {}
     for line in text.splitlines():

@@ -61,7 +61,8 @@ def _groups(every: list[Table] | Any) -> list[tuple[str, list[Table], dict[str, 
             name, kind = match["name"], match["kind"]
         key = (name, row.get("family_index"), row.get("per_family_instance_index"))
         at = open_.get(key)
-        again = at is not None and not kind and _is_again(row, found[at][1])
+        seen = [] if at is None else [one.get("repetition_index") for one in found[at][1]]
+        again = not kind and "repetition_index" in row and row["repetition_index"] in seen
         if at is None or again or (kind and kind in found[at][2]):
             at = open_[key] = len(found)
             found.append((name, [], {}))
@@ -78,11 +79,6 @@ def _kind(row: Table) -> str | None:
         return None
     match = AGGREGATE.match(str(row.get("name")))
     return v.text(row.get("aggregate_name")) or (match["kind"] if match else "other")
-
-
-def _is_again(row: Table, held: list[Table]) -> bool:
-    index = row.get("repetition_index")
-    return index is not None and any(one.get("repetition_index") == index for one in held)
 
 
 def _case(name: str, singles: list[Table], totals: dict[str, Table]) -> Measured | None:

@@ -33,9 +33,8 @@ def read(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG001
 
 
 def _case(one: Table) -> Measured:
-    command, parameters = _without_parameters(
-        str(one.get("command")).strip(), table(one.get("parameters"))
-    )
+    command, given = str(one.get("command")).strip(), table(one.get("parameters"))
+    command, parameters = _without_parameters(command, given)
     name = " ".join(f"{key}={value}" for key, value in parameters.items()) or "command"
     known = {key: one.get(key) for key in ("median", "mean", "min", "max")}
     times = samples(one.get("times") or (), "s")

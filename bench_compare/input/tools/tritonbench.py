@@ -87,8 +87,8 @@ def _case(name: str, backend: str, held: Mapping[str, Any]) -> Measured:
     match = TIME.match(str(values[0]))
     centre = None if match is None else number(match["time"])
     if centre is None or centre <= 0:
-        reason = text(said) or "no latency"
-        return Measured(name, engine=backend, outcome=Outcome("failed", reason))
+        outcome = Outcome("failed", text(said) or "no latency")
+        return Measured(name, engine=backend, outcome=outcome)
     several = len(values) > 1  # of an A/B run
     stats = {"median": statistics.median(map(float, values)) if several else centre}
     if match is not None and match["half"] is not None:

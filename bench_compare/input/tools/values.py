@@ -23,6 +23,8 @@ NS_PER: Mapping[str, float] = {
     **dict.fromkeys(("s", "sec", "second", "seconds"), 1e9),
 }
 """Nanoseconds of a unit of time."""
+MOST_NS = 1e18
+"""Longer times, of thirty years, are not measured."""
 FRACTIONS_BELOW_NS = 1000
 """Shorter times keep fractions of a nanosecond, which are more than 0.1 % of them."""
 
@@ -69,6 +71,7 @@ def samples(values: Iterable[Any], unit: str) -> Samples:
     numbers. Values from `FRACTIONS_BELOW_NS` on become whole numbers."""
     numbers = [found for one in values if (found := number(one)) is not None]
     times = np.array(numbers, np.float64) * NS_PER[unit]
+    times = times[np.abs(times) < MOST_NS]
     short = times.size and np.median(times) < FRACTIONS_BELOW_NS
     return cast("Samples", times if short else np.rint(times).astype(np.int64))
 
@@ -77,9 +80,8 @@ def summary(stats: Table, unit: str) -> Summary | None:
     """Return statistics with the keys ``median mean std min max p95 p99 iqr p25 p75 n`` in a unit
     of `NS_PER`; NaN for those that are not stored. None without a centre."""
     scale = NS_PER[unit]
-    known = {
-        name: found * scale for name, one in stats.items() if (found := number(one)) is not None
-    }
+    numbers = {name: number(one) for name, one in stats.items()}
+    known = {k: x * scale for k, x in numbers.items() if x is not None and abs(x) * scale < MOST_NS}
     centre = known.get("median", known.get("mean"))
     if centre is None:
         return None
