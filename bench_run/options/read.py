@@ -319,7 +319,7 @@ def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 LIST = re.compile(r"[\w:+.=-]+(?:,[\w:+.=-]+)+")
 """Engines with commas, as dnn-benchmarking takes them."""
-BARE_ID = re.compile(r"0[xX][0-9a-fA-F]+|-?\d+|[A-Z][A-Z0-9_]*_[A-Z0-9_]*")
+BARE_ID = re.compile(r"0[xX][0-9a-fA-F]+|-\d+|[A-Z][A-Z0-9_]*_[A-Z0-9_]*")
 """An engine of hipDNN by its number or its name alone: ``MIOPEN_ENGINE``."""
 
 
