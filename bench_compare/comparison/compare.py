@@ -191,7 +191,7 @@ def _match(
         elif name in EXACT and name in measured.exact:
             found[name] = judge.exact(METRICS[name], measured.exact[name])
     kept = {name: found[name] for name in chosen if name in found}
-    return Match(sides, pairs, measured, kept, left_out, dict(_flags(measured, sides)))
+    return Match(sides, pairs, measured, kept, left_out, dict(_flags(measured)))
 
 
 def _least(measured: Measured, one: Judged, policy: Policy, sides: tuple[Side, Side]) -> Array:
@@ -237,16 +237,16 @@ def _work(reading: Rate, measured: Measured) -> tuple[Array, Array]:
     return found[0], found[1]
 
 
-def _flags(measured: Measured, sides: tuple[Side, Side]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    sources = [source for side in sides for source in side.sources if source.imported]
-    runs = [source.document.run for source in sources]
-    timers = {run.settings.timer for run in runs}
-    apart = len(timers) > 1 and len({run.tool.name for run in runs}) == 1
+def _flags(measured: Measured) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield what other tools' files say against a comparison of a case: their words, and two ways
+    of timing."""
     for row, pair in enumerate(zip(*measured.cases, strict=True)):
-        notes = {note for side in pair if side for case in side.cases for note in case.notes}
+        cases = [case for side in pair if side for case in side.cases]
+        notes = {note for case in cases for note in case.notes}
         said = tuple(word for word in FLAGS if word in notes)
-        if apart and all(pair):
-            said = (*said, f"timed by {' and by '.join(sorted(timers))}")
+        timed = sorted({case.plan["timing"] for case in cases if "timing" in case.plan})
+        if len(timed) > 1:
+            said = (*said, f"timed by {' and by '.join(timed)}")
         if said:
             yield row, said
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VERSION = 7
-NOT_RESULTS = "no results"
-"""Problem of a text that is something else; not reported."""
 NAME = "history.sqlite"
 WAIT_S = 120.0
 """Time limit for another process that writes the same index."""
@@ -71,8 +69,7 @@ def digests(folder: Path | None, wanted: Mapping[str, Path]) -> tuple[dict[str, 
             rows = _updated(":memory:", wanted)
     decoder = msgspec.json.Decoder(Digest)
     found = {name: decoder.decode(text) for name, problem, text in rows if problem is None}
-    said = (row for row in rows if row[1] and row[1] != NOT_RESULTS)
-    remarks += [f"{name}: passed over, {problem}" for name, problem, _ in said]
+    remarks += [f"{name}: passed over, {problem}" for name, problem, _ in rows if problem]
     return found, remarks
 
 
@@ -126,10 +123,10 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _read(path: Path) -> tuple[str | None, str]:
-    """Return why a file holds no document, and its digest."""
+    """Return why a file holds no document, empty for text of something else, and its digest."""
     try:
         return None, msgspec.json.encode(digest(read_source(path).document)).decode()
     except DocumentError as error:
-        return error.what if passed_over(path, error) else NOT_RESULTS, ""
+        return error.what if passed_over(path, error) else "", ""
     except OSError as error:
         return str(error.strerror or error), ""

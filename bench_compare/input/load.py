@@ -92,7 +92,7 @@ def files_of(patterns: Sequence[str]) -> list[tuple[Path, bool]]:
 
 def _in_folder(folder: Path) -> list[Path]:
     every = (one for one in folder.rglob("*") if one.name.endswith(SUFFIXES) and one.is_file())
-    names = {str(path): path for path in sorted(every) if not _is_of_criterion(path)}
+    names = {str(path): path for path in sorted(every) if not _is_of_criterion(path, folder)}
     found = [path for name, path in names.items() if name.removesuffix(".journal") not in names
              or not name.endswith(".journal")]  # fmt: skip
     if not found:
@@ -100,12 +100,12 @@ def _in_folder(folder: Path) -> list[Path]:
     return found
 
 
-def _is_of_criterion(path: Path) -> bool:
-    """Return True for what lies next to the last estimates of criterion: parts of them, changes,
-    and the estimates of the run before."""
-    folder = path.parent
-    is_extra = folder.name in ("base", "change", "report") or path.name != "estimates.json"
-    return is_extra and (folder.parent / "new" / "estimates.json").is_file()
+def _is_of_criterion(path: Path, folder: Path) -> bool:
+    """Return True for what criterion keeps next to the last estimates: parts of them, and below the
+    folder that is read the estimates of the run before and their changes."""
+    older = path.parent != folder and path.parent.name in ("base", "change", "report")
+    is_extra = older or path.name != "estimates.json"
+    return is_extra and (path.parent.parent / "new" / "estimates.json").is_file()
 
 
 def read_source(path: Path) -> Source:

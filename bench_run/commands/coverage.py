@@ -62,6 +62,7 @@ def coverage(options: Options, claims: str | None = None) -> str:
     from bench_run.commands.supporting_engines import supporting_engines
     from bench_run.engines import PROCESSOR_ENGINES
     from bench_run.files import write_new
+    from bench_run.options import names_graphs
 
     asked = list(rows_of_graphs(options) if names_graphs(options) else rows_of_operations())
     with supporting_engines(options, PROCESSOR_ENGINES) as engines:
@@ -113,10 +114,6 @@ def claims_texts(
             text = json.dumps({"version": 1, "claims": claims}, indent=2)
             texts[f"{row.stem}.support.json"] = f"{text}\n"
     return texts
-
-
-def names_graphs(options: Options) -> bool:
-    return bool(options.graphs or options.op or options.miopen_driver or options.benchdnn)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,9 @@ def engine_list(options: Options) -> str:
         lines += ["", _wrap(f"auto here: {choose_auto()[1]}", first="")]
     except EngineUnavailableError as error:
         lines += ["", f"auto here: {error}"]
-    if options.graphs or options.op or options.miopen_driver or options.benchdnn:
+    from bench_run.options import names_graphs
+
+    if names_graphs(options):
         lines += ["", *choices_of_graphs(options)]
     return "\n".join(lines)
 

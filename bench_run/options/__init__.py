@@ -11,6 +11,7 @@ from bench_run.options.groups import (
     Validation,
     cut,
     grouped,
+    names_graphs,
 )
 from bench_run.options.read import checked, read_options, read_tune_options
 from bench_run.settings import STDOUT, Options, Spellings, TuneOptions
@@ -28,6 +29,7 @@ __all__ = [
     "checked",
     "cut",
     "grouped",
+    "names_graphs",
     "read_options",
     "read_tune_options",
 ]

@@ -19,6 +19,15 @@ def grouped(group: type[T], options: Options) -> T:
     return made
 
 
+GRAPHS = ("graphs", "op", "miopen_driver", "benchdnn")
+"""Settings that name graphs."""
+
+
+def names_graphs(options: object) -> bool:
+    """Return True if one of `GRAPHS` is given, in all options or in a group of them."""
+    return any(getattr(options, name) for name in GRAPHS)
+
+
 @dataclass(frozen=True)
 class Sources:
     """Graphs of a run, and their changes before it."""

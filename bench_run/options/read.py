@@ -19,6 +19,7 @@ from bench_schema.usage import nearest
 
 from bench_run.errors import UsageError
 from bench_run.options.context import engine_of
+from bench_run.options.groups import GRAPHS
 from bench_run.settings import STDOUT, Options, Spellings, TuneOptions
 from bench_run.tensors.seeded.init_plan import parse_init
 
@@ -301,10 +302,6 @@ def read_options(arguments: Mapping[str, Any]) -> Options:
     return checked(replace(Options(), **given_values(arguments)))
 
 
-SOURCES = ("graphs", "op", "miopen_driver", "benchdnn")
-"""Settings that name graphs."""
-
-
 def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `Options` that the configuration file or the command line sets."""
     path = arguments.get("--config")
@@ -312,8 +309,8 @@ def given_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
     given = flag_values(arguments, Options) | flag_values(arguments, Spellings)
     if arguments.get("GRAPH"):
         given["graphs"] = (*given.get("graphs", ()), *arguments["GRAPH"])
-    if any(name in given for name in SOURCES):  # the line's graphs, in place of the file's
-        values = {name: value for name, value in values.items() if name not in SOURCES}
+    if any(name in given for name in GRAPHS):  # the line's graphs, in place of the file's
+        values = {name: value for name, value in values.items() if name not in GRAPHS}
     return with_derived(with_lists(in_our_words(values | given)))
 
 

@@ -11,6 +11,7 @@ import json
 import os
 from collections import Counter
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from bench_run.graph.make import make_graphs
 from bench_run.graph.scale import with_sdpa_scale
 from bench_run.graph.sources.load import LoadedGraph, LoadFailure, load
 from bench_run.graph.sources.suites import SUFFIX, own_graphs, read_suite
+from bench_run.options import names_graphs
 from bench_run.text import plain_text
 from bench_run.user.cases import PREFIX, graphs_of_file, is_case
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from bench_schema.pipeline import Layer, Pipeline
 
+    from bench_run.graph.driver import Conversion
     from bench_run.graph.model import Graph
     from bench_run.options import Sources
     from bench_run.plan.engines import PlannedEngine
@@ -126,7 +129,7 @@ def failed_case(failure: LoadFailure, engine: PlannedEngine) -> Case:
 
 def gather(sources: Sources) -> Gathered:
     """Load the graphs. Raises `UsageError` and `GraphError`; returns at least one graph."""
-    if not (sources.graphs or sources.op or sources.miopen_driver or sources.benchdnn):
+    if not names_graphs(sources):
         raise UsageError(
             "no GRAPH, --op, --miopen-driver or --benchdnn was given; see bench-run --help"
         )
@@ -144,23 +147,21 @@ def gather(sources: Sources) -> Gathered:
     _refuse_golden(sources, files.graphs)
     left_out: list[str] = []
     made = list(_from_specs(sources, left_out))
-    driven = _joined(
-        _from_lines("--miopen-driver", sources.miopen_driver),
-        _from_lines("--benchdnn", sources.benchdnn),
-    )
-    failures = (*files.failures, *driven.failures)
-    graphs = [*files.graphs, *made, *driven.graphs]
+    driven = [_from_lines(flag, lines) for flag, lines in _lines_of(sources)]
+    failures = (*files.failures, *(error for one in driven for error in one.failures))
+    driven_notes = [note for one in driven for note in one.notes]
+    of_lines = [graph for one in driven for graph in one.graphs]
+    graphs = [*files.graphs, *made, *of_lines]
     if not graphs:
-        raise _nothing_to_run(sources, failures, driven.notes)
+        raise _nothing_to_run(sources, failures, driven_notes)
     if sources.save_graphs is not None:
-        written = [*made, *driven.graphs]
-        save_graphs(written, Path(sources.save_graphs))
+        save_graphs([*made, *of_lines], Path(sources.save_graphs))
     saved = () if sources.save_suite is None else (save_suite(graphs, sources.save_suite),)
     if sources.scale_batch is not None:
         graphs = [_scale(loaded, sources.scale_batch) for loaded in graphs]
     if sources.sdpa_scale is not None:
         graphs = [with_sdpa_scale(loaded, sources.sdpa_scale) for loaded in graphs]
-    notes = (*files.notes, *left_out, *driven.notes, *saved)
+    notes = (*files.notes, *left_out, *driven_notes, *saved)
     return Gathered(tuple(graphs), failures, notes, files.keepers)
 
 
@@ -280,16 +281,16 @@ def _nothing_to_run(
     if reasons:
         more = f" (and {len(reasons) - 1} more lines)" if len(reasons) > 1 else ""
         return UsageError(f"{reasons[0]}{more}")
-    named = sources.graphs or sources.miopen_driver or sources.benchdnn
+    named = (*sources.graphs, *sources.miopen_driver, *sources.benchdnn)
     return GraphError(", ".join(named), "contains no graph")
 
 
-def _joined(first: Gathered, second: Gathered) -> Gathered:
-    return Gathered(
-        (*first.graphs, *second.graphs),
-        (*first.failures, *second.failures),
-        (*first.notes, *second.notes),
-    )
+LINES = {"--miopen-driver": "bench_run.graph.driver", "--benchdnn": "bench_run.graph.benchdnn"}
+"""Flag to the package that converts lines of its tool."""
+
+
+def _lines_of(sources: Sources) -> list[tuple[str, Sequence[str]]]:
+    return list(zip(LINES, (sources.miopen_driver, sources.benchdnn), strict=True))
 
 
 def _from_lines(flag: str, arguments: Sequence[str]) -> Gathered:
@@ -298,21 +299,16 @@ def _from_lines(flag: str, arguments: Sequence[str]) -> Gathered:
     failures: list[LoadFailure] = []
     notes: list[str] = []
     for argument in arguments:
-        if flag == "--benchdnn":
-            from bench_run.graph.benchdnn import convert_lines
-        else:
-            from bench_run.graph.driver import convert_lines
-
         where, text = flag, argument
-        is_line = " " in argument or (flag == "--benchdnn" and ":" in argument)
-        if not is_line or Path(argument).is_file():
+        # A blank or a colon tells a line from a file.
+        if not {" ", ":"} & set(argument) or Path(argument).is_file():
             where = argument
             try:
                 text = read_regular(argument).decode("utf-8", "replace")
             except OSError as error:
                 what = f"{flag}: {argument}: {error.strerror}"
                 raise UsageError(what) from None
-        conversion = convert_lines(text, where)
+        conversion: Conversion = import_module(LINES[flag]).convert_lines(text, where)
         digest = hashlib.sha256(text.encode()).hexdigest()
         failures += [LoadFailure(error.where, digest, error) for error in conversion.errors]
         for command in conversion.commands:

@@ -12,6 +12,7 @@ from bench_schema.journal import is_journal
 from bench_schema.packing import read_bytes
 
 from bench_run.errors import UsageError
+from bench_run.options import names_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,7 +88,7 @@ whether it is open."""
 
 def narrow_options(options: Options, wanted: Wanted) -> Options:
     """Return the options with the comparison's graphs and engines where the user named none."""
-    given = bool(options.graphs or options.op or options.miopen_driver or options.benchdnn)
+    given = names_graphs(options)
     named = bool(options.engine) or options.a is not None
     return replace(
         options,

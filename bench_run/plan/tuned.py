@@ -26,6 +26,7 @@ from bench_run.graph.approximate import with_approximation, with_int8
 from bench_run.graph.chain import ChainGraph
 from bench_run.graph.format.hipdnn_json import write_graph
 from bench_run.graph.variants import with_data_type, with_fusion, with_layout
+from bench_run.options import names_graphs
 from bench_run.plan.cases import PlannedCase, plan_graph
 from bench_run.plan.engines import plan_engines
 from bench_run.plan.load import gather
@@ -233,7 +234,7 @@ def record_graphs(path: str, sources: Sources) -> tuple[Record, dict[str, Graph]
     """Return the record, and its graphs by fingerprint: those that the sources name, otherwise the
     files that it was made from."""
     record = read_record(path, "the record")
-    if not (sources.graphs or sources.op or sources.miopen_driver or sources.benchdnn):
+    if not names_graphs(sources):
         sources = replace(sources, graphs=files_of(path, record.tuned.entries))
     graphs = (plan_graph(loaded) for loaded in gather(sources).graphs)
     return record, {graph.id.fingerprint: graph.loaded.graph for graph in graphs}

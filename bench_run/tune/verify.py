@@ -10,6 +10,7 @@ from bench_schema.identity import variant_key
 
 from bench_run.errors import EngineUnavailableError, UsageError
 from bench_run.machine.devices import devices
+from bench_run.options import names_graphs
 from bench_run.plan.cases import PlannedCase
 from bench_run.plan.tuned import (
     Here,
@@ -69,7 +70,7 @@ def verify(path: str, options: Options, command: Sequence[str] = ()) -> list[Ver
     moved = [entry for entry in record.tuned.entries if entry.winner]
     if not moved:
         return []
-    if not (options.graphs or options.op or options.miopen_driver or options.benchdnn):
+    if not names_graphs(options):
         options = replace(options, graphs=files_of(path, moved))
     settings = record.document.run.settings
     options = replace(

@@ -87,9 +87,7 @@ def read_tool(data: bytes, path: Path) -> Source:
             continue
         try:
             document = reader.read(found, layout, path)
-        except (
-            ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError
-        ) as error:  # fmt: skip
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             what = f"looks like a file of {reader.tool}, but is damaged: "
             raise DocumentError(str(path), f"{what}{type(error).__name__} {error}") from None
         run = replace(document.run, id=_identity(data, path))

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from bench_schema.document import Document
 
 HEAD = re.compile(
-    r"^\s*(?:\[\d+\]:?)?(?P<names>[\w ,/-]*\b(?P<tool>hipblaslt|rocblas)-G(?:flops|B/s).*)$", re.M
+    r"^(?:[ \t]*\[\d+\]:?)?(?P<names>[\w ,/-]*\b(?P<tool>hipblaslt|rocblas)-G(?:flops|B/s).*)$",
+    re.M,
 )
+RATES = ("-Gflops", "-GB/s")
 HOW = {"alpha", "beta", "cold_iters", "hot_iters", "rotating_buffer", "flush", "use_gpu_timer"}
 """Columns that are not the problem: factors, and how it was measured."""
 SOLUTION = re.compile(r"\s*--Solution index:\s*(\d+)")
@@ -59,14 +61,12 @@ def _case(names: Sequence[str], values: Sequence[str], solution: str | None) -> 
     )
     held = dict(reversed(list(zip(names[results:], values[results:], strict=True))))
     time = number(held.get("us"))
-    seconds = 0.0 if time is None else time / 1e6
-    rate = {kind: number(held.get(next((n for n in held if n.endswith(kind)), ""))) for kind in
-            ("-Gflops", "-GB/s")}  # fmt: skip
-    done = {kind: whole(one * 1e9 * seconds) if one else None for kind, one in rate.items()}
+    rates = (number(next((held[n] for n in held if n.endswith(kind)), None)) for kind in RATES)
+    done = [whole(rate * 1e3 * (time or 0.0)) if rate else None for rate in rates]
     return Measured(
         problem,
         **series("device_ns", [], summary({"mean": time}, "us")),
         device_index=0,
-        work=Work(done["-Gflops"], done["-GB/s"], None),
+        work=Work(*done),
         facts={"plan": {} if solution is None else {"plan": solution}},
     )

@@ -167,6 +167,7 @@ def _engine(key: str, one: Measured, about: About) -> EngineRecord:
     """Return the record of an engine: without a device it ran on the processor."""
     index = one.device_index or 0
     device = next((found for found in about.devices if found.index == index), None)
+    where = "cpu" if one.device_index is None else UNKNOWN
     facts = {
         "key": key,
         "name": key.split("+device=")[0],
@@ -174,7 +175,7 @@ def _engine(key: str, one: Measured, about: About) -> EngineRecord:
         "plugin_path": None,
         "plugin_sha256": None,
         "libraries": about.libraries,
-        "device": "cpu" if device is None else device.uuid or str(index),
+        "device": where if device is None else device.uuid or str(index),
         "device_kind": UNKNOWN if device is None else device.name,
         "knobs": {},
         "device_index": None if device is None else index,

@@ -22,17 +22,16 @@ NAMES = {"median": "median", "mean": "mean", "std_dev": "std"}
 
 
 def sniff_json(tree: Any) -> str | None:
-    found = {key.lower() for key in v.table(tree)}
-    is_it = {"mean", "median"} <= found and "point_estimate" in v.table(v.table(tree).get("mean"))
-    return "estimates" if is_it and found & {"std_dev", "median_abs_dev"} else None
+    found = v.table(tree)
+    is_it = {"mean", "median", "std_dev"} <= found.keys()
+    return "estimates" if is_it and "point_estimate" in v.table(found["mean"]) else None
 
 
 def read_json(tree: Any, layout: str, path: Path) -> Document:
     about = _next_to(path, "benchmark.json")
     sample = _next_to(path, "sample.json")
-    name = (
-        v.text(about.get("full_id"), about.get("title")) or "/".join(path.parts[-4:-2]) or path.stem
-    )
+    place = "/".join(path.parts[-4:-2])
+    name = v.text(about.get("full_id"), about.get("title"), place) or path.stem
     known = {NAMES[k]: v.table(tree.get(k)).get("point_estimate") for k in NAMES}
     mad = v.number(v.table(tree.get("median_abs_dev")).get("point_estimate"))
     stats = {**known, "iqr": None if mad is None else 2 * mad, "n": len(sample.get("iters") or ())}

@@ -60,7 +60,8 @@ def read(tree: Any, layout: str, path: Path) -> Document:
         left_out = sum(row.get("role") == "reference" for row in every)
         first: dict[str, str | None] = {}
         measured = [one for graph in graphs for one in _graph(graph, first)]
-        timer = next(filter(None, map(_timer, every)), v.UNKNOWN)
+        timed = (_timer(row) for row in every if row.get("role") != "reference")
+        timer = next(filter(None, timed), v.UNKNOWN)
     cache = v.text(config.get("cache_mode")) or v.UNKNOWN
     about = About(
         TOOL,
@@ -184,6 +185,7 @@ def _measured(
     workspace = v.whole(plan.get("workspace_bytes", metrics.get("workspace_bytes")))
     facts = {
         "variant": variant,
+        "plan": {"timing": _timer(row) or v.UNKNOWN},
         "init": {k: np.array([round(ms * 1e6)]) for k, ms in phases.items() if ms is not None},
         "validation": _validation(v.table(plan.get("correctness") or row.get("correctness"))),
         "memory": None if workspace is None else Memory(None, workspace, None),

@@ -61,7 +61,7 @@ def _without_parameters(command: str, given: Table) -> tuple[str, dict[str, str]
             continue
         parameters[key] = written
         word = rf"(?<![\w.]){re.escape(written)}(?![\w.])"
-        named = re.compile(rf"({re.escape(key)}[ =]?){word}")
+        named = re.compile(rf"(?<!\w)({re.escape(key)}[ =]?){word}")
         command, count = named.subn(rf"\g<1>{{{key}}}", command, count=1)
         if not count and written:
             command = re.sub(word, f"{{{key}}}", command, count=1)

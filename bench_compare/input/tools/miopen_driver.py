@@ -25,7 +25,7 @@ WALL = re.compile(r"^Wall-clock Time (?P<what>.+?)\.? Elapsed: (?P<ms>[\d.eE+-]+
 SOLUTION = re.compile(
     r"^MIOpen (?P<what>.+?)\. Algorithm: (?P<algorithm>\d+)(?:, Solution: (.*))?$"
 )
-CHECK = re.compile(r"^(?P<what>.+?) (?P<word>Verifies|FAILED)\b")
+CHECK = re.compile(r"^(?P<what>(?:Forward|Backward).*?) (?P<word>Verifies|FAILED)\b")
 HOW = re.compile(r"\s-(?:t|i|V|w|s|-time|-iter|-verify|-wall|-search)\s+\S+")
 """Flags that say how it is run."""
 
@@ -71,15 +71,17 @@ def read(text: str, layout: str, path: Path) -> Document:
             stats = dict(zip(reversed(names), reversed(values), strict=False))
             moved = [whole(stats.get(name)) or 0 for name in ("bytesRead", "bytesWritten")]
             last.flops, last.moved = whole(stats.get("flopCnt")) or None, sum(moved) or None
-        elif (match := CHECK.match(line)) and last is not None:
-            last.status = "passed" if match["word"] == "Verifies" else "failed"
+        elif match := CHECK.match(line):
+            checked = held.get((number_, _step(match["what"])))
+            if checked is not None:
+                checked.status = "passed" if match["word"] == "Verifies" else "failed"
     measured = [_case(f"{one.name} ({step})", one) for (_, step), one in held.items()]
     return document(About("MIOpenDriver", layout, timer="events"), measured)
 
 
 def _step(what: str) -> str:
     """Return ``forward``, ``backward data``, ``backward weights`` or another name of a step."""
-    words = what.lower().replace("backwards", "backward").removesuffix(" conv").split()
+    words = re.sub(r"\bconv(olution)?\b", "", what.lower().replace("backwards", "backward")).split()
     return " ".join(words[:2]) if words[1:2] in (["data"], ["weights"]) else words[0]
 
 

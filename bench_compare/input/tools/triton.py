@@ -10,7 +10,7 @@ from bench_schema.document import Outcome, Work
 from bench_schema.errors import DocumentError
 
 from bench_compare.input.tools.build import About, Measured, document, series
-from bench_compare.input.tools.lines import cells_of
+from bench_compare.input.tools.lines import cells_of, titles_of
 from bench_compare.input.tools.values import NS_PER, number, summary
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bench_schema.document import Document
 
-TITLE = re.compile(r"(?P<name>[^(\[]*?)\s*[(\[](?P<label>.+)[)\]](?P<end>-min|-max)?\s*$")
+TITLE = re.compile(r"(?P<name>[^(\[]*)[(\[](?P<label>.+)[)\]](?P<end>-min|-max)?$")
 RATES = {"gb/s": ("moved_bytes", 10**9), "gbps": ("moved_bytes", 10**9)}
 RATES |= {"tb/s": ("moved_bytes", 10**12), "tbps": ("moved_bytes", 10**12)}
 RATES |= dict.fromkeys(("gflops", "gflop/s", "gflops/s"), ("flops", 10**9))
@@ -28,8 +28,7 @@ AMOUNTS = {10**9: "1 G", 10**12: "1 T"}
 
 
 def sniff(text: str) -> str | None:
-    head = text.lstrip().partition("\n")[0] or "-"
-    return "csv" if any(_column(title) for title in cells_of(head)[0]) else None
+    return "csv" if any(map(_column, titles_of(text))) else None
 
 
 def read(text: str, layout: str, path: Path) -> Document:
@@ -67,7 +66,7 @@ def _column(title: str) -> tuple[str, str, str] | None:
     unit = next((word for word in reversed(words) if word in NS_PER or word in RATES), None)
     if unit is None:
         return None
-    name, kind = found["name"] or title, (found["end"] or "").strip("-")
+    name, kind = found["name"].strip() or title, (found["end"] or "").strip("-")
     for end in ("min", "max"):
         if name.endswith(f"-{end}"):
             name, kind = name.removesuffix(f"-{end}"), end

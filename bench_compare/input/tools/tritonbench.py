@@ -4,14 +4,13 @@ median of each backend for each input, and no scatter."""
 from __future__ import annotations
 
 import re
-import statistics
 from typing import TYPE_CHECKING, Any
 
 from bench_schema.document import Outcome, Work
 
 from bench_compare.input.tools.build import About, Measured, document, series
-from bench_compare.input.tools.lines import cells_of
-from bench_compare.input.tools.values import number, summary, table, text, whole
+from bench_compare.input.tools.lines import cells_of, titles_of
+from bench_compare.input.tools.values import number, samples, summary, table, text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,34 +21,34 @@ if TYPE_CHECKING:
 KEY = re.compile(
     r"tritonbench_(?P<name>.+?)\[x_(?P<x>.*)-(?P<backend>[^-\]]*)\](?:_(?P<metric>\w+))?$"
 )
-TIME = re.compile(r"\s*(?P<time>[\d.eE+-]+)(?:\s*\(±(?P<half>[\d.]+)%\))?\s*$")
-"""The terminal's form of a latency has half of the range behind it."""
 Points = dict[tuple[str, str], dict[str, Any]]
 """(case, backend) → metric → value."""
-METRICS = ("latency", "tflops", "gbps", "walltime")
 
 
 def sniff_json(tree: Any) -> str | None:
-    metrics = _metrics(tree)
-    return "json" if any(KEY.match(key) for key in metrics) else None
+    return "json" if any(KEY.match(key) for _, metrics in _sides(tree) for key in metrics) else None
 
 
-def _metrics(tree: Any) -> dict[str, Any]:
-    """Return the metrics by key: the file of one operator, a summary, both sides of an A/B run."""
+def _sides(tree: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the metrics by key, with the side of an A/B run; otherwise the file of one operator,
+    or a summary."""
     found = table(tree)
-    if "side-a" in found:
-        return dict(table(table(found["side-a"]).get("metrics")))
-    return dict(table(found.get("metrics")) or found)
+    sides = {f" ({name})": table(found.get(name)) for name in ("side-a", "side-b") if name in found}
+    return [
+        (name, table(one.get("metrics")) or one) for name, one in (sides or {"": found}).items()
+    ]
 
 
 def read_json(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG001
     points: Points = {}
-    for key, value in _metrics(tree).items():
-        match = KEY.match(key)
-        if match is None or match["x"] == "average":
-            continue
-        held = points.setdefault((f"{match['name']} [{match['x']}]", match["backend"]), {})
-        held.update(value if isinstance(value, dict) else {match["metric"] or "": value})
+    for side, metrics in _sides(tree):
+        for key, value in metrics.items():
+            match = KEY.match(key)
+            if match is None or match["x"] == "average":
+                continue
+            name = f"{match['name']} [{match['x']}]", match["backend"] + side
+            held = value if isinstance(value, dict) else {match["metric"] or "": value}
+            points.setdefault(name, {}).update(held)
     env = table(table(tree).get("env"))
     libraries = {k: str(v) for k, v in env.items() if k.endswith(("_version", "_commit"))}
     about = About("tritonbench", layout, timer="do_bench", libraries=libraries)
@@ -57,9 +56,7 @@ def read_json(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG001
 
 
 def sniff_text(found: str) -> str | None:
-    head = cells_of(found.lstrip().partition("\n")[0] or "-")
-    titles = head[0][1:] if head else []
-    return "csv" if any(title.endswith("-latency") for title in titles) else None
+    return "csv" if any(title.endswith("-latency") for title in titles_of(found)[1:]) else None
 
 
 def read_text(found: str, layout: str, path: Path) -> Document:
@@ -83,21 +80,13 @@ def _cases(points: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[Measured
 
 def _case(name: str, backend: str, held: Mapping[str, Any]) -> Measured:
     said = held["latency"]
-    values = said if isinstance(said, list) else [said]
-    match = TIME.match(str(values[0]))
-    centre = None if match is None else number(match["time"])
+    values = said if isinstance(said, list) else []  # repetitions of an A/B run
+    centre = number(values[0] if values else said)
     if centre is None or centre <= 0:
         outcome = Outcome("failed", text(said) or "no latency")
         return Measured(name, engine=backend, outcome=outcome)
-    several = len(values) > 1  # of an A/B run
-    stats = {"median": statistics.median(map(float, values)) if several else centre}
-    if match is not None and match["half"] is not None:
-        stats["iqr"] = centre * float(match["half"]) / 100
-    seconds = centre / 1e3
-    tflops, gbps = number(held.get("tflops")), number(held.get("gbps"))
-    flops = None if tflops is None else whole(tflops * 1e12 * seconds)
-    moved = None if gbps is None else whole(gbps * 1e9 * seconds)
-    time = summary(stats, "ms")
-    return Measured(
-        name, **series("device_ns", [], time), engine=backend, work=Work(flops, moved, None)
-    )
+    one = None if values else summary({"median": centre}, "ms")
+    rates = ((number(held.get(key)), unit) for key, unit in (("tflops", 1e12), ("gbps", 1e9)))
+    done = [None if rate is None else whole(rate * unit * centre / 1e3) for rate, unit in rates]
+    found = series("device_ns", [samples(values, "ms")], one)
+    return Measured(name, **found, engine=backend, device_index=0, work=Work(*done))

@@ -17,12 +17,8 @@ WARMUP_MS = 200.0
 
 
 def sniff(tree: Any) -> str | None:
-    every = rows(tree)
-    return (
-        "times"
-        if every and all({"computeMs", "latencyMs"} <= row.keys() for row in every)
-        else None
-    )
+    every, keys = rows(tree), {"computeMs", "latencyMs"}
+    return "times" if every and all(keys <= row.keys() for row in every) else None
 
 
 def read(tree: Any, layout: str, path: Path) -> Document:  # noqa: ARG001

@@ -40,10 +40,10 @@ def rows(value: Any) -> Sequence[Table]:
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number, also of text (with a decimal comma); None for any other value."""
+    """Return a finite number, also of text; None for any other value."""
     if isinstance(value, str):
         try:
-            value = float(value.strip().replace(",", "."))
+            value = float(value)
         except ValueError:
             return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):

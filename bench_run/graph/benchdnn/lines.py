@@ -165,6 +165,8 @@ def _convert(problem: Problem) -> Converted:
         made = DRIVERS[problem.driver](problem)
     except Refused as error:
         return Converted(command, problem.where, reason=f"{problem.text}: {error}")
+    except (ArithmeticError, ValueError) as error:  # --alpha=x, a stride of 0
+        raise problem.error(str(error)) from None
     try:
         graphs = tuple(graph for spec in made.specs for graph in make_graphs(spec))
     except UsageError as error:

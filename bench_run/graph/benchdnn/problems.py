@@ -21,18 +21,7 @@ TYPES = {"f32": "float", "f16": "half", "bf16": "bfloat16", "f64": "double", "s8
 LAST = {"axb", "nhwc", "nwc", "ndhwc", "acb", "acdb", "acdeb"}
 """Tags with the channels last."""
 FIRST = {
-    "any",
-    "abx",
-    "nchw",
-    "ncw",
-    "ncdhw",
-    "abcd",
-    "abcde",
-    "abc",
-    "ab",
-    "a",
-    "x",
-    "nc",
+    *("any", "abx", "nchw", "ncw", "ncdhw", "abcd", "abcde", "abc", "ab", "a", "x", "nc"),
     "undef",
 }
 TAGS = ("tag", "stag", "dtag")
@@ -77,7 +66,7 @@ class Problem:
     @property
     def body(self) -> str:
         """Return the problem without its name, which begins after an n."""
-        return re.sub(r"(?<![a-z])_?n(?!\d).*$", "", self.text.replace("*", ""), count=1)
+        return re.split("_?n", self.text)[0]
 
     def direction(self, default: str) -> str:
         found = self.get("dir", default).upper()
@@ -143,6 +132,18 @@ class Image:
 
     def get(self, key: str, default: int | None = None) -> int | None:
         return int(self.values[key]) if key in self.values else default
+
+    def items(self, problem: Problem, lengths: tuple[int, ...]) -> dict[str, Any]:
+        """Return the items of every operation on images, of these lengths."""
+        rank = len(lengths)
+        return {
+            "spatial": rank,
+            "n": self.get("mb", 2),
+            "c": self.get("ic"),
+            **dict(zip(AXES[-rank:], lengths, strict=True)),
+            "dtype": problem.dtype,
+            "layout": problem.layout(rank + 2),
+        }
 
 
 def _image(problem: Problem, least: int = 1) -> Image:
@@ -258,21 +259,12 @@ def _conv(problem: Problem) -> Made:
     if lengths is None or channels is None or filters is None:
         raise problem.error("a convolution needs ic, oc and lengths of its image")
     windows = _windows(problem, image, lengths)
-    rank = len(lengths)
     items = {
-        "spatial": rank,
-        "n": image.get("mb", 2),
-        "c": channels,
-        **dict(zip(AXES[-rank:], lengths, strict=True)),
+        **image.items(problem, lengths),
         "k": filters,
-        **dict(zip(FILTER[-rank:], windows["window"], strict=True)),
-        "pad": windows["pad"],
-        "pad_post": windows["pad_post"],
-        "stride": windows["stride"],
-        "dilation": windows["dilation"],
+        **dict(zip(FILTER[-len(lengths) :], windows["window"], strict=True)),
+        **{name: windows[name] for name in ("pad", "pad_post", "stride", "dilation")},
         "groups": image.get("g", 1),
-        "dtype": problem.dtype,
-        "layout": problem.layout(rank + 2),
     }
     after, own = _after(problem)
     if after and way.startswith("BWD"):
@@ -306,7 +298,7 @@ def _deconv(problem: Problem) -> Made:
         values |= {f"s{axis}": stride[n], f"p{axis}": pads[n], f"d{axis}": apart[n] - 1}
     values |= {"ic": values["oc"], "oc": values["ic"]}
     swap = {"FWD_B": "BWD_D", "FWD_D": "BWD_D", "FWD_I": "BWD_D", "BWD_D": "FWD_D"}
-    text = "".join(f"{key}{value:g}" for key, value in values.items())
+    text = "".join(f"{key}{int(value)}" for key, value in values.items())
     turned = {**problem.options, "dir": swap.get(way, "BWD_W"), "mb": ""}
     if problem.get("attr-post-ops"):
         raise Refused("post-ops of a transposed convolution are not converted")
@@ -328,20 +320,12 @@ def _pool(problem: Problem) -> Made:
     op = ops.get(names.get(alg, alg))
     if op is None:
         raise problem.error(f"--alg={alg}; choose from {', '.join(ops)}")
-    rank = len(lengths)
-    items = {
-        "spatial": rank,
-        "n": image.get("mb", 2),
-        "c": channels,
-        **dict(zip(AXES[-rank:], lengths, strict=True)),
-        **{name: windows[name] for name in ("window", "stride", "pad", "pad_post")},
-        "dtype": problem.dtype,
-        "layout": problem.layout(rank + 2),
-    }
-    after, own = _after(problem)
+    own = {name: windows[name] for name in ("window", "stride", "pad", "pad_post")}
+    items = {**image.items(problem, lengths), **own}
+    after, more = _after(problem)
     if way == "BWD_D":
         return Made((_spec(f"{op}_bwd", items),), problem.order_notes())
-    return Made((_spec(f"{op}{after}", {**items, **own}),), problem.order_notes())
+    return Made((_spec(f"{op}{after}", {**items, **more}),), problem.order_notes())
 
 
 def _bnorm(problem: Problem) -> Made:
@@ -352,7 +336,6 @@ def _bnorm(problem: Problem) -> Made:
     lengths = image.all("i") or ()
     if len(lengths) < 2:
         lengths = (1,) * (2 - len(lengths)) + lengths  # an image of one row
-    rank = len(lengths)
     backward = way.startswith("BWD")
     op = "batchnorm_bwd" if backward else "batchnorm_training"
     own: dict[str, Any] = {}
@@ -361,20 +344,12 @@ def _bnorm(problem: Problem) -> Made:
         if "G" in flags:
             op = "batchnorm_inference_variance"
         else:
-            own |= {"saved": 1, "running": 0}
+            own |= {"saved": int(way != "FWD_I"), "running": 0}
     if "R" in flags or "A" in flags:
         if backward:
             raise Refused("the gradient of a fused ReLU (--flags=R) is not converted")
         op += "+add+relu" if "A" in flags else "+relu"
-    items = {
-        "spatial": rank,
-        "n": image.get("mb", 2),
-        "c": channels,
-        **dict(zip(AXES[-rank:], lengths, strict=True)),
-        **own,
-        "dtype": problem.dtype,
-        "layout": problem.layout(rank + 2),
-    }
+    items = {**image.items(problem, lengths), **own}
     after, more = _after(problem)
     notes = () if {"C", "H"} & set(flags) else (PLAIN,)
     return Made((_spec(op + after, {**items, **more}),), (*notes, *problem.order_notes()))

@@ -199,6 +199,14 @@ def test_a_table_from_a_spreadsheet_is_the_same_table(kind, told):
     assert set(verdicts.values()) == {"same"}
 
 
+def test_a_comma_of_thousands_is_no_decimal_comma(told):
+    table = "N\ttriton (ms)\n64\t1.5\n128\t1,024\n"
+    code, verdicts, _, _ = told(table, table + "\n", names=("t.csv", "t.csv"))
+    assert verdicts == {"N=64": "same", "N=128": "not measured"}
+    assert told('N,t (ms)\n64,"1,5"\n', 'N,t (ms)\n64,"1,6"\n', names=("t.csv",) * 2)[0] == 1
+    assert code in (0, 1)
+
+
 @pytest.mark.parametrize(
     "title", ["triton (ms)", "triton [ms]", "triton (Runtime in ms)", "triton (time (ms))"]
 )
@@ -257,6 +265,16 @@ def test_blocks_of_launches_are_another_way_of_timing(told):
     assert (code, verdicts) == (1, {"conv": "unclear"})
     (timer,) = (one for one in report["differences"] if one["name"] == "timer")
     assert timer["must_agree"]
+
+
+def test_a_row_that_fell_back_to_another_clock_is_unclear(told):
+    slow = dnn_row("A", 2.0)
+    slow["timing"] = {"mode": "events", "backend": "hip", "timing_block": 1}
+    _, verdicts, report, _ = told(
+        dnn(dnn_row("A", 1.0), dnn_row("B", 1.0)), dnn(slow, dnn_row("B", 2.0))
+    )
+    found = {case["engine"]: case["verdict"] for case in report["cases"]}
+    assert found == {"A": "unclear", "B": "slower"}, verdicts
 
 
 def test_another_setting_of_its_run_is_told(told):
@@ -349,6 +367,16 @@ def test_a_scan_of_parameters_pairs(names_program, told):
             rows.append((f"{program} --n {n}", 0.1 * n * factor, given, None))
     code, verdicts, _, _ = told(hyperfine(*rows), flags=("--group-by", "engine"))
     assert (code, verdicts) == (2, dict.fromkeys(("n=1", "n=2", "n=4"), "slower"))
+
+
+def test_a_value_that_stands_in_another_word_is_not_taken_for_it(told):
+    rows = [
+        (f"./{program} run 1 --n {n}", t * n, {"n": str(n)}, None)
+        for program, t in (("old", 0.1), ("new", 0.2))
+        for n in (1, 2)
+    ]
+    code, verdicts, _, _ = told(hyperfine(*rows), flags=("--group-by", "engine"))
+    assert (code, verdicts) == (2, {"n=1": "slower", "n=2": "slower"})
 
 
 @pytest.mark.parametrize("code", [None, 1, 7])
@@ -532,8 +560,50 @@ def test_every_command_reads_what_a_comparison_reads(tool, command, tmp_path, ca
     code = main(words[command])
     said = capsys.readouterr()
     assert "no results of a tool" not in said.out + said.err
+    assert "no document has" not in said.out + said.err
     assert said.out
     assert code in (0, 1, 2)
+
+
+def test_both_sides_of_a_run_of_tritonbench_are_engines(told):
+    key = "tritonbench_gemm_fwd[x_(64, 64)-mm]"
+    tree = {side: {"metrics": {key: {"latency": [time * n for n in NOISE]}}}
+            for side, time in (("side-a", 1.0), ("side-b", 2.0))}  # fmt: skip
+    code, verdicts, report, _ = told(tree, flags=("--group-by", "engine"))
+    assert (code, verdicts) == (2, {"gemm_fwd [(64, 64)]": "slower"})
+    assert ratio(report, "gemm_fwd [(64, 64)]") == pytest.approx(2.0, rel=1e-3)
+
+
+def test_a_failed_check_of_miopen_is_that_of_its_step(told):
+    steps = ("Backward Data", "Backward Weights")
+    text = "MIOpenDriver conv -n 2 -c 8 -F 6 -t 1\n" + "".join(
+        f"GPU Kernel Time {step} Conv. Elapsed: 0.5 ms (average)\n" for step in steps
+    )
+    good = text + "".join(
+        f"Backward Convolution {part} Verifies OK on GPU reference (1e-5 < 8e-3)\n"
+        for part in ("Data", "Weights")
+    )
+    bad = good.replace("Data Verifies OK on GPU reference (1e-5 < 8e-3)", "Data FAILED: 1 > 8e-3")
+    code, verdicts, _, _ = told(good, bad, names=("m.txt", "m.txt"))
+    found = {name.partition("(")[2][:-1]: verdict for name, verdict in verdicts.items()}
+    assert code == 2
+    assert found == {"backward data": "newly wrong", "backward weights": "same"}
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 300_000, "\n" * 200_000 + "x", " " * 100_000 + "(", "a b, " * 60_000, "\0" * 9]
+)
+def test_long_text_of_no_tool_is_refused_in_a_moment(text, tmp_path, capsys):
+    assert main([saved(tmp_path, "x.txt", text)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_run_before_of_criterion_is_read_where_it_is_named(tmp_path, capsys):
+    for kind, time in (("base", 100.0), ("new", 200.0)):
+        saved(tmp_path, f"f/{kind}/estimates.json", estimates(time))
+        saved(tmp_path, f"f/{kind}/benchmark.json", {"full_id": "f"})
+    assert main([str(tmp_path / "f/base"), str(tmp_path / "f/new")]) == 2
+    assert "slower (2×, f)" in capsys.readouterr().out
 
 
 def test_folders_of_criterion_are_two_sides(tmp_path, capsys):

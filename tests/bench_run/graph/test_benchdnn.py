@@ -29,6 +29,7 @@ LINES = {
     "conv: --attr-post-ops=sum+relu mb2ic8ih10oc16oh10kh3ph1":
         "conv_fwd+bias+add+relu_n2c8h10w10k16r3s3p1_float_nchw",
     "deconv: mb2ic8ih10oc16oh12kh3": "conv_dgrad_n2c16h12w12k8r3s3_float_nchw",
+    "deconv: --dir=FWD_D mb2ic1234567iw4oc8ow4kw1": "conv_dgrad_n2c8w4k1234567s1_float_ncw",
     # matrix product
     'matmul: 64x128:128x256n"fc"': "matmul_m64n256k128_float_nn",
     "matmul: --dt=bf16:bf16:f32 --wtag=ba --bia-dt=f32 64x128:128x256":
@@ -119,6 +120,9 @@ def test_options_hold_until_they_are_reset(tmp_path, capsys):
     ("conv: --attr-post-ops=prelu:per_oc mb2ic3ih10oc4kh3", "post-op prelu:per_oc"),
     ("reduction: 4x4:4x2", "has the length 1 after the colon"),
     ("nothing_here", "No such file"),
+    ("eltwise: --alg=elu --alpha=x 3x4", "could not convert string to float: 'x'"),
+    ("softmax: --axis=last 3x4", "invalid literal"),
+    ("conv: ic3ih8oc4kh3sh0", "by zero"),
 ])  # fmt: skip
 def test_a_problem_that_is_no_graph_says_why(line, reason, capsys):
     code, names, said = cases(line, capsys=capsys)
