@@ -94,7 +94,7 @@ class _Reader:
                 self.options[name] = tuple(value.split(","))
             elif not driver:
                 known = ", ".join(DRIVERS)
-                yield GraphError(place, f"{word}: no driver before it; choose from {known}")
+                yield GraphError(place, f"{word!r}: no driver before it; choose from {known}")
                 return
             else:
                 for one in _combinations(self.options):
