@@ -70,6 +70,11 @@ class Metric:
     """Smallest change of practical interest, unless the policy says otherwise."""
 
     @property
+    def statistic(self) -> str:
+        """Statistic that stands for the samples of a round."""
+        return "median" if isinstance(self.reading, Sampled) else "mean"
+
+    @property
     def words(self) -> tuple[str, str]:
         """Words for a ratio above and below 1."""
         if not self.speed:

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from bench_schema.report.model import Conclusion as Conclusion
+from bench_schema.report.model import View as View
+from bench_schema.report.model import Word as Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -250,7 +254,7 @@ class CaseComparison:
     make_notes: Callable[[], tuple[Note, ...]] = tuple
     """Makes `notes`, which need the samples."""
 
-    @property
+    @cached_property
     def notes(self) -> tuple[Note, ...]:
         """Reservations about the samples. Verdicts do not depend on them."""
         return self.make_notes()
@@ -378,30 +382,6 @@ class FalseAlarms:
         return within and self.shows_runs
 
 
-Word: TypeAlias = Literal["PASS", "FAIL", "UNDECIDED"]
-EXIT_CODES: Mapping[Word, int] = {"PASS": 0, "UNDECIDED": 1, "FAIL": 2}
-
-
-@dataclass(frozen=True)
-class Conclusion:
-    """The answer of a command, which every report shows, and its exit code."""
-
-    word: Word
-    sentence: str
-    hint: str | None = None
-    """The command line that would decide what is undecided."""
-    allowed: bool = False
-    """True if a missing answer does not fail (``--allow-no-answer``); the word stays."""
-
-    @property
-    def line(self) -> str:
-        return f"{self.word}: {self.sentence}"
-
-    @property
-    def exit_code(self) -> int:
-        return 0 if self.allowed and self.word == "UNDECIDED" else EXIT_CODES[self.word]
-
-
 @dataclass(frozen=True)
 class Invocation:
     """Properties of the command line that the conclusion depends on."""
@@ -441,22 +421,6 @@ class Comparison:
     threshold_ratio: float | None = None
     """Threshold of `gate`; None if graphs have separate thresholds."""
     invocation: Invocation = field(default_factory=Invocation)
-
-
-@dataclass(frozen=True)
-class View:
-    """Options of the display. They change what is shown, not the verdicts."""
-
-    width: int = 80
-    color: bool = False
-    all: bool = False
-    """Also unchanged and unclear cases."""
-    sort: str = "news"
-    """``news`` (worst first), ``ratio``, ``name``, ``family``, ``time``, ``document``."""
-    filter: str | None = None
-    """Words, each part of a name, family, engine or verdict, or a glob of it."""
-    plotlyjs: str = "inline"
-    """``inline`` or ``cdn``."""
 
 
 def swapped(verdict: Verdict) -> Verdict:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from bench_compare.input.sides import Grouping
 
-OUTPUTS = ("markdown", "csv", "json", "junit", "html")
+OUTPUTS = ("markdown", "csv", "json", "junit", "html", "figures")
 """Formats with a flag of their own; the table goes to stdout."""
 COLORS = ("auto", "always", "never")
 PLOTLYJS = ("inline", "full", "cdn")
@@ -124,6 +124,8 @@ def outputs_of(arguments: Mapping[str, Any], formats: Sequence[str]) -> dict[str
             continue
         if not target:
             raise UsageError(f"--{name}: the name of a file is empty; '-' is stdout")
+        if name == "figures" and target == "-":
+            raise UsageError("--figures: a folder is expected, not '-'")
         if target == "-" and target in found.values():
             raise UsageError("only one format can go to stdout ('-')")
         found[name] = target

@@ -195,6 +195,7 @@ BELOW = {
         ),
         "files": ("document", "packing", "codec", "journal"),
         "places": ("errors", "journal", "packing", "pipeline"),
+        "report": ("names", "units", "packing", "tuning"),
         "__init__": (),
     },
 }

@@ -27,13 +27,12 @@ from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Source, View
 from bench_compare.policy import Policy
 from bench_compare.report import single
-from bench_compare.report.html.panel import blocks
 from bench_run import opperf
-from bench_run.report import console, formats, oracle
+from bench_run.report import console, formats
 from bench_run.tune import known
 from tests.bench_compare import build
+from tests.bench_compare.report.read_page import panels, table
 from tests.bench_compare.report.shown import render
-from tests.bench_compare.report.unblock import table, unblocked
 from tests.support import examples
 
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -195,8 +194,8 @@ def told_together(comparison, metric="e2e_ns"):
     text = render("text", comparison, WIDE)
     line = next(line for line in text.splitlines() if len(times_in(line)) >= 2)
     yield "text", (*times_in(line)[:2], None if NOTHING in line else changes_in(line)[0])
-    (block,) = [unblocked(one.text) for one in blocks(comparison)]
-    base, other, _, change, *_ = table(block[0], "Metrics")["end-to-end time"]
+    ((markup, _),) = panels(render("html", comparison)).values()
+    _, base, other, _, change, *_ = table(markup, "Metrics")["end-to-end time"]
     yield "page", (*times_in(base), *times_in(other), [*changes_in(change), None][0])
 
 
@@ -258,7 +257,7 @@ def test_two_engines_of_a_document_have_one_ratio_and_the_times_that_it_is_made_
     line = next(line for line in console.side_by_side(found).splitlines() if times_in(line))
     assert same(times_in(line), [*times])
     assert same_ratio(None if NOTHING in line else changes_in(line)[0], ratio)
-    table = oracle.oracle_table(found, [("numpy", "torch")])
+    table = console.oracle_table(found, [("numpy", "torch")])
     line = next(line for line in table.splitlines() if times_in(line))
     assert same(times_in(line), [*times])
     if NOTHING not in line:
@@ -272,6 +271,6 @@ def test_a_side_with_wrong_outputs_has_no_change_in_the_tables_of_a_run():
     right, other = found.cases
     wrong = replace(other, validation=replace(other.validation, status="failed", reason="y is off"))
     found = replace(found, cases=(right, wrong))
-    for text in (console.side_by_side(found), oracle.oracle_table(found, [("numpy", "torch")])):
+    for text in (console.side_by_side(found), console.oracle_table(found, [("numpy", "torch")])):
         row = next(line for line in text.splitlines() if times_in(line))
         assert ("wrong" in row, "%" in row) == (True, False), text

@@ -200,7 +200,11 @@ def test_a_report_of_a_run_is_a_file_a_row_and_a_flag(checkout):
     formats = "bench_run/report/formats.py"
     checkout.add(formats, '    "names": names,\n', after='    "markdown": markdown,\n')
     imported = "from bench_run.report.names import names\n"
-    checkout.add(formats, imported, before="from bench_run.text import ")
+    checkout.add(
+        formats,
+        imported,
+        before="\nif TYPE_CHECKING:\n    from collections.abc import Callable, Mapping",
+    )
     flag = """    names: str | None = setting(
         None, flag="--names FILE", section=FILES, help="names of the cases", kind="output file"
     )
@@ -215,7 +219,7 @@ def test_a_report_of_a_comparison_is_a_file_and_a_row(checkout):
     checkout.write("bench_compare/report/size.py", program)
     row = '    "size": "bench_compare.report.size:render",\n'
     checkout.add("bench_compare/report/__init__.py", row, before='    "html": ')
-    names = '"html")\n"""Formats with a flag'
+    names = '"html", "figures")\n"""Formats with a flag'
     checkout.add("bench_compare/options.py", '"size", ', before=names)
     line = "  --size FILE           number of rows\n"
     usage = "bench_compare/commands/compare.py"

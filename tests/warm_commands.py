@@ -38,7 +38,7 @@ OF_COMMANDS = (
     "bench_run.runner.early",
     "bench_compare.commands.compare",
     "bench_compare.comparison.compare",
-    "bench_compare.report.text",
+    "bench_schema.report.text",
     "bench_compare.report.html",
 )
 SCRIPTS = {"bench-run": "bench_run", "bench-compare": "bench_compare", "python": ""}

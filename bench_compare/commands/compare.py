@@ -107,6 +107,7 @@ Where to write ('-' is stdout, in place of the table):
   --json FILE           everything, also for bench-run --rerun-from
   --junit FILE          each case a test
   --html FILE           one page with charts that opens offline
+  --figures DIR         each figure of the page as JSON that plotly opens
   --plotlyjs HOW        plotly.js of the page: inline (basic charts, 1.2 MB),
                         full (all charts, 4.8 MB, for a page that you extend)
                         or cdn (from the network) (default inline)

@@ -65,6 +65,7 @@ Where to write ('-' is stdout, in place of the text):
   --json FILE           everything
   --html FILE           one page that opens offline: the slowest layers, the
                         choices of each layer
+  --figures DIR         each figure of the page as JSON that plotly opens
   --tensors FILE        HPVM's table: a line '** LAYER 1' with the names of
                         columns (fp32_time fp32_energy f2h_time ...), and one
                         with milliseconds and millijoules
@@ -87,7 +88,7 @@ The last line says PASS (exit code 0), FAIL (2: a measured chain lies outside of
 its prediction's interval) or UNDECIDED (1: rows are missing, documents are not
 of one device or one way of measuring, a file was passed over).
 """
-OUTPUTS = ("markdown", "csv", "json", "html")
+OUTPUTS = ("markdown", "csv", "json", "html", "figures")
 CHOICES = ("time", "energy")
 LIMITS = ("error", "worst-error")
 METRICS = ("device_ns", "e2e_ns")

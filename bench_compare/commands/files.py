@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from bench_schema.places import Place
+    from bench_schema.report.model import Report
 
     from bench_compare.model import Comparison, View
-    from bench_compare.report.model import Report
 
 
 def write_reports(
@@ -33,10 +33,16 @@ def write_reports(
     """Write every format asked for (its name and target); what goes to stdout is returned. A quiet
     command says its conclusion, and nothing else. `problems`: what the text says already, and
     another format does not show to a person."""
-    from bench_compare.report import render
+    from bench_compare.report import figures_of, render
 
     document = None
     for name, target in outputs.items():
+        if name == "figures":
+            made = [(Path(target, file), figure) for file, figure in figures_of(report)]
+            make_folder(Path(target))
+            for path, figure in made:
+                write(path, figure)
+            continue
         text = render(name, report, view)
         if target == "-":
             document = text
@@ -45,7 +51,7 @@ def write_reports(
     if document is not None:
         text, remarks = document, (*remarks, *problems)
     elif quiet:
-        from bench_compare.report.text import conclusion_text
+        from bench_schema.report.text import conclusion_text
 
         text = conclusion_text(report.conclusion, view)
     else:
@@ -72,6 +78,13 @@ def check_reports(
     read = (place for flag, pattern in documents for place in result_places(flag, pattern))
     reports = [Place(f"--{name}", path, is_report=True) for name, path in outputs.items()]
     check_places((*read, *others), reports)
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from None
 
 
 def write(path: Path, text: str) -> None:

@@ -62,6 +62,7 @@ Where to write ('-' is stdout, in place of the text):
   --json FILE           everything, also for bench-run --rerun-from
   --junit FILE          each series a test
   --html FILE           one page with charts that opens offline
+  --figures DIR         each figure of the page as JSON that plotly opens
   --next N              command lines that would decide most (default 3)
   -q, --quiet           only the last line
   -h, --help            this text
@@ -72,7 +73,7 @@ The last line says PASS (exit code 0) and which slow-down may be hidden, FAIL
 checked, and not accepted) or UNDECIDED (1: more documents decide; the command
 is printed); exit code 1 also for what cannot be read.
 """
-OUTPUTS = ("markdown", "json", "junit", "html")
+OUTPUTS = ("markdown", "json", "junit", "html", "figures")
 FAIL_ON = ("new-regression", "unclear", "none")
 DEFAULT_SUGGESTIONS = 3
 MOST_REMARKS = 10

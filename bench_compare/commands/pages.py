@@ -6,22 +6,23 @@ import hashlib
 import os
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bench_compare.commands.files import write
+from bench_compare.commands.files import make_folder, write
 from bench_compare.commands.outcome import CommandResult
 from bench_compare.errors import InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bench_schema.report.model import Report
+
     from bench_compare.comparison.calibration import Calibration
     from bench_compare.history.model import BuildInfo, History
     from bench_compare.model import Comparison, Side, Source
     from bench_compare.policy import Policy
-    from bench_compare.report.model import Report
     from bench_compare.report.site import BuildEntry
 
 USAGE = """bench-compare pages: a site of an archive of result documents.
@@ -65,6 +66,7 @@ INDEX, HISTORY, NEWEST, STYLE, BUILDS = (
 )
 LEAST_JOBS = 8
 """Pages that are worth processes of their own."""
+COMMIT_CHARACTERS = 10
 MOST_CHARACTERS = 32
 """Length of a build's name in the name of its page."""
 
@@ -76,10 +78,6 @@ class Built:
     info: BuildInfo
     sources: tuple[Source, ...]
 
-    @property
-    def cases(self) -> int:
-        return sum(len(source.document.cases) for source in self.sources)
-
 
 def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandResult:  # noqa: ARG001
     """Write the site. Raises `BenchCompareError` if there is nothing to show."""
@@ -89,8 +87,7 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     from bench_compare.model import View
     from bench_compare.report import render
     from bench_compare.report.history import case_entries, conclude, report_of
-    from bench_compare.report.site import STYLE as STYLE_SHEET
-    from bench_compare.report.site import index
+    from bench_compare.report.site import index, style_sheet
 
     if arguments["--output"] is None:
         raise UsageError("pages: where to? Name a folder for the site: -o site/")
@@ -103,8 +100,8 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
     history, remarks = read_history(options)
     view = View()
     conclusion = conclude(history, options.fail_on, allow_no_answer=True)
-    _make(site / BUILDS)
-    write(site / STYLE, STYLE_SHEET)
+    make_folder(site / BUILDS)
+    write(site / STYLE, style_sheet())
     write(site / HISTORY, render("html", report_of(history, conclusion), view))
     from bench_compare.policy import Policy
 
@@ -142,13 +139,6 @@ def _check_folder(site: Path, archive: Sequence[str]) -> None:
             raise UsageError(f"-o {site}: is the archive; choose another folder for the site")
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from None
-
-
 class Job(NamedTuple):
     """The page of a build that is to be written."""
 
@@ -173,17 +163,16 @@ def _write_builds(
     """Write the pages of builds that are missing, and the newest with charts; return the rows of
     the index and the number of pages written. The answer of a page that is kept is read from it."""
     from bench_compare.report.history import TONES, size_text, state_of
-    from bench_compare.report.site import BuildEntry
-    from bench_compare.report.words import instant
+    from bench_compare.report.site import kept_entry
 
     pages = _page_names(history.builds)
-    found: dict[str, tuple[int, str]] = {}
+    found: dict[str, BuildEntry] = {}
     jobs = []
     before = None
     for info, page in zip(history.builds, pages, strict=True):
         is_newest = info is history.builds[-1]
         job = Job(site, info, page, before, policy, calibration, is_newest)
-        kept = None if force or is_newest else _kept(job)
+        kept = None if force or is_newest else kept_entry(site / page, _key(job))
         if kept is None:
             jobs.append(job)
         else:
@@ -194,19 +183,14 @@ def _write_builds(
     for event in history.events:
         text = ", ".join(filter(None, (event.sentence, size_text(event), state_of(event, history))))
         events[event.build].append((TONES[event.direction], text))
-    entries = []
-    for number, (info, page) in enumerate(zip(history.builds, pages, strict=True)):
-        cases, line = found[page]
-        started, documents = instant(info.started), len(info.documents)
-        entries.append(
-            BuildEntry(info.name, started, documents, cases, line, page, tuple(events[number]))
-        )
+    entries = [
+        replace(found[page], events=tuple(events[number])) for number, page in enumerate(pages)
+    ]
     return entries, len(jobs) + 3
 
 
-def _in_processes(jobs: Sequence[Job]) -> list[tuple[int, str]]:
-    """Return the cases and the answer of each written page, by as many processes as there are
-    cores."""
+def _in_processes(jobs: Sequence[Job]) -> list[BuildEntry]:
+    """Return the facts of each written page, by as many processes as there are cores."""
     from concurrent.futures import ProcessPoolExecutor
 
     cores = len(os.sched_getaffinity(0))
@@ -229,10 +213,6 @@ def _page_names(builds: Sequence[BuildInfo]) -> list[str]:
     return list(found)
 
 
-FACTS = re.compile(r'<meta name="bench" content="(\w+) (\d+) ([^"]*)">')
-"""Key, cases and answer, in the page of a build."""
-
-
 def _key(job: Job) -> str:
     """Return a hash of everything in a page: documents of the build and of the one before, by name
     and size, and the threshold."""
@@ -245,33 +225,18 @@ def _key(job: Job) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _kept(job: Job) -> tuple[int, str] | None:
-    """Return the number of cases and the answer of an existing page that was made from the same
-    documents and threshold; None without such a page."""
-    import html
-
-    try:
-        found = FACTS.search((job.site / job.page).read_text("utf-8")[:4000])
-    except (OSError, ValueError):
-        return None
-    if found is None or found[1] != _key(job):
-        return None
-    return int(found[2]), html.unescape(found[3])
-
-
 def _read(info: BuildInfo) -> Built:
     from bench_compare.input.load import read_source
 
     return Built(info, tuple(read_source(Path(path)) for path in info.documents))
 
 
-def _write_build(job: Job) -> tuple[int, str]:
-    """Write the page of a build; return its cases and its answer."""
-    import html
-
+def _write_build(job: Job) -> BuildEntry:
+    """Write the page of a build; return its facts."""
     from bench_compare.model import View
     from bench_compare.report import render
-    from bench_compare.report.site import light
+    from bench_compare.report.site import BuildEntry, light
+    from bench_compare.report.words import instant
 
     view = View(all=True)
     built = _read(job.info)
@@ -281,12 +246,22 @@ def _write_build(job: Job) -> tuple[int, str]:
     if job.before is not None:
         links.append((f"build before: {job.before[0].name}", f"../{job.before[1]}"))
     title = f"{job.info.name}: {line}"
-    facts = f'<meta name="bench" content="{_key(job)} {built.cases} {html.escape(line)}">'
-    text = light(report, view, title, links).replace("<link", f"{facts}\n<link", 1)
+    run = built.sources[-1].document.run
+    commit = run.tags.get("commit", "")[:COMMIT_CHARACTERS]
+    entry = BuildEntry(
+        job.info.name,
+        "" if run.label == job.info.name else run.label or "",
+        "" if commit == job.info.name else commit,
+        instant(job.info.started),
+        {state.word: (state.tone, count) for state, count in report.body().counts},
+        line,
+        job.page,
+    )
+    text = light(report, view, title, links, (_key(job), entry))
     write(job.site / job.page, text)
     if job.is_newest:
         write(job.site / NEWEST, render("html", report, view))
-    return built.cases, line
+    return entry
 
 
 def _side(built: Built) -> Side:

@@ -16,16 +16,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bench_schema import units
 from bench_schema.identity import engine_name
-from bench_schema.units import (
-    NOTHING,
-    change_words,
-    count_text,
-    interval_words,
-    is_too_noisy,
-    share_text,
-    size_text,
-)
 
 from bench_compare.comparison.judge import LEAST_UNITS, OF_PROCESS, on
 from bench_compare.comparison.news import ONE_PROCESS, WORSENED
@@ -76,22 +68,22 @@ def metric_reason(one: MetricComparison, entry: Any, flags: Sequence[str]) -> st
     metric = METRICS[one.metric]
     if one.base is None or one.other is None:
         return "only one side has it"
-    threshold = share_text(one.threshold_ratio)
+    threshold = units.share_text(one.threshold_ratio)
     if isinstance(metric.reading, Exact):
         return _exact(one, metric)
     if one.ratio is None:
         return "only one side has it"
-    change = change_words(one.ratio, metric.words)
+    change = units.change_words(one.ratio, metric.words)
     place = {Verdict.SAME: "within", Verdict.UNCLEAR: ""}.get(one.verdict, "beyond")
     if one.ci_low is None or one.ci_high is None:
         if not place:
             return f"{change}, and no scatter is known: {_doubt(one, entry, flags)}"
         known = f"{change} (no scatter is known: the raw ratio counts)"
         return f"{known}: {place} the threshold of {threshold}"
-    interval = f"95 % interval {interval_words(one.ci_low, one.ci_high, metric.words)}"
+    interval = f"95 % interval {units.interval_words(one.ci_low, one.ci_high, metric.words)}"
     if place:
         text = f"{change} ({interval}): {place} the threshold of {threshold}"
-    elif is_too_noisy(one.ci_low, one.ci_high):
+    elif units.is_too_noisy(one.ci_low, one.ci_high):
         text = f"too noisy to tell: the 95 % interval reaches beyond 2× both ways{_more(one)}"
     else:
         text = f"{change} ({interval}): {_doubt(one, entry, flags)}"
@@ -108,8 +100,8 @@ def _exact(one: MetricComparison, metric: Metric) -> str:
     if base == 0 or not (math.isfinite(base) and math.isfinite(other)):
         return f"from {base:g} to {other:g}"
     place = "within" if one.verdict is Verdict.SAME else "beyond"
-    change = change_words(other / base, metric.words)
-    return f"{change}: {place} the threshold of {share_text(one.threshold_ratio)}"
+    change = units.change_words(other / base, metric.words)
+    return f"{change}: {place} the threshold of {units.share_text(one.threshold_ratio)}"
 
 
 def _doubt(one: MetricComparison, entry: Any, flags: Sequence[str]) -> str:
@@ -119,17 +111,18 @@ def _doubt(one: MetricComparison, entry: Any, flags: Sequence[str]) -> str:
     if flags:
         return f"the file says {' and '.join(flags)}"
     if size > limit and size <= float(entry["noise"]):
-        return f"within the noise that the files state, {share_text(math.expm1(entry['noise']), 2)}"
+        noise = units.share_text(math.expm1(entry["noise"]), 2)
+        return f"within the noise that the files state, {noise}"
     if size > limit and size < float(entry["least"]):
         least = float(entry["least"])
         of_process = least == math.log1p(OF_PROCESS[on(one.metric)])
         cause = "another process" if of_process else "the clock's own step"
-        return f"no more than {cause} can make ({share_text(math.expm1(least), 2)})"
+        return f"no more than {cause} can make ({units.share_text(math.expm1(least), 2)})"
     edge = 1 + one.threshold_ratio
     if (one.ci_low or 0.0) >= edge or (one.ci_high or math.inf) <= 1 / edge:
         q = "" if one.q is None else f", q {one.q:.2g}"
-        return f"beyond {share_text(one.threshold_ratio)} alone, not among so many cases{q}"
-    return f"neither beyond nor within {share_text(one.threshold_ratio)}{_more(one)}"
+        return f"beyond {units.share_text(one.threshold_ratio)} alone, not among so many cases{q}"
+    return f"neither beyond nor within {units.share_text(one.threshold_ratio)}{_more(one)}"
 
 
 def _more(one: MetricComparison) -> str:
@@ -137,7 +130,7 @@ def _more(one: MetricComparison) -> str:
     noun = _noun(one.needed_unit)
     if one.rounds_needed is None:
         return f"; more {noun}s would hardly decide it"
-    return f"; needs about {count_text(one.rounds_needed, f'more {noun}')} a side"
+    return f"; needs about {units.count_text(one.rounds_needed, f'more {noun}')} a side"
 
 
 def _noun(unit: str) -> str:
@@ -153,9 +146,9 @@ def _provisional(one: MetricComparison, entry: Any) -> str:
     fewest = min(one.base_rounds, one.other_rounds)
     if fewest < LEAST_UNITS:
         noun = one.unit if one.unit in ("document", "pair") else "round"
-        return f"; provisional, {count_text(max(fewest, 1), noun)} a side"
+        return f"; provisional, {units.count_text(max(fewest, 1), noun)} a side"
     if entry["assumed_sd"] > 0 and METRICS[one.metric].gates:
-        floor = share_text(float(entry["assumed_sd"]))
+        floor = units.share_text(float(entry["assumed_sd"]))
         return f"; one document a side: {floor} is assumed for what documents differ by"
     return ""
 
@@ -171,7 +164,9 @@ def movement(
         None if end is None else math.exp(min(end, MOST_LOG)) for end in (found.low, found.high)
     )
     change = (
-        NOTHING if is_too_noisy(low, high) else change_words(math.exp(found.shift), metric.words)
+        units.NOTHING
+        if units.is_too_noisy(low, high)
+        else units.change_words(math.exp(found.shift), metric.words)
     )
     return CommonMovement(
         other_label=label,
@@ -232,10 +227,10 @@ def sensitivity(label: str, metric: str, cases: Sequence[MetricComparison]) -> S
     blind = hidden > HIDDEN_SHARE * len(cases)
     if blind:
         where = "" if len(cases) == 1 else f" in {hidden} of {len(cases)} cases"
-        sentence = f"a slow-down of {size_text(HIDDEN_RATIO)} could hide{where}"
+        sentence = f"a slow-down of {units.size_text(HIDDEN_RATIO)} could hide{where}"
     elif math.isfinite(most):
         where = "" if len(cases) == 1 else " in 9 of 10 cases"
-        sentence = f"slow-downs of {size_text(most)} would have been seen{where}"
+        sentence = f"slow-downs of {units.size_text(most)} would have been seen{where}"
     else:
         sentence = "how small a slow-down would have been seen is not known"
     return Sensitivity(
@@ -311,12 +306,12 @@ def _failures(comparison: Comparison, loud: Sequence[BadNews]) -> Iterator[str]:
         moves = [m for m in comparison.movements if m.reason == news.sentence]
         if moves:
             of_metrics = True
-            change = change_words(moves[0].ratio, METRICS[moves[0].metric].words)
+            change = units.change_words(moves[0].ratio, METRICS[moves[0].metric].words)
             yield f"median of all cases {change}"
         else:
             yield f"{news.name} differs"
     if of_metrics and comparison.threshold_ratio is not None:
-        yield f"threshold {share_text(comparison.threshold_ratio)}"
+        yield f"threshold {units.share_text(comparison.threshold_ratio)}"
 
 
 def _largest(cases: Sequence[CaseComparison], beside: str | None) -> str:
@@ -326,7 +321,7 @@ def _largest(cases: Sequence[CaseComparison], beside: str | None) -> str:
         name = case.gate if beside is None else beside
         metric = None if name is None else case.metrics.get(name)
         if metric is not None and metric.ratio:
-            change = change_words(metric.ratio, METRICS[metric.metric].words)
+            change = units.change_words(metric.ratio, METRICS[metric.metric].words)
             size = max(metric.ratio, 1 / metric.ratio)
             found.append((size, change.removesuffix(" slower").removesuffix(" faster"), case.name))
     if not found:
@@ -383,7 +378,7 @@ def _awaited(comparison: Comparison) -> Iterator[str]:
         if left:
             path = next(one.path for one in side.sources if not one.document.run.complete)
             yield (
-                f"{len(left)} of {count_text(len(mine), 'case')} not measured yet: "
+                f"{len(left)} of {units.count_text(len(mine), 'case')} not measured yet: "
                 f"{path}: the run has not ended"
             )
 
@@ -401,15 +396,15 @@ def _all_unclear(cases: Sequence[CaseComparison], warnings: Sequence[str]) -> st
     limits = [limit_of(metric) for metric in metrics]
     if None not in limits:
         most = max(limit for limit in limits if limit is not None)
-        thresholds = {share_text(metric.threshold_ratio) for metric in metrics}
+        thresholds = {units.share_text(metric.threshold_ratio) for metric in metrics}
         text += f" at {' and '.join(sorted(thresholds))}"
-        text += f" (none can be slower by more than {size_text(most)})" if most > 1 else ""
+        text += f" (none can be slower by more than {units.size_text(most)})" if most > 1 else ""
     needed = [(m.rounds_needed, m.needed_unit) for m in metrics if m.rounds_needed is not None]
     number = round(median(count for count, _ in needed)) if needed else 0
     if ONE_PROCESS in warnings or not 0 < number <= MOST_MORE:
         return text
     unit, _ = Counter(unit for _, unit in needed).most_common(1)[0]
-    return f"{text}; about {count_text(number, f'more {_noun(unit)}')} a side would decide"
+    return f"{text}; about {units.count_text(number, f'more {_noun(unit)}')} a side would decide"
 
 
 def _passed(comparison: Comparison) -> Iterator[str]:
@@ -417,7 +412,7 @@ def _passed(comparison: Comparison) -> Iterator[str]:
     counts = comparison.counts
     metrics = [m for case in comparison.cases if (m := case.gate_metric) is not None]
     limit = comparison.threshold_ratio
-    threshold = "its threshold" if limit is None else share_text(limit)
+    threshold = "its threshold" if limit is None else units.share_text(limit)
     left = [one for one in metrics if is_open(one)]
     moved = [one for one in metrics if one.verdict in (*WORSENED, Verdict.CLOCK)]
     shown, total = len(metrics) - len(left) - len(moved), len(comparison.cases)
@@ -426,16 +421,15 @@ def _passed(comparison: Comparison) -> Iterator[str]:
         word = "worse"
     if not left and not moved and metrics and shown == total:
         none = "not" if total == 1 else "none"
-        parts = [f"{count_text(total, 'case')}, {none} {word} by more than {threshold}"]
+        parts = [f"{units.count_text(total, 'case')}, {none} {word} by more than {threshold}"]
     else:
         are = "is" if total == 1 else "are"
-        parts = [
-            f"{shown} of {count_text(total, 'case')} {are} not {word} by more than {threshold}"
-        ]
+        count = f"{shown} of {units.count_text(total, 'case')}"
+        parts = [f"{count} {are} not {word} by more than {threshold}"]
     if left:
         limits = [limit_of(one) for one in left]
         known = [one for one in limits if one is not None]
-        most = f"none can be {word} by more than {size_text(max(known))}" if known else ""
+        most = f"none can be {word} by more than {units.size_text(max(known))}" if known else ""
         nothing = len(limits) - len(known)
         unknown = f"of {nothing} nothing is known" if nothing else ""
         parts.append(f"{len(left)} open ({'; '.join(filter(None, (most, unknown)))})")

@@ -8,18 +8,33 @@ from typing import TYPE_CHECKING
 from bench_compare.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench_schema.report.model import Report
+
     from bench_compare.model import View
-    from bench_compare.report.model import Report
 
 FORMATS: dict[str, str] = {
-    "text": "bench_compare.report.text:render",
-    "markdown": "bench_compare.report.markdown:render",
-    "csv": "bench_compare.report.csv_text:render",
+    "text": "bench_schema.report.text:render",
+    "markdown": "bench_schema.report.markdown:render",
+    "csv": "bench_schema.report.csv_text:render",
     "json": "bench_compare.report.json_text:render",
     "junit": "bench_compare.report.junit:render",
     "html": "bench_compare.report.html:render",
 }
 """Format to ``module:function``, each ``(report, view) -> str``; loaded when asked for."""
+
+
+def figures_of(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield every figure of the page, those of panels too, as the name of a file and JSON that
+    plotly opens (`plotly.io.read_json`)."""
+    from bench_compare.report.figures.base import exported
+
+    page = report.page()
+    yield from ((f"{one.id}.json", exported(one.figure)) for one in (*page.charts, *page.more))
+    for panel in page.panels:
+        for at, figure in enumerate(panel.figures, start=1):
+            yield f"{panel.id}-{at}.json", exported(figure)
 
 
 def render(name: str, report: Report, view: View) -> str:

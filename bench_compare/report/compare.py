@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from bench_schema import units
 from bench_schema.names import safe
-from bench_schema.units import change_text, count_text, interval_text, is_too_noisy
+from bench_schema.report import model as m
+from bench_schema.report.cells import counts_text
 
 from bench_compare.comparison.reasons import conclude
 from bench_compare.metrics import METRICS
 from bench_compare.model import MetricComparison, Verdict
 from bench_compare.report import words
-from bench_compare.report.cells import counts_text
 from bench_compare.report.defaults import default_texts
-from bench_compare.report.model import (
-    Amount,
-    Body,
-    Column,
-    FactDifference,
-    Name,
-    Page,
-    Payload,
-    RatioCell,
-    RatioInterval,
-    Records,
-    Report,
-    ReportRow,
-    SideFacts,
-    State,
-    Table,
-    Test,
-    TestSuite,
-)
-from bench_compare.report.rows import QUIET, rows
+from bench_compare.report.figures.palette import LOOKS
+from bench_compare.report.rows import QUIET, SORTS, rows
+from bench_compare.report.why import case_changes, kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bench_compare.model import (
         BadNews,
@@ -49,34 +32,35 @@ if TYPE_CHECKING:
         Side,
         View,
     )
-    from bench_compare.report.model import Cell, TestResult
+    from bench_compare.report.figures.rows import Mark
+    from bench_compare.report.why import SideChange
 
 COMPARE_VERSION = 3
 BRIEF_FACTS = ("host", "device", "engine", "sampling")
 APPEARED = (Verdict.FIXED, Verdict.ADDED)
 NO_NUMBERS = frozenset({*words.VANISHED, *APPEARED})
 """Verdicts printed as a sentence, without numbers to put side by side."""
-STATES: dict[Verdict, State] = {
-    Verdict.BROKEN: State("broken", "fatal", "❌", "bad"),
-    Verdict.NEWLY_WRONG: State("newly wrong", "fatal", "❌", "bad"),
-    Verdict.REMOVED: State("removed", "fatal", "❌", "bad"),
-    Verdict.NEWLY_UNSUPPORTED: State("newly unsupported", "bad", "❌", "bad"),
-    Verdict.WRONG: State("wrong", "bad", "❌", "bad"),
-    Verdict.LOST: State("lost", "bad", "❌", "bad"),
-    Verdict.INCOMPARABLE: State("incomparable", "odd", "⚠️", "bad"),
-    Verdict.SLOWER: State("slower", "bad", "🔺", "bad"),
-    Verdict.WORSE: State("worse", "bad", "🔺", "bad"),
-    Verdict.CLOCK: State("clock", "odd", "⏱️", "bad"),
-    Verdict.FASTER: State("faster", "good", "🔹", "good"),
-    Verdict.BETTER: State("better", "good", "🔹", "good"),
-    Verdict.FIXED: State("fixed", "good", "✅", "good"),
-    Verdict.ADDED: State("added", "plain", "", "good"),
-    Verdict.UNCLEAR: State("unclear", "open"),
-    Verdict.UNMEASURED: State("not measured"),
-    Verdict.SAME: State("same"),
+STATES: dict[Verdict, m.State] = {
+    Verdict.BROKEN: m.State("broken", "fatal", "❌", "bad"),
+    Verdict.NEWLY_WRONG: m.State("newly wrong", "fatal", "❌", "bad"),
+    Verdict.REMOVED: m.State("removed", "fatal", "❌", "bad"),
+    Verdict.NEWLY_UNSUPPORTED: m.State("newly unsupported", "bad", "❌", "bad"),
+    Verdict.WRONG: m.State("wrong", "bad", "❌", "bad"),
+    Verdict.LOST: m.State("lost", "bad", "❌", "bad"),
+    Verdict.INCOMPARABLE: m.State("incomparable", "odd", "⚠️", "bad"),
+    Verdict.SLOWER: m.State("slower", "bad", "🔺", "bad"),
+    Verdict.WORSE: m.State("worse", "bad", "🔺", "bad"),
+    Verdict.CLOCK: m.State("clock", "odd", "⏱️", "bad"),
+    Verdict.FASTER: m.State("faster", "good", "🔹", "good"),
+    Verdict.BETTER: m.State("better", "good", "🔹", "good"),
+    Verdict.FIXED: m.State("fixed", "good", "✅", "good"),
+    Verdict.ADDED: m.State("added", "plain", "", "good"),
+    Verdict.UNCLEAR: m.State("unclear", "open"),
+    Verdict.UNMEASURED: m.State("not measured"),
+    Verdict.SAME: m.State("same"),
 }
 NO_ANSWER = frozenset({Verdict.UNCLEAR, Verdict.INCOMPARABLE, Verdict.UNMEASURED})
-NOTHING = Amount(None, "")
+NOTHING = m.Amount(None, "")
 MOST_WARNINGS = 50
 MOST_UNCLEAR = 40
 METRIC_FIELDS = tuple(
@@ -100,9 +84,9 @@ WARNINGS = "comparison_warnings"
 """The last column, the same in every row: what a reader must know of the whole comparison."""
 
 
-def report_of(comparison: Comparison, view: View) -> Report:
+def report_of(comparison: Comparison, view: View) -> m.Report:
     conclusion = conclude(comparison)
-    return Report(
+    return m.Report(
         conclusion=conclusion,
         body=partial(body_of, comparison, view),
         payload=partial(payload_of, comparison, conclusion),
@@ -112,18 +96,167 @@ def report_of(comparison: Comparison, view: View) -> Report:
     )
 
 
-def page_of(comparison: Comparison, view: View) -> Page:
-    """Return the front and the blocks, which other processes make meanwhile."""
-    from bench_compare.report.html.front import coded, front_data
-    from bench_compare.report.html.panel import CHUNK, blocks
-
-    made, data = blocks(comparison), front_data(comparison, view, CHUNK)
-    differing = chain.from_iterable(block.differing for block in made)
-    data["cases"]["why"] = coded(map(", ".join, differing))
-    return Page("compare", words.title(comparison), data, [block.text for block in made])
+MOST_NAMED = 40
+"""Cases that the first figure names; more are in a second one."""
+EDGE = 1.08
 
 
-def body_of(comparison: Comparison, view: View) -> Body:
+def page_of(comparison: Comparison, view: View) -> m.Page:
+    from bench_compare.report.html.panel import Panels
+
+    changes = [case_changes(case) for case in comparison.cases]
+    about = {
+        case.id: _about(case, own) for case, own in zip(comparison.cases, changes, strict=True)
+    }
+    panels = Panels(comparison, ("base", "other"), STATES)
+    order = sorted(comparison.cases, key=SORTS[view.sort])
+    many = words.many_others(comparison)
+    tables = [_matrix(comparison)] if many else []
+    return m.Page(
+        kind="compare",
+        title=words.title(comparison),
+        tables=(*tables, _table(comparison, order, (), about)),
+        charts=tuple(_charts(comparison)),
+        panels=(
+            panels.of(case, STATES[case.verdict], about[case.id], own)
+            for case, own in zip(comparison.cases, changes, strict=True)
+        ),
+        facts=[("How it was judged", [*comparison.policy.items()]), *_notes_of(comparison)],
+        filter=view.filter or "",
+    )
+
+
+def _about(case: CaseComparison, changes: Sequence[SideChange]) -> str:
+    """Return the line below the name of a case: what it is, what else differs, its notes."""
+    variant = ", ".join(f"{k}={v}" for k, v in case.variant.items())
+    different = ", ".join(kinds(changes))
+    noted = dict.fromkeys(note.kind for note in case.notes)
+    parts = (
+        case.family,
+        case.data_type,
+        variant,
+        f"was {case.base.name}" if case.renamed and case.base else "",
+        f"different {different}" if different else "",
+        ", ".join(noted),
+    )
+    return " · ".join(part for part in parts if part and part != words.UNKNOWN)
+
+
+def _notes_of(comparison: Comparison) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield what the documents say of themselves; a note of several documents comes once."""
+    owners: dict[str, dict[str, None]] = {}
+    for side in (comparison.base, *comparison.others):
+        for source in side.sources:
+            for text in source.notes:
+                owners.setdefault(text, {})[side.label] = None
+    rows = [(", ".join(labels), text) for text, labels in owners.items()]
+    if rows:
+        yield "Notes in the documents", rows
+
+
+def _charts(comparison: Comparison) -> Iterator[m.Chart]:
+    """Yield a figure of the cases by name, worst first, and of all cases if they are too many."""
+    from bench_compare.report.figures.base import ratio_axis
+    from bench_compare.report.figures.rows import named_rows
+    from bench_compare.report.figures.spread import spread
+
+    measured = [c for c in sorted(comparison.cases, key=SORTS["news"]) if _ratio(c) is not None]
+    if not measured:
+        return
+    many = words.many_others(comparison)
+    marks = [_mark(case, many) for case in measured]
+    shown = marks[:MOST_NAMED]
+    ends = [1.0, 0.98, 1.02, *(end for one in shown for end in (one.low, one.high) if end)]
+    limit = comparison.threshold_ratio
+    if limit is None:  # graphs have separate thresholds, or it was not judged
+        found = {c.metrics[c.gate].threshold_ratio for c in measured if c.gate}
+        limit = found.pop() if len(found) == 1 else None
+    band = None if limit is None else (1 / (1 + limit), 1 + limit)
+    title = {"title": {"text": f"{_gate_title(measured)}, other against base"}}
+    axis = ratio_axis(min(ends) / EDGE, max(ends) * EDGE) | title
+    within = "" if limit is None else f"; grey: within the threshold of {units.share_text(limit)}"
+    more = len(marks) > MOST_NAMED
+    which = f"the first {MOST_NAMED} of {len(marks)} measured" if more else "every measured case"
+    yield m.Chart(
+        named_rows(shown, axis, band=band, line=1.0),
+        "Change of each case",
+        f"worst first, with 95 % intervals{within} ({which})",
+        "Change of each case with its interval; the table below has the same numbers",
+        id="overview",
+    )
+    if more:
+        yield m.Chart(
+            spread(marks, band),
+            f"All {len(marks)} measured cases",
+            "sorted by change; press one to open it",
+            "Changes of all cases with their intervals, sorted",
+            id="spread",
+        )
+
+
+def _gate_title(cases: Sequence[CaseComparison]) -> str:
+    """Return the compared quantity in words: ``device time, median``."""
+    names = dict.fromkeys(case.gate for case in cases if case.gate)
+    return " or ".join(f"{METRICS[name].title}, {METRICS[name].statistic}" for name in names)
+
+
+def _ratio(case: CaseComparison) -> float | None:
+    metric = case.gate_metric
+    return None if metric is None or not metric.ratio or metric.ratio <= 0 else metric.ratio
+
+
+def _mark(case: CaseComparison, many: bool) -> Mark:
+    from bench_compare.report.figures.rows import Mark
+
+    metric, name = case.gate_metric, words.case_name(case)
+    assert metric is not None
+    known, state = METRICS[metric.metric], STATES[case.verdict]
+    low = metric.ci_low if metric.ci_low and metric.ci_low > 0 else None
+    noisy = units.is_too_noisy(metric.ci_low, metric.ci_high)
+    change = "too noisy to tell" if noisy else units.change_text(metric.ratio, known.words)
+    shown = _in_words(change, case.verdict)
+    values = " → ".join(units.value_text(v, known.unit) for v in (metric.base, metric.other))
+    interval = (
+        "" if low is None else f"; 95 % {units.interval_text(low, metric.ci_high, known.words)}"
+    )
+    return Mark(
+        f"{name} · {case.other_label}" if many else name,
+        metric.ratio,
+        shown,
+        low,
+        None if low is None else metric.ci_high,
+        state.tone,
+        LOOKS[case.verdict.value].symbol,
+        case.id,
+        f"{name}: {shown}, {values}{interval}",
+    )
+
+
+def _in_words(change: str, verdict: Verdict) -> str:
+    """Return a change with the word of its verdict, if it does not say it itself."""
+    if verdict in (Verdict.FASTER, Verdict.SLOWER) and change.endswith("%"):
+        return f"{change.lstrip('+-')} {verdict}"
+    return change if change.endswith(str(verdict)) else f"{change} {verdict}"
+
+
+def _matrix(comparison: Comparison) -> m.Table:
+    """Return a table with a row for each graph of the base, and a column for each other side."""
+    groups: dict[object, dict[str, CaseComparison]] = {}
+    for case in comparison.cases:
+        key = id(case.base.cases[0]) if case.base else (case.name, *case.variant.items())
+        groups.setdefault(key, {})[case.other_label] = case
+    labels = [side.label for side in comparison.others]
+    rows = []
+    for held in groups.values():
+        first = next(iter(held.values()))
+        cells: list[m.Cell] = [m.Name(words.case_name(first)), words.values(first)[0]]
+        cells += [_matrix_cell(held[label]) if label in held else "-" for label in labels]
+        rows.append(m.ReportRow(tuple(cells), link=first.id))
+    columns = (m.Column("case"), m.Column("base", "right"), *(m.Column(label) for label in labels))
+    return m.Table(columns, tuple(rows), title="Each case on every side")
+
+
+def body_of(comparison: Comparison, view: View) -> m.Body:
     many = words.many_others(comparison)
     sides = [("base", comparison.base), *(("other", side) for side in comparison.others)]
     numbers = [
@@ -143,15 +276,15 @@ def body_of(comparison: Comparison, view: View) -> Body:
     for role, side in sides:
         facts, number = words.side_facts(side), len(side.sources)
         lead = f"{number} documents" if number > 1 else facts["documents"]
-        told.append(SideFacts(role, side.label, lead, facts))
-    return Body(
+        told.append(m.SideFacts(role, side.label, lead, facts))
+    return m.Body(
         labels=tuple(side.label for _, side in sides),
         problems=comparison.problems,
         warnings=comparison.warnings,
         sides=tuple(told),
         brief=BRIEF_FACTS,
         differences=tuple(
-            FactDifference(d.name, d.base, d.other, d.other_label, d.must_agree)
+            m.FactDifference(d.name, d.base, d.other, d.other_label, d.must_agree)
             for d in comparison.differences
         ),
         counted=len(comparison.cases),
@@ -180,53 +313,74 @@ def split_rows(
     return shown, quiet
 
 
+def _matrix_cell(case: CaseComparison) -> m.State:
+    metric, state = case.gate_metric, STATES[case.verdict]._replace(link=case.id)
+    if metric is None or metric.ratio is None or units.is_too_noisy(metric.ci_low, metric.ci_high):
+        return state
+    word = _in_words(units.change_text(metric.ratio), case.verdict)
+    return state._replace(word=word, mark=LOOKS[case.verdict.value].sign, link=case.id)
+
+
 def _table(
-    comparison: Comparison, shown: Sequence[CaseComparison], hidden: Sequence[CaseComparison]
-) -> Table:
+    comparison: Comparison,
+    shown: Sequence[CaseComparison],
+    hidden: Sequence[CaseComparison],
+    about: Mapping[str, str] | None = None,
+) -> m.Table:
+    """Return the table of cases. `about`: on the page, lines below their names; there it has a
+    column more, and rows that open panels."""
     engines, others = words.many_engines(comparison), words.many_others(comparison)
     allowed = words.allowed_cases(comparison)
     columns = (
-        Column("verdict", head=""),
-        Column("case", least=18),
-        *([Column("engine", share=7)] if engines else ()),
-        *([Column("of", group=True)] if others else ()),
-        Column("base", "right"),
-        Column("other", "right"),
-        Column("change", "right"),
-        Column("95 % CI", "center"),
+        m.Column("verdict", head=""),
+        m.Column("case", least=18),
+        *([m.Column("engine", share=7)] if engines else ()),
+        *([m.Column("of", group=True)] if others else ()),
+        m.Column("base", "right"),
+        m.Column("other", "right"),
+        *([m.Column("difference", "right")] if about is not None else ()),
+        m.Column("change", "right"),
+        m.Column("95 % CI", "center" if about is None else "right"),
     )
 
-    def row(case: CaseComparison) -> ReportRow:
+    def row(case: CaseComparison) -> m.ReportRow:
         metric = case.gate_metric
         state = STATES[case.verdict]._replace(doubt="?" if words.provisional(case) else "")
         if case.id in allowed:
             state = state._replace(word=f"{state.word}, allowed", tone="plain", mark="")
         name = words.case_name(case)
-        numbers: tuple[Cell, ...] = (NOTHING, NOTHING, "", "")
+        numbers: tuple[m.Cell, ...] = (NOTHING, NOTHING, "", "")
+        moved: tuple[m.Cell, ...] = () if about is None else (m.Amount(None, ""),)
         if metric is not None:
             known = METRICS[metric.metric]
-            is_noise = is_too_noisy(metric.ci_low, metric.ci_high)
+            is_noise = units.is_too_noisy(metric.ci_low, metric.ci_high)
+            if about is not None and metric.base is not None and metric.other is not None:
+                moved = (m.Amount(metric.other - metric.base, known.unit),)
             numbers = (
-                Amount(metric.base, known.unit),
-                Amount(metric.other, known.unit),
-                RatioCell(None if is_noise else metric.ratio, known.words),
-                RatioInterval(metric.ratio, metric.ci_low, metric.ci_high, known.words),
+                m.Amount(metric.base, known.unit),
+                m.Amount(metric.other, known.unit),
+                m.RatioCell(None if is_noise else metric.ratio, known.words),
+                m.RatioInterval(metric.ratio, metric.ci_low, metric.ci_high, known.words),
             )
-        cells: tuple[Cell, ...] = (
+        cells: tuple[m.Cell, ...] = (
             state,
-            Name(name),
-            *([Name(case.engine)] if engines else ()),
-            *([Name(case.other_label)] if others else ()),
-            *numbers,
+            m.Name(name),
+            *([m.Name(case.engine)] if engines else ()),
+            *([m.Name(case.other_label)] if others else ()),
+            *numbers[:2],
+            *moved,
+            *numbers[2:],
         )
-        return ReportRow(
+        return m.ReportRow(
             cells,
             state,
             name=f"{name} on {safe(case.engine)}" if engines else name,
             reason=case.reason if case.verdict in NO_NUMBERS else None,
+            link="" if about is None else case.id,
+            about="" if about is None else about[case.id],
         )
 
-    return Table(
+    return m.Table(
         columns,
         tuple(map(row, shown)),
         lambda: tuple(map(row, hidden)),
@@ -241,7 +395,7 @@ def _closing(comparison: Comparison, shown: Sequence[CaseComparison], view: View
     if len(shown) < total:
         more = "" if view.all else "; --all shows the rest"
         wanted = f" that match {safe(view.filter)!r}" if view.filter else ""
-        yield f"{len(shown)} of {count_text(total, 'case')} shown{wanted}{more}"
+        yield f"{len(shown)} of {units.count_text(total, 'case')} shown{wanted}{more}"
     if text := words.provisional_text(shown):
         yield text
     kinds: dict[str, int] = {}
@@ -253,10 +407,10 @@ def _closing(comparison: Comparison, shown: Sequence[CaseComparison], view: View
         yield f"Notes on the samples of these cases: {text} (--html or --json tell each)"
 
 
-def payload_of(comparison: Comparison, conclusion: Conclusion) -> Payload:
+def payload_of(comparison: Comparison, conclusion: Conclusion) -> m.Payload:
     """Return the payload; numbers that JSON cannot hold become null."""
     cases = comparison.cases
-    return Payload(
+    return m.Payload(
         {
             "kind": "bench-compare",
             "compare_version": COMPARE_VERSION,
@@ -355,7 +509,7 @@ def _case_side(side: CaseSide | None) -> dict[str, Any] | None:
     }
 
 
-def records_of(comparison: Comparison, view: View) -> Records:
+def records_of(comparison: Comparison, view: View) -> m.Records:
     """Return records of all cases that pass the filter; a case without metrics keeps one row."""
     order = rows(comparison, view)
     wanted = {case.id for case in order}
@@ -401,7 +555,7 @@ def records_of(comparison: Comparison, view: View) -> Records:
     if len(texts) > MOST_WARNINGS:
         more = f"and {len(texts) - MOST_WARNINGS} more, which --json tells"
         texts = [*texts[:MOST_WARNINGS], more]
-    return Records(
+    return m.Records(
         (*CASE_HEADS, *METRIC_HEADS, WARNINGS),
         len(cases),
         groups,
@@ -423,7 +577,7 @@ def _cells(m: MetricComparison) -> tuple[Any, ...]:
     )
 
 
-def suite_of(comparison: Comparison) -> TestSuite:
+def suite_of(comparison: Comparison) -> m.TestSuite:
     """Return the test suite of a comparison: broken → error; other bad news (slower, removed, newly
     wrong …) → failure; allowed bad news → passed, noted in system-out; no answer (unclear,
     incomparable, not measured) → skipped; everything else → passed. Bad news of the suite as a
@@ -442,24 +596,24 @@ def suite_of(comparison: Comparison) -> TestSuite:
     for d in comparison.differences:
         facts[f"differs: {d.name} ({d.other_label})"] = f"{d.base} → {d.other}"
     name = f"bench-compare {words.title(comparison)}"
-    return TestSuite(name, _tests(comparison), facts, comparison.warnings)
+    return m.TestSuite(name, _tests(comparison), facts, comparison.warnings)
 
 
-def _tests(comparison: Comparison) -> Iterator[Test]:
-    unanswered: TestResult = "skipped" if comparison.invocation.allow_no_answer else "error"
+def _tests(comparison: Comparison) -> Iterator[m.Test]:
+    unanswered: m.TestResult = "skipped" if comparison.invocation.allow_no_answer else "error"
     for number, problem in enumerate(comparison.problems, start=1):
         message = f"not comparable: {problem}"
         name = f"problem {number}"
-        yield Test("comparison", name, unanswered, message, "not comparable", problem)
+        yield m.Test("comparison", name, unanswered, message, "not comparable", problem)
     for side in (comparison.base, *comparison.others):
         for path in words.unfinished(side):
             text = f"{side.label}: this run did not finish, cases or rounds may be missing"
-            yield Test("documents", path, "skipped", f"unfinished run: {text}")
+            yield m.Test("documents", path, "skipped", f"unfinished run: {text}")
     news: dict[str | None, list[BadNews]] = {}
     for item in comparison.bad_news:
         news.setdefault(item.case, []).append(item)
     for item in news.get(None, ()):
-        yield Test("suite", item.name, **_failure([item]))
+        yield m.Test("suite", item.name, **_failure([item]))
     allowed = words.allowed_cases(comparison)
     undecided = conclude(comparison).word == "UNDECIDED"
     for case in comparison.cases:
@@ -476,8 +630,8 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
                 "metric": metric.metric,
                 "base": base,
                 "other": other,
-                "change": change_text(metric.ratio, known.words),
-                "interval_95": interval_text(metric.ci_low, metric.ci_high, known.words),
+                "change": units.change_text(metric.ratio, known.words),
+                "interval_95": units.interval_text(metric.ci_low, metric.ci_high, known.words),
             }
         result = _failure(of_case)
         if result and undecided:  # nothing to hold it against: not a failure yet
@@ -489,7 +643,7 @@ def _tests(comparison: Comparison) -> Iterator[Test]:
         passed = (words.news_text(item) for item in of_case if item.allowed)
         group = ".".join((case.other_label, case.engine, case.family))
         lines = (case.reason, *notes, *passed)
-        yield Test(group, words.case_name(case), **result, properties=facts, output=lines)
+        yield m.Test(group, words.case_name(case), **result, properties=facts, output=lines)
 
 
 def _failure(news: Sequence[BadNews]) -> dict[str, Any]:

@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.names import safe
-from bench_schema.units import (
-    PERCENT_BELOW,
-    change_text,
-    factor_text,
-    significant,
-    size_text,
-    span_text,
-    time_text,
-    value_text,
-)
+from bench_schema import units
+from bench_schema.report import model as m
 
 from bench_compare.model import Conclusion
-from bench_compare.report.html.tables import page_of as tables_page
-from bench_compare.report.model import (
-    Amount,
-    Body,
-    Chart,
-    Column,
-    Command,
-    Name,
-    Payload,
-    RatioCell,
-    Records,
-    Report,
-    ReportRow,
-    Span,
-    Table,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +24,6 @@ if TYPE_CHECKING:
         OptionRow,
         PassPart,
     )
-    from bench_compare.report.model import Page
 
 KIND, VERSION = "bench-compare compose", 2
 MOST_PARTS, MOST_REMARKS = 20, 12
@@ -59,22 +32,22 @@ SERIES = {"device_ns": "device time", "e2e_ns": "end-to-end time"}
 
 
 def energy_text(joules: float | None) -> str:
-    return value_text(joules, "joules")
+    return units.value_text(joules, "joules")
 
 
 def estimate_text(one: IntervalEstimate) -> str:
     if one.low is None or one.high is None:
-        return time_text(one.value)
-    value, span = time_text(one.value), span_text(one.low, one.high)
+        return units.time_text(one.value)
+    value, span = units.time_text(one.value), units.span_text(one.low, one.high)
     return value if span == value else f"{value} ({span})"
 
 
 def ratio_text(one: IntervalEstimate) -> str:
     """Format a ratio: ``1.25× (1.22 to 1.29)``."""
-    text = f"{significant(one.value)}×"
+    text = f"{units.significant(one.value)}×"
     if one.low is None or one.high is None:
         return text
-    low, high = significant(one.low), significant(one.high)
+    low, high = units.significant(one.low), units.significant(one.high)
     return f"{text} ({low} to {high})" if low != high else text
 
 
@@ -139,7 +112,9 @@ def conclude(made: Composition, passed_over: Sequence[str] = ()) -> Conclusion:
     documents."""
     if not made.problems and not made.holds:
         off = next(check for check in made.checks if check.holds is False)
-        change = change_text(math.exp(off.log_error)) if math.isfinite(off.log_error) else "far"
+        change = (
+            units.change_text(math.exp(off.log_error)) if math.isfinite(off.log_error) else "far"
+        )
         return Conclusion(
             "FAIL", f"{headline(made)}; {off.engine}: off by {change}, outside of the interval"
         )
@@ -152,17 +127,17 @@ def conclude(made: Composition, passed_over: Sequence[str] = ()) -> Conclusion:
     return Conclusion("PASS", headline(made))
 
 
-def report_of(composition: Composition, conclusion: Conclusion) -> Report:
-    return Report(
+def report_of(composition: Composition, conclusion: Conclusion) -> m.Report:
+    return m.Report(
         conclusion=conclusion,
         body=partial(body_of, composition),
-        payload=lambda: Payload({"kind": KIND, "version": VERSION, **asdict(composition)}),
+        payload=lambda: m.Payload({"kind": KIND, "version": VERSION, **asdict(composition)}),
         page=partial(page_of, composition),
         records=partial(records_of, composition),
     )
 
 
-def records_of(made: Composition) -> Records:
+def records_of(made: Composition) -> m.Records:
     """Return the records: a row for each layer, with a column for time and energy of each way to
     run it; times are those of one execution. Conversions stand before: into the form of a way and
     out of it."""
@@ -183,7 +158,7 @@ def records_of(made: Composition) -> Records:
             )
 
     head = ("layer", "repeat", "chosen", "baseline", *columns)
-    return Records(head, len(made.layers), groups)
+    return m.Records(head, len(made.layers), groups)
 
 
 SHORT = {"float": "fp32", "half": "fp16", "bfloat16": "bf16", "double": "fp64"}
@@ -251,7 +226,7 @@ CONFIGURATIONS_HEAD = (
 )
 
 
-def configurations_report(pipeline: str, found: Sequence[Simulated]) -> Report:
+def configurations_report(pipeline: str, found: Sequence[Simulated]) -> m.Report:
     """Return the report on each configuration of a file against the first one."""
     first, *others = found
     best = max(found, key=lambda one: 0.0 if one.ratios is None else one.ratios.time.value)
@@ -259,12 +234,12 @@ def configurations_report(pipeline: str, found: Sequence[Simulated]) -> Report:
     if others and best.ratios is not None:
         words += f"; the fastest is {best.name}, {speed_text(best.ratios.time)}"
     columns = (
-        Column("configuration", least=12),
-        Column("time", "right"),
-        Column("speed-up", "right"),
-        Column("energy", "right", optional=True),
-        Column("energy reduction", "right", optional=True),
-        Column("error", "right", optional=True, spare=1),
+        m.Column("configuration", least=12),
+        m.Column("time", "right"),
+        m.Column("speed-up", "right"),
+        m.Column("energy", "right", optional=True),
+        m.Column("energy reduction", "right", optional=True),
+        m.Column("error", "right", optional=True, spare=1),
     )
     rows = []
     for one in found:
@@ -272,15 +247,15 @@ def configurations_report(pipeline: str, found: Sequence[Simulated]) -> Report:
         reduction = None if one.ratios is None else one.ratios.energy
         cells = (
             one.name,
-            Amount(one.made.time.value, "ns"),
+            m.Amount(one.made.time.value, "ns"),
             "-" if one.ratios is None else ratio_text(one.ratios.time),
-            Amount(None if energy is None else energy.value, "joules"),
+            m.Amount(None if energy is None else energy.value, "joules"),
             "" if reduction is None else ratio_text(reduction),
             "" if error is None else f"{error.root_of_squares:.1e}",
         )
-        rows.append(ReportRow(cells))
+        rows.append(m.ReportRow(cells))
     notes = () if first.made.energy else ("energy was not measured: bench-run --energy",)
-    body = Body(headline=words, tables=(Table(columns, tuple(rows)),), notes=notes)
+    body = m.Body(headline=words, tables=(m.Table(columns, tuple(rows)),), notes=notes)
     tree = {"kind": f"{KIND} --configurations", "version": VERSION}
 
     def groups(part: range) -> Iterator[tuple[Sequence[Any], Iterator[Sequence[Any]]]]:
@@ -291,16 +266,16 @@ def configurations_report(pipeline: str, found: Sequence[Simulated]) -> Report:
             speed = None if better is None else better.time.value
             yield (one.name,), iter([(time.value, time.low, time.high, speed, energy, gain)])
 
-    return Report(
+    return m.Report(
         conclusion=Conclusion("PASS", words),
         body=lambda: body,
-        payload=lambda: Payload({**tree, "configurations": [asdict(one) for one in found]}),
-        page=lambda: tables_page(words, body, body.tables, (), {}),
-        records=lambda: Records(CONFIGURATIONS_HEAD, len(found), groups),
+        payload=lambda: m.Payload({**tree, "configurations": [asdict(one) for one in found]}),
+        page=lambda: m.Page("tables", words, body.tables),
+        records=lambda: m.Records(CONFIGURATIONS_HEAD, len(found), groups),
     )
 
 
-def body_of(made: Composition) -> Body:
+def body_of(made: Composition) -> m.Body:
     need = {True: "needed", False: "would make the answer better"}
     tables = (
         totals_table(made),
@@ -308,7 +283,7 @@ def body_of(made: Composition) -> Body:
         knobs_table(made),
         checks_table(made),
     )
-    return Body(
+    return m.Body(
         headline=headline(made),
         problems=tuple(made.problems),
         facts=tuple(facts(made)),
@@ -318,49 +293,49 @@ def body_of(made: Composition) -> Body:
         most_notes=MOST_REMARKS,
         commands_title="Not measured",
         commands=tuple(
-            Command(f"{one.what} ({need[one.blocks]})", one.command) for one in made.missing
+            m.Command(f"{one.what} ({need[one.blocks]})", one.command) for one in made.missing
         ),
     )
 
 
-def totals_table(made: Composition) -> Table:
+def totals_table(made: Composition) -> m.Table:
     columns = (
-        Column("choice", least=12),
-        Column("time", "right", optional=True),
-        Column("interval", "right", optional=True),
-        Column("energy", "right", optional=True),
-        Column("error", "right", optional=True),
-        Column("workspace", "right", optional=True, spare=1),
+        m.Column("choice", least=12),
+        m.Column("time", "right", optional=True),
+        m.Column("interval", "right", optional=True),
+        m.Column("energy", "right", optional=True),
+        m.Column("error", "right", optional=True),
+        m.Column("workspace", "right", optional=True, spare=1),
     )
     rows = []
     for name, one in totals(made):
         error = one.error
         cells = (
             name,
-            Amount(one.time.value, "ns"),
-            Span(one.time.low, one.time.high, "ns"),
-            Amount(None if one.energy is None else one.energy.value, "joules"),
+            m.Amount(one.time.value, "ns"),
+            m.Span(one.time.low, one.time.high, "ns"),
+            m.Amount(None if one.energy is None else one.energy.value, "joules"),
             "-" if error is None else f"{error.root_of_squares:.1e} (≤ {error.worst:.1e})",
-            Amount(one.workspace_bytes, "bytes"),
+            m.Amount(one.workspace_bytes, "bytes"),
         )
-        rows.append(ReportRow(cells))
-    return Table(columns, tuple(rows))
+        rows.append(m.ReportRow(cells))
+    return m.Table(columns, tuple(rows), title="Totals")
 
 
-def parts_table(made: Composition) -> Table:
+def parts_table(made: Composition) -> m.Table:
     """List the slow layers first, alike ones in one row, seams in the last."""
     columns = (
-        Column("", optional=True),
-        Column("part", least=12),
-        Column("runs as", least=12, optional=True),
-        Column("times", "right", optional=True, spare=3),
-        Column("time", "right", optional=True),
-        Column("share", "right", optional=True),
-        Column("energy", "right", optional=True),
-        Column("note", least=12, optional=True, spare=2),
+        m.Column("kind", head="", optional=True),
+        m.Column("part", least=12),
+        m.Column("runs as", least=12, optional=True),
+        m.Column("times", "right", optional=True, spare=3),
+        m.Column("time", "right", optional=True),
+        m.Column("share", "right", optional=True),
+        m.Column("energy", "right", optional=True),
+        m.Column("note", least=12, optional=True, spare=2),
     )
     rows = [_part_row(parts) for parts in grouped(() if made.chosen is None else made.chosen.parts)]
-    return Table(
+    return m.Table(
         columns,
         tuple(rows),
         title="Parts",
@@ -395,47 +370,47 @@ def _name_of(parts: Sequence[PassPart]) -> str:
     return name + (f" and {more} alike" if more else "")
 
 
-def _part_row(parts: Sequence[PassPart]) -> ReportRow:
+def _part_row(parts: Sequence[PassPart]) -> m.ReportRow:
     first = parts[0]
     notes = Counter(part.note for part in parts if part.note)
     note = "; ".join(notes)
     if first.kind == "seam":
         note = "; ".join(f"{count} {text}" for text, count in notes.items())
     joules = [part.energy_j for part in parts]
-    return ReportRow(
+    return m.ReportRow(
         (
             "" if first.kind == "layer" else first.kind,
             _name_of(parts),
             first.configuration if first.kind != "seam" or len(parts) == 1 else "",
             str(sum(part.count for part in parts)),
-            Amount(_time_ns(parts), "ns"),
+            m.Amount(_time_ns(parts), "ns"),
             f"{100 * sum(part.share for part in parts):.1f}%",
-            Amount(None if None in joules else sum(filter(None, joules)), "joules"),
+            m.Amount(None if None in joules else sum(filter(None, joules)), "joules"),
             note,
         )
     )
 
 
-def knobs_table(made: Composition) -> Table:
+def knobs_table(made: Composition) -> m.Table:
     """Return a table with a row for each layer and a column for each way to run it, with the
     conversions into its form; empty if it would have one column or too many."""
     names = configurations(made)
     converted = list(dict.fromkeys(c.name for each in made.layers for c in each.conversions))
     if not 1 < len(names) <= MOST_KNOBS:
-        return Table((), ())
+        return m.Table((), ())
     rows = []
     for layer in made.layers:
         known = {one.name: _cost(one.time_ns, one.energy_j) for one in layer.conversions}
         known |= {o.configuration: _cost(o.time.value, o.energy_j) for o in layer.options}
         cells = [known.get(name, "-") for name in (*converted, *names)]
-        rows.append(ReportRow((layer.layer, str(layer.repeat), *cells)))
+        rows.append(m.ReportRow((layer.layer, str(layer.repeat), *cells)))
     ways = [*converted, *names]
     columns = (
-        Column("layer", least=12),
-        Column("times", "right"),
-        *(Column(name, "right", spare=len(ways) - place) for place, name in enumerate(ways)),
+        m.Column("layer", least=12),
+        m.Column("times", "right"),
+        *(m.Column(name, "right", spare=len(ways) - place) for place, name in enumerate(ways)),
     )
-    return Table(
+    return m.Table(
         columns,
         tuple(rows),
         title="Layers by configuration",
@@ -447,118 +422,95 @@ def knobs_table(made: Composition) -> Table:
 
 def _cost(time_ns: float | None, energy_j: float | None) -> str:
     joules = "" if energy_j is None else f", {energy_text(energy_j)}"
-    return "-" if time_ns is None else f"{time_text(time_ns)}{joules}"
+    return "-" if time_ns is None else f"{units.time_text(time_ns)}{joules}"
 
 
-def checks_table(made: Composition) -> Table:
+def checks_table(made: Composition) -> m.Table:
     holds = {True: "yes", False: "no", None: "no interval"}
     columns = (
-        Column("engine"),
-        Column("caches", spare=1),
-        Column("measured", "right"),
-        Column("predicted", "right"),
-        Column("interval", "right"),
-        Column("off by", "right"),
-        Column("holds"),
+        m.Column("engine"),
+        m.Column("caches", spare=1),
+        m.Column("measured", "right"),
+        m.Column("predicted", "right"),
+        m.Column("interval", "right"),
+        m.Column("off by", "right"),
+        m.Column("holds"),
     )
     rows = tuple(
-        ReportRow(
+        m.ReportRow(
             (
                 check.engine,
                 check.cache,
-                Amount(check.measured.value, "ns"),
-                Amount(check.predicted.value, "ns"),
-                Span(check.predicted.low, check.predicted.high, "ns"),
-                RatioCell(math.exp(check.log_error)) if math.isfinite(check.log_error) else "-",
+                m.Amount(check.measured.value, "ns"),
+                m.Amount(check.predicted.value, "ns"),
+                m.Span(check.predicted.low, check.predicted.high, "ns"),
+                m.RatioCell(math.exp(check.log_error)) if math.isfinite(check.log_error) else "-",
                 holds[check.holds],
             )
         )
         for check in made.checks
     )
-    return Table(columns, rows, title="Against the measurement")
+    return m.Table(columns, rows, title="Against the measurement")
 
 
 SAME = 5e-4
 """A ratio that is shown as no change."""
-BAR = 26
-"""Pixels of a bar."""
-KINDS = {
-    "layer": ("layers", "--side-base"),
-    "conversion": ("conversions of activations", "--tone-odd"),
-    "seam": ("seams", "--tone-bad"),
-}
+COLORS = {"layer": "base", "conversion": "odd", "seam": "bad"}
+"""Kind of a part to the colour of its bar."""
 MOST_BARS = 25
 
 
-def page_of(made: Composition) -> Page:
+def page_of(made: Composition) -> m.Page:
     """Return the report with a table of all choices, and a chart of its layers."""
-    body = body_of(made)
     sides = [one for one in (made.chosen, made.baseline) if one is not None and one.parts]
-    charts = [_shares(one, place == 0) for place, one in enumerate(sides)]
-    tables = (*body.tables, choices_table(made))
+    charts = [_shares(one) for one in sides]
     known = made.chosen is None or made.chosen.energy is not None
-    notes = (*body.notes, *(() if known else (NO_ENERGY,)))
-    return tables_page(page_title(made), replace(body, notes=notes), tables, charts, {})
+    first, *others = body_of(made).tables or (m.Table((), ()),)
+    return m.Page(
+        kind="tables",
+        title=page_title(made),
+        tables=(replace(first, foot="" if known else NO_ENERGY), *others, choices_table(made)),
+        charts=charts[:1],
+        more=charts[1:],
+    )
 
 
 NO_ENERGY = "Energies need a measurement with --energy."
 
 
-def _shares(one: Configuration, is_first: bool) -> Chart:
+def _shares(one: Configuration) -> m.Chart:
     """Return a chart with a bar for each group of alike parts, the slowest first; smaller ones
     together."""
+    from bench_compare.report.figures.base import time_scale
+    from bench_compare.report.figures.rows import Mark, named_rows
+
     groups = grouped(one.parts)
-    shown, rest = groups[:MOST_BARS], groups[MOST_BARS:]
-    bars = [(group[0].kind, _name_of(group), _time_ns(group)) for group in shown]
+    bars = [(group[0].kind, _name_of(group), _time_ns(group)) for group in groups[:MOST_BARS]]
+    rest = groups[MOST_BARS:]
     if rest:
         bars.append(("layer", f"{len(rest)} smaller ones", sum(map(_time_ns, rest))))
-    labels = [f"{place + 1}. {label_text(name)}" for place, (_, name, _) in enumerate(bars)]
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": title,
-            "marker": {"color": color},
-            "y": [labels[n] for n, bar in enumerate(bars) if bar[0] == kind],
-            "x": [bar[2] / 1e3 for bar in bars if bar[0] == kind],
-        }
-        for kind, (title, color) in KINDS.items()
-        if any(bar[0] == kind for bar in bars)
+    factor, unit = time_scale(max(abs(time) for *_, time in bars))
+    marks = [
+        Mark(name, time / factor, units.time_text(time), color=COLORS[kind])
+        for kind, name, time in bars
     ]
-    layout = {
-        "height": 90 + BAR * len(bars),
-        "showlegend": True,
-        "xaxis": {"title": {"text": "µs"}, "rangemode": "tozero"},
-        "yaxis": {
-            "autorange": "reversed",
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": labels,
-        },
-    }
-    title = f"Slowest layers: {one.name}, {time_text(one.time.value)}"
-    return Chart(title, traces, layout, id=f"layers-{one.name}", first=is_first)
+    axis = {"rangemode": "tozero", "title": {"text": f"time in one pass, {unit}"}}
+    found = dict.fromkeys(kind for kind, *_ in bars)
+    kinds = ", ".join(f"{kind}s" for kind in found)
+    title = f"Slowest layers: {one.name}, {units.time_text(one.time.value)}"
+    return m.Chart(named_rows(marks, axis, bars=True), title, f"{kinds}, alike ones together",
+                 id=f"layers-{one.name}")  # fmt: skip
 
 
-def label_text(text: str) -> str:
-    """Return the end of a label, escaped: plotly reads a little HTML in it."""
-    plain = safe(text)
-    end = plain if len(plain) <= LONGEST_LABEL else f"…{plain[1 - LONGEST_LABEL :]}"
-    return html.escape(end, quote=False)
-
-
-LONGEST_LABEL = 36
-
-
-def choices_table(made: Composition) -> Table:
+def choices_table(made: Composition) -> m.Table:
     """Return a table of each layer with its configuration; folded, all that were measured for
     it."""
     columns = (
-        Column("layer"),
-        Column("runs as"),
-        Column("why"),
-        Column("time", "right", optional=True),
-        Column("against the baseline", "right", optional=True),
+        m.Column("layer"),
+        m.Column("runs as"),
+        m.Column("why"),
+        m.Column("time", "right", optional=True),
+        m.Column("against the baseline", "right", optional=True),
     )
     rows = []
     for layer in made.layers:
@@ -568,14 +520,14 @@ def choices_table(made: Composition) -> Table:
         ratio = taken.time.value / usual.time.value if moved and taken and usual else None
         times = f" × {layer.repeat}" if layer.repeat > 1 else ""
         cells = (
-            Name(f"{layer.layer}{times}"),
+            m.Name(f"{layer.layer}{times}"),
             layer.chosen or "no choice",
             layer.reason,
-            Amount(None if taken is None else taken.time.value, "ns"),
-            RatioCell(ratio),
+            m.Amount(None if taken is None else taken.time.value, "ns"),
+            m.RatioCell(ratio),
         )
-        rows.append(ReportRow(cells, details=tuple(map(_option_text, layer.options))))
-    return Table(columns, tuple(rows), title="Choices")
+        rows.append(m.ReportRow(cells, details=tuple(map(_option_text, layer.options))))
+    return m.Table(columns, tuple(rows), title="Choices")
 
 
 def _option_text(one: OptionRow) -> str:
@@ -595,7 +547,7 @@ def page_title(composition: Composition) -> str:
     chosen, ratios = composition.chosen, composition.ratios
     if chosen is None:
         return f"{composition.pipeline}: no answer"
-    text = f"{composition.pipeline}: {time_text(chosen.time.value)}"
+    text = f"{composition.pipeline}: {units.time_text(chosen.time.value)}"
     if ratios is None or chosen.name == composition.baseline_name:
         return text
     ratio = ratios.time.value
@@ -603,5 +555,5 @@ def page_title(composition: Composition) -> str:
         return f"{text}, as fast as {composition.baseline_name}"
     word = "faster" if ratio >= 1 else "slower"
     size = max(ratio, 1 / ratio)
-    change = factor_text(size) if size >= PERCENT_BELOW else size_text(size)
+    change = units.factor_text(size) if size >= units.PERCENT_BELOW else units.size_text(size)
     return f"{text}, {change} {word} than {composition.baseline_name}"

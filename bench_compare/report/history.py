@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.names import safe
-from bench_schema.units import (
-    NOTHING,
-    PERCENT_BELOW,
-    change_text,
-    change_with_interval,
-    change_words,
-    count_text,
-    is_too_noisy,
-    value_text,
-)
+from bench_schema import units
+from bench_schema.report import model as m
 
 from bench_compare.history.model import BAD_STATES
+from bench_compare.metrics import METRICS
 from bench_compare.model import Conclusion
-from bench_compare.report.html.tables import page_of as tables_page
-from bench_compare.report.model import (
-    Amount,
-    Body,
-    Chart,
-    Column,
-    Command,
-    Name,
-    Payload,
-    RatioCell,
-    Report,
-    ReportRow,
-    State,
-    Table,
-    Test,
-    TestSuite,
-)
 from bench_compare.report.site import CaseEntry
 
 if TYPE_CHECKING:
@@ -52,13 +26,12 @@ if TYPE_CHECKING:
         SeriesInfo,
         Unclear,
     )
-    from bench_compare.report.model import Page, Tone
 
 KIND, VERSION = "bench-compare history", 2
 DEFAULT_FAIL_ON = frozenset({"new-regression"})
 MOST_CHANGES, MOST_CAUSES, MOST_EVENTS = 6, 4, 30
 MOST_DETAILS = 20
-TONES: dict[str, Tone] = {"slower": "bad", "faster": "good", "both": "odd", "none": "fatal"}
+TONES: dict[str, m.Tone] = {"slower": "bad", "faster": "good", "both": "odd", "none": "fatal"}
 SIGNS = {"slower": "▲", "faster": "▼", "both": "◆", "none": "✕"}
 
 
@@ -79,8 +52,8 @@ def counts_text(history: History) -> str:
 
 
 def series_text(history: History) -> str:
-    """Return the counts of series as text, such as ``3 series of device_ns, 1 of e2e_ns``."""
-    counts = Counter(one.metric for one in history.series).most_common()
+    """Return the counts of series as text: ``3 series of device time, 1 of end-to-end time``."""
+    counts = Counter(METRICS[one.metric].title for one in history.series).most_common()
     parts = [f"{count} series of {name}" for name, count in counts[:1]]
     return ", ".join([*parts, *(f"{count} of {name}" for name, count in counts[1:])]) or "no series"
 
@@ -90,7 +63,7 @@ def noise_text(history: History) -> str:
     not known."""
     if history.noise.hidden_ratio is None:
         return ""
-    limit = change_words(history.noise.hidden_ratio).removesuffix(" slower")
+    limit = units.change_words(history.noise.hidden_ratio).removesuffix(" slower")
     return f"no slow-down above {limit} is hidden (99 %)"
 
 
@@ -109,12 +82,12 @@ def size_text(event: EventInfo) -> str:
     one = event.changes[0]
     if one.ratio is None or one.low is None or one.high is None:
         return ""
-    too_noisy = is_too_noisy(one.low, one.high)
-    return NOTHING if too_noisy else change_with_interval(one.ratio, one.low, one.high)
+    too_noisy = units.is_too_noisy(one.low, one.high)
+    return units.NOTHING if too_noisy else units.change_with_interval(one.ratio, one.low, one.high)
 
 
 def change_of(change: LevelChange) -> str:
-    return change.text or change_text(change.ratio)
+    return change.text or units.change_text(change.ratio)
 
 
 def place_text(event: EventInfo, history: History) -> str:
@@ -143,11 +116,11 @@ def conclude(
     return Conclusion("PASS", "; ".join(part for part in parts if part))
 
 
-def report_of(history: History, conclusion: Conclusion) -> Report:
-    return Report(
+def report_of(history: History, conclusion: Conclusion) -> m.Report:
+    return m.Report(
         conclusion=conclusion,
         body=partial(body_of, history),
-        payload=lambda: Payload(record(history)),
+        payload=lambda: m.Payload(record(history)),
         page=partial(page_of, history),
         suite=partial(suite_of, history),
     )
@@ -166,21 +139,21 @@ def record(history: History) -> dict[str, Any]:
     return {"kind": KIND, "version": VERSION, **asdict(history), "rerun": rerun}
 
 
-def body_of(history: History) -> Body:
+def body_of(history: History) -> m.Body:
     by_id = {one.id: one for one in history.series}
     documents = sum(len(build.documents) for build in history.builds)
     noise = "" if history.problems else noise_text(history)
-    events = Table(
-        columns=tuple(map(Column, ("", "build", "what", "change", "state", "why"))),
+    events = m.Table(
+        columns=tuple(map(m.Column, ("", "build", "what", "change", "state", "why"))),
         rows=tuple(_event_row(event, history, by_id) for event in history.events),
         entries=True,
         most=MOST_EVENTS,
         more="older events: --json, --html",
     )
-    unclear = Table(
-        columns=(Column("series", least=12), Column("engine"), Column("what")),
+    unclear = m.Table(
+        columns=(m.Column("series", least=12), m.Column("engine"), m.Column("what")),
         rows=tuple(
-            ReportRow((Name(by_id[one.series].name), by_id[one.series].engine, _open(one)))
+            m.ReportRow((m.Name(by_id[one.series].name), by_id[one.series].engine, _open(one)))
             for one in history.unclear
         ),
         title="Unclear in the newest build, a repeat decides",
@@ -188,22 +161,22 @@ def body_of(history: History) -> Body:
         most=MOST_CHANGES,
         more="more",
     )
-    return Body(
+    return m.Body(
         headline=headline(history),
         problems=tuple(history.problems),
         statements=(
-            f"{history.title}: {count_text(documents, 'document')}, {series_text(history)}",
+            f"{history.title}: {units.count_text(documents, 'document')}, {series_text(history)}",
             *([f"all cases: {history.shared}"] if history.shared else []),
             f"newest build, against the last accepted level: {counts_text(history)}",
             *([noise] if noise else []),
         ),
         tables=(events, unclear),
         commands_title="Next",
-        commands=tuple(Command(one.reason, one.command) for one in history.suggestions),
+        commands=tuple(m.Command(one.reason, one.command) for one in history.suggestions),
     )
 
 
-def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo]) -> ReportRow:
+def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo]) -> m.ReportRow:
     known = event.acknowledged
     note = "" if known is None else known.note
     size, state = size_text(event), state_of(event, history)
@@ -213,7 +186,7 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
         for change in event.changes[:MOST_CHANGES]:
             one, values = by_id[change.series], ""
             if change.old is not None:
-                ends = (value_text(value, history.unit) for value in (change.old, change.new))
+                ends = (units.value_text(value, history.unit) for value in (change.old, change.new))
                 values = f"  {' → '.join(ends)}"
             lines.append(f"  {change_of(change):>8}  {one.name} {one.engine}{values}")
     if len(event.changes) > MOST_CHANGES:
@@ -229,13 +202,13 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
         details += [f"why? {cause}" for cause in event.causes]
     cause = event.causes[0] if event.causes else ""
     where = place_text(event, history)
-    return ReportRow(
+    return m.ReportRow(
         (event.id, where, event.sentence, size, state, cause),
-        State(event.direction, TONES[event.direction], SIGNS[event.direction]),
+        m.State(event.direction, TONES[event.direction], SIGNS[event.direction]),
         name=f"{event.id}: {event.sentence}",
         entry=(title, *(line for line in lines if line)),
         details=tuple(details),
-        commands=tuple(Command(one.reason, one.command) for one in event.suggestions),
+        commands=tuple(m.Command(one.reason, one.command) for one in event.suggestions),
         id=event.id,
     )
 
@@ -243,20 +216,20 @@ def _event_row(event: EventInfo, history: History, by_id: dict[str, SeriesInfo])
 def _open(one: Unclear) -> str:
     """Return what the newest documents of a series leave open."""
     if one.alone:
-        return f"one document is {change_words(one.ratio)}"
+        return f"one document is {units.change_words(one.ratio)}"
     return f"a slow-down {one.limit} may be hidden"
 
 
-def suite_of(history: History) -> TestSuite:
+def suite_of(history: History) -> m.TestSuite:
     """Return the test suite: each series is a test; a new regression fails it, an unclear one is
     skipped."""
     name = f"bench-compare history: {history.title}"
-    return TestSuite(name, _tests(history), output=(headline(history),))
+    return m.TestSuite(name, _tests(history), output=(headline(history),))
 
 
-def _tests(history: History) -> Iterator[Test]:
+def _tests(history: History) -> Iterator[m.Test]:
     for number, problem in enumerate(history.problems, start=1):
-        yield Test("history", f"problem {number}", "error", problem, "no answer", problem)
+        yield m.Test("history", f"problem {number}", "error", problem, "no answer", problem)
     unclear = {one.series: _open(one) for one in history.unclear}
     for one in history.series:
         mine = [e for e in history.events if any(c.series == one.id for c in e.changes)]
@@ -276,7 +249,7 @@ def _tests(history: History) -> Iterator[Test]:
             f"{e.id} {e.sentence} {size_text(e)} {state_of(e, history)}".rstrip() for e in mine
         ]
         name = f"{one.name} {one.apart}".rstrip()
-        yield Test(f"{one.engine}.{one.family}", name, **result, output=tuple(lines))
+        yield m.Test(f"{one.engine}.{one.family}", name, **result, output=tuple(lines))
 
 
 def _failure(events: Sequence[EventInfo], history: History) -> dict[str, Any]:
@@ -293,33 +266,24 @@ def _failure(events: Sequence[EventInfo], history: History) -> dict[str, Any]:
 
 CHARTS_OPEN = 12
 """Series whose charts are open: those that moved last."""
-HEIGHT = 220
-DIGITS = 6
-TICKS = 4
-"""Gaps between the names of builds below a chart."""
-MOST_TICKS = 8
-"""Lines of a chart that fit above each other."""
-LADDER = (1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 30, 100, 1000)
-"""Factors at which a chart has lines."""
 
 
-def page_of(history: History) -> Page:
+def page_of(history: History) -> m.Page:
     """Return the report with a table of all series, and a chart for each."""
-    body = body_of(history)
     newest = _newest_events(history)
     order = sorted(history.series, key=lambda one: -newest.get(one.id, -1))
     charts = [
-        replace(
-            _chart(one, history), first=not place and one.id in newest, open=place < CHARTS_OPEN
-        )
+        _chart(one, history, is_open=place < CHARTS_OPEN)
         for place, one in enumerate(one for one in order if one.points)
     ]
-    # Plotly reads a little HTML in its texts.
-    names = [f"{build.name}: {', '.join(build.documents)}" for build in history.builds]
-    texts = {"builds": [html.escape(safe(name), quote=False) for name in names]}
-    tables = (*body.tables, series_table(history))
-    title = f"{headline(history)}: {history.title}"
-    return tables_page(title, body, tables, charts, texts)
+    first = 1 if charts and order[0].id in newest else 0
+    return m.Page(
+        kind="tables",
+        title=history.title,
+        tables=(*body_of(history).tables, series_table(history)),
+        charts=charts[:first],
+        more=charts[first:],
+    )
 
 
 def _newest_events(history: History) -> dict[str, int]:
@@ -331,7 +295,7 @@ def _newest_events(history: History) -> dict[str, int]:
     return found
 
 
-STATES: dict[str, tuple[Tone, str]] = {
+STATES: dict[str, tuple[m.Tone, str]] = {
     "slower": ("bad", SIGNS["slower"]),
     "unclear": ("open", "?"),
     "faster": ("good", SIGNS["faster"]),
@@ -343,129 +307,49 @@ STATES: dict[str, tuple[Tone, str]] = {
 SERIES_ORDER = tuple(STATES)
 
 
-def state_cell(verdict: str) -> State:
-    return State(verdict, *STATES.get(verdict, ("fatal", SIGNS["none"])))
+def state_cell(verdict: str) -> m.State:
+    return m.State(verdict, *STATES.get(verdict, ("fatal", SIGNS["none"])))
 
 
-def series_table(history: History) -> Table:
+def series_table(history: History) -> m.Table:
     """Return the table of every series: its state in the newest build, last level, change and
     spread."""
     ranks = {word: place for place, word in enumerate(SERIES_ORDER)}
     rows = []
     for one in history.series:
         cells = (
-            Name(one.name),
+            m.Name(one.name),
             state_cell(one.verdict),
-            RatioCell(one.accepted_ratio if one.verdict in ("slower", "faster") else None),
-            Amount(one.levels[-1].value if one.levels else None, history.unit),
+            m.RatioCell(one.accepted_ratio if one.verdict in ("slower", "faster") else None),
+            m.Amount(one.levels[-1].value if one.levels else None, history.unit),
             "" if one.spread_ratio is None else f"±{100 * one.spread_ratio:.2g} %",
-            one.apart,
         )
         link = f"chart-{one.id}" if one.points else ""
-        rows.append((ranks.get(one.verdict, -1), ReportRow(cells, id=one.id, link=link)))
+        row = m.ReportRow(cells, id=one.id, link=link, about=one.apart)
+        rows.append((ranks.get(one.verdict, -1), row))
     rows.sort(key=lambda pair: pair[0])
     columns = (
-        Column("series"),
-        Column("state"),
-        Column("change", "right"),
-        Column("last level", "right"),
-        Column("spread", "right"),
-        Column("engine", optional=True),
+        m.Column("series"),
+        m.Column("state"),
+        m.Column("change", "right"),
+        m.Column("last level", "right"),
+        m.Column("spread", "right"),
     )
-    return Table(columns, tuple(row for _, row in rows), title="Series")
+    return m.Table(columns, tuple(row for _, row in rows), title="Series")
 
 
-def reference_of(one: SeriesInfo) -> float:
-    """Return the last accepted level of a series, to which its changes refer."""
-    last = one.levels[-1].end_value or one.levels[-1].value
-    return last / (one.accepted_ratio or 1.0)
+def _chart(one: SeriesInfo, history: History, *, is_open: bool) -> m.Chart:
+    from bench_compare.report.figures.levels import levels
 
-
-def _chart(one: SeriesInfo, history: History) -> Chart:
-    """Return the chart of a series: points with their intervals, levels, steps and accepted
-    stretches, as factors of the last accepted level, by the names of the builds."""
-    reference = reference_of(one)
-    values = [_rounded(point.value / reference) for point in one.points]
-    points = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [point.build for point in one.points],
-        "y": values,
-        "text": "builds",
-        "hovertemplate": "%{y:.4g}× the accepted level<br>%{text}<extra></extra>",
-        "marker": {"size": 5, "color": "--side-base"},
-        "error_y": {
-            "array": [
-                _rounded(point.half * value)
-                for point, value in zip(one.points, values, strict=True)
-            ],
-            "thickness": 1,
-            "width": 0,
-            "color": "--side-base",
-        },
-    }
-    ends = [(level, level.end_value or level.value) for level in one.levels]
-    levels = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [x for level, _ in ends for x in (level.first, level.last, None)],
-        "y": [
-            None if value is None else _rounded(value / reference)
-            for level, end in ends
-            for value in (level.value, end, None)
-        ],
-        "hoverinfo": "skip",
-        "line": {"color": "--side-other", "width": 2},
-    }
-    whole = {"yref": "paper", "y0": 0, "y1": 1}
-    bands = [
-        {"type": "rect", **whole, "x0": band.first - 0.5, "x1": band.last + 0.5}
-        | {"fillcolor": "--band", "line": {"width": 0}, "layer": "below"}
-        for band in history.accepted
-    ]
     mine = [e for e in history.events if any(change.series == one.id for change in e.changes)]
-    steps = [
-        {"type": "line", **whole, "x0": event.build - 0.5, "x1": event.build - 0.5}
-        | {"line": {"color": EVENT_COLORS[event.direction], "dash": "dot"}}
-        for event in mine
-    ]
-    newest = len(history.builds) - 1
-    places = sorted({round(newest * n / TICKS) for n in range(TICKS + 1)})
-    ticks = _ticks(min(values), max(values))
-    layout = {
-        "height": HEIGHT,
-        "xaxis": {
-            "range": [-0.5, newest + 0.5],
-            "tickvals": places,
-            "ticktext": [html.escape(safe(history.builds[at].name), quote=False) for at in places],
-        },
-        "yaxis": {
-            "type": "log",
-            "tickvals": ticks,
-            "ticktext": [change_text(ratio) if ratio != 1 else "accepted" for ratio in ticks],
-        },
-        "shapes": [*bands, *steps],
-    }
-    return Chart(
+    return m.Chart(
+        levels(one, history),
         title=one.name,
-        traces=[points, levels],
-        layout=layout,
         note=", ".join(filter(None, (one.apart, *(e.id for e in mine)))),
         label=f"{one.name}: {len(one.points)} documents, {len(one.levels)} levels",
         id=f"chart-{one.id}",
+        open=is_open,
     )
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Return 1 and factors within a range, as texts say them, at most two on either side and not
-    too near to each other."""
-    up = [one for one in LADDER if one <= high][-2:]
-    down = [1 / one if one >= PERCENT_BELOW else 2 - one for one in LADDER]
-    found, apart = [1.0], (math.log(high) - math.log(low)) / MOST_TICKS
-    for one in (*up[::-1], *[one for one in down if one >= low][-1:-3:-1]):
-        if all(abs(math.log(one / other)) >= apart for other in found):
-            found.append(one)
-    return sorted(found)
 
 
 def case_entries(history: History, page: str) -> list[CaseEntry]:
@@ -481,7 +365,8 @@ def case_entries(history: History, page: str) -> list[CaseEntry]:
                 name=one.name,
                 about=one.apart,
                 tone=state.tone,
-                state=f"{state.mark} {change_text(one.accepted_ratio) if moved else state.word}",
+                mark=state.mark,
+                state=units.change_text(one.accepted_ratio) if moved else state.word,
                 link=f"{page}#chart-{one.id}" if one.points else page,
                 points=tuple((p.build / newest, math.log(p.value)) for p in one.points),
                 levels=tuple(
@@ -496,15 +381,3 @@ def case_entries(history: History, page: str) -> list[CaseEntry]:
             )
         )
     return found
-
-
-EVENT_COLORS = {
-    "slower": "--tone-bad",
-    "faster": "--tone-good",
-    "both": "--tone-odd",
-    "none": "--tone-fatal",
-}
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")

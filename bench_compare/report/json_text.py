@@ -15,8 +15,9 @@ from bench_schema.checks.acceptor import VERSIONS
 from bench_schema.packing import CONTROLS
 
 if TYPE_CHECKING:
+    from bench_schema.report.model import Report
+
     from bench_compare.model import View
-    from bench_compare.report.model import Report
 
 BLOCK = 256
 """Items of which all values are held at once."""

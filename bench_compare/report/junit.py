@@ -11,8 +11,9 @@ from bench_schema.names import safe
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bench_schema.report.model import Report
+
     from bench_compare.model import View
-    from bench_compare.report.model import Report
 
 
 def render(report: Report, view: View) -> str:  # noqa: ARG001 - every case is a test

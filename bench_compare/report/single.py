@@ -4,17 +4,17 @@ what a reader should know of them."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from bench_schema.document import SERIES
+from bench_schema import units
 from bench_schema.estimate import Time, case_time, time_series
 from bench_schema.names import safe
-from bench_schema.units import count_text, significant, span_text, value_text
+from bench_schema.report import model as m
+from bench_schema.report.tuning import tuning_tables
 
 from bench_compare.comparison.circumstances.notes import disturbed_rounds
-from bench_compare.metrics import METRICS
 from bench_compare.model import (
     CaseComparison,
     CaseSide,
@@ -25,41 +25,26 @@ from bench_compare.model import (
     Verdict,
 )
 from bench_compare.report import words
-from bench_compare.report.model import (
-    Amount,
-    Body,
-    Column,
-    Name,
-    Page,
-    Payload,
-    RatioInterval,
-    Records,
-    Report,
-    ReportRow,
-    State,
-    Table,
-    Test,
-    TestSuite,
-)
 from bench_compare.report.rows import matches
+from bench_compare.report.tuning_chart import tuning_chart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_schema.document import Case
 
     from bench_compare.model import Source, View
 
 KIND, VERSION = "bench-compare run", 1
-STATES: dict[str, State] = {
-    "implausible": State("implausible", "fatal", "❌", "bad"),
-    "wrong": State("wrong", "fatal", "❌", "bad"),
-    "crashed": State("crashed", "fatal", "❌", "bad"),
-    "failed": State("failed", "fatal", "❌", "bad"),
-    "timed out": State("timed out", "fatal", "❌", "bad"),
-    "unsupported": State("unsupported", "odd", "⚠️", "bad"),
-    "skipped": State("skipped", "open", "", "quiet"),
-    "completed": State("completed", "plain", "", "quiet"),
+STATES: dict[str, m.State] = {
+    "implausible": m.State("implausible", "fatal", "❌", "bad"),
+    "wrong": m.State("wrong", "fatal", "❌", "bad"),
+    "crashed": m.State("crashed", "fatal", "❌", "bad"),
+    "failed": m.State("failed", "fatal", "❌", "bad"),
+    "timed out": m.State("timed out", "fatal", "❌", "bad"),
+    "unsupported": m.State("unsupported", "odd", "⚠️", "bad"),
+    "skipped": m.State("skipped", "open", "", "quiet"),
+    "completed": m.State("completed", "plain", "", "quiet"),
 }
 """Worst first; a case that ran with outputs unlike the reference is ``wrong``, one whose time is
 not believed ``implausible``."""
@@ -185,7 +170,7 @@ class ShownRun:
         return Side(run.label or self.source.path, (self.source,), keys)
 
     @cached_property
-    def counts(self) -> list[tuple[State, int]]:
+    def counts(self) -> list[tuple[m.State, int]]:
         found = Counter(one.state for one in self.cases)
         return [(state, found[word]) for word, state in STATES.items() if found[word]]
 
@@ -197,8 +182,8 @@ class ShownRun:
         if not without:
             return ()
         more = "" if len(without) == 1 else f" and {len(without) - 1} more"
-        return (f"{len(without)} of {count_text(len(self.cases), 'case')} completed without a time "
-                f"({without[0].name}{more})",)  # fmt: skip
+        count = f"{len(without)} of {units.count_text(len(self.cases), 'case')}"
+        return (f"{count} completed without a time ({without[0].name}{more})",)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -235,7 +220,8 @@ def conclude(run: ShownRun) -> Conclusion:
         parts = [f"{kinds[word]} {word}" for word in FAILED if kinds[word]]
         more = "" if len(failed) == 1 else f" and {len(failed) - 1} more"
         return Conclusion(
-            "FAIL", f"{', '.join(parts)} of {count_text(total, 'case')} ({failed[0].name}{more})"
+            "FAIL",
+            f"{', '.join(parts)} of {units.count_text(total, 'case')} ({failed[0].name}{more})",
         )
     passed_over = run.invocation.passed_over
     if run.problems or passed_over:
@@ -245,12 +231,12 @@ def conclude(run: ShownRun) -> Conclusion:
     unchecked = sum(one.state == "completed" and one.validation != "passed" for one in run.cases)
     if unchecked:
         left.append(f"outputs of {unchecked} not checked")
-    return Conclusion("PASS", ", ".join([count_text(total, "case"), "none failed", *left]))
+    return Conclusion("PASS", ", ".join([units.count_text(total, "case"), "none failed", *left]))
 
 
-def report_of(run: ShownRun, view: View) -> Report:
+def report_of(run: ShownRun, view: View) -> m.Report:
     conclusion = conclude(run)
-    return Report(
+    return m.Report(
         conclusion=conclusion,
         body=partial(body_of, run, view),
         payload=partial(payload_of, run, conclusion),
@@ -281,11 +267,12 @@ def _shown(run: ShownRun, view: View) -> list[ShownCase]:
     return sorted(cases, key=keys[order])
 
 
-def body_of(run: ShownRun, view: View) -> Body:
+def body_of(run: ShownRun, view: View) -> m.Body:
     total = sum(one.time_ns or 0.0 for one in run.cases)
     measured = sum(one.time_ns is not None for one in run.cases)
-    together = f"{measured} measured, {value_text(total, 'ns')} one after the other"
-    return Body(
+    tuned = run.source.document.tuned
+    together = f"{measured} measured, {units.value_text(total, 'ns')} one after the other"
+    return m.Body(
         headline=run.side.label,
         counted=len(run.cases),
         counts=tuple(run.counts),
@@ -293,58 +280,63 @@ def body_of(run: ShownRun, view: View) -> Body:
         warnings=run.warnings,
         facts=run.facts,
         statements=(together,) if measured else (),
-        tables=(_table(run, view),),
+        tables=(*([] if tuned is None else tuning_tables(tuned)), _table(run, _shown(run, view))),
         notes=run.notes,
         most_notes=12,
     )
 
 
-def _table(run: ShownRun, view: View) -> Table:
+def _table(
+    run: ShownRun, shown: Sequence[ShownCase], about: Mapping[str, str] | None = None
+) -> m.Table:
+    """Return the table of cases. `about`: on the page, lines below their names."""
     engines = len({one.case.engine for one in run.cases}) > 1
     columns = (
-        Column("outcome", head=""),
-        Column("case", least=18),
-        *([Column("engine", share=7)] if engines else ()),
-        Column("time", "right", optional=True),
-        Column("95 % CI", "right", optional=True, spare=4),
-        Column("compute", "right", optional=True, spare=2),
-        Column("memory", "right", optional=True, spare=1),
-        Column("of ceiling", "right", optional=True, spare=3),
-        Column("validation", optional=True),
+        m.Column("outcome", head=""),
+        m.Column("case", least=18),
+        *([m.Column("engine", share=7)] if engines else ()),
+        m.Column("time", "right", optional=True),
+        m.Column("95 % CI", "right", optional=True, spare=4),
+        m.Column("compute", "right", optional=True, spare=2),
+        m.Column("memory", "right", optional=True, spare=1),
+        m.Column("of ceiling", "right", optional=True, spare=3),
+        m.Column("validation", optional=True),
     )
     rows = []
-    for one in _shown(run, view):
+    for one in shown:
         tflops, gbps, share = one.rates
         (low, high), time_ns = one.interval_ns, one.time_ns
-        interval = RatioInterval(None, None, None)
+        interval = m.RatioInterval(None, None, None)
         if low is not None and high is not None and time_ns:
-            interval = RatioInterval(1.0, low / time_ns, high / time_ns)
+            interval = m.RatioInterval(1.0, low / time_ns, high / time_ns)
         numbers = (
-            Amount(one.time_ns, "ns"),
+            m.Amount(one.time_ns, "ns"),
             interval,
-            Amount(tflops, "TFLOP/s"),
-            Amount(gbps, "GB/s"),
-            "" if share is None else f"{significant(100 * share, 3)} %",
+            m.Amount(tflops, "TFLOP/s"),
+            m.Amount(gbps, "GB/s"),
+            m.Amount(None if share is None else 100 * share, "%"),
             one.validation,
         )
         name = safe(one.name)
         state = STATES[one.state]
         rows.append(
-            ReportRow(
-                (state, Name(name), *([Name(one.case.engine)] if engines else ()), *numbers),
+            m.ReportRow(
+                (state, m.Name(name), *([m.Name(one.case.engine)] if engines else ()), *numbers),
                 state,
                 name=f"{name} on {safe(one.case.engine)}" if engines else name,
                 reason=one.reason if one.time_ns is None or one.state in JUDGED else None,
+                link="" if about is None else one.id,
+                about="" if about is None else about[one.id],
             )
         )
     folded = ("More that failed", "", "Cases that ran")
     stacked = "{time} {95_percent_CI} {validation}"
-    return Table(columns, tuple(rows), ranked=True, folded=folded, stacked=stacked)
+    return m.Table(columns, tuple(rows), ranked=True, folded=folded, stacked=stacked)
 
 
-def payload_of(run: ShownRun, conclusion: Conclusion) -> Payload:
+def payload_of(run: ShownRun, conclusion: Conclusion) -> m.Payload:
     """Return the payload; its schema is `single_v1.json` next to this file."""
-    return Payload(
+    return m.Payload(
         {
             "kind": KIND,
             "version": VERSION,
@@ -391,7 +383,7 @@ def _record(one: ShownCase) -> dict[str, Any]:
     }
 
 
-def records_of(run: ShownRun, view: View) -> Records:
+def records_of(run: ShownRun, view: View) -> m.Records:
     shown = _shown(run, view)
 
     def groups(part: range) -> Iterator[tuple[Sequence[Any], list[Sequence[Any]]]]:
@@ -402,18 +394,18 @@ def records_of(run: ShownRun, view: View) -> Records:
             cells = [told[name] for name in HEADS]
             yield cells[:1], [cells[1:]]
 
-    return Records(HEADS, len(shown), groups)
+    return m.Records(HEADS, len(shown), groups)
 
 
-def suite_of(run: ShownRun) -> TestSuite:
+def suite_of(run: ShownRun) -> m.TestSuite:
     """Return the test suite of a run: a failed case is an error, wrong outputs are a failure, a
     case that was not run is skipped."""
-    return TestSuite(f"bench-compare {run.side.label}", _tests(run), dict(run.facts), run.notes)
+    return m.TestSuite(f"bench-compare {run.side.label}", _tests(run), dict(run.facts), run.notes)
 
 
-def _tests(run: ShownRun) -> Iterator[Test]:
+def _tests(run: ShownRun) -> Iterator[m.Test]:
     for number, problem in enumerate(run.problems, start=1):
-        yield Test("run", f"problem {number}", "error", problem, "not measured", problem)
+        yield m.Test("run", f"problem {number}", "error", problem, "not measured", problem)
     for one in run.cases:
         result: dict[str, Any] = {}
         if one.state in FAILED:
@@ -427,72 +419,124 @@ def _tests(run: ShownRun) -> Iterator[Test]:
             facts["validation"] = one.validation
         if one.time_ns is not None:
             low, high = one.interval_ns
-            facts |= {"time": value_text(one.time_ns, "ns"), "interval_95": span_text(low, high)}
+            facts |= {
+                "time": units.value_text(one.time_ns, "ns"),
+                "interval_95": units.span_text(low, high),
+            }
         group = f"{one.case.engine}.{one.case.graph.family}"
-        yield Test(group, one.name, **result, properties=facts, output=one.notes)
+        yield m.Test(group, one.name, **result, properties=facts, output=one.notes)
 
 
-def page_of(run: ShownRun, view: View) -> Page:
+def page_of(run: ShownRun, view: View) -> m.Page:
     """Return the page of a run, whose details are those of a comparison with only a base."""
-    from bench_compare.report.html.candidates import candidate_groups
-    from bench_compare.report.html.front import WORDS, coded, floats
-    from bench_compare.report.html.panel import CHUNK, blocks
+    from bench_compare.report.html.panel import Panels
 
-    alone = tuple(_alone(one) for one in run.cases)
     comparison = Comparison(
         base=run.side,
         others=(),
         gate=None,
         metrics=(),
         differences=(),
-        cases=alone,
+        cases=tuple(map(_alone, run.cases)),
         suite=(),
         movements=(),
         counts={},
         bad_news=(),
         problems=(),
     )
-    unknown = [None] * len(alone)
-    ranks = {word: rank for rank, word in enumerate(STATES)}
-    counts = {state.word: count for state, count in run.counts}
-    kinds = [", ".join(note.partition(":")[0] for note in one.notes) for one in run.cases]
-    data = {
-        "title": run.side.label,
-        "about": run.source.path,
-        "sides": [{"label": run.side.label}],
-        "problems": run.problems,
-        "warnings": run.warnings,
-        "notes": run.notes,
-        "facts": run.facts,
-        "verdicts": list(STATES),
-        "counts": [counts.get(word, 0) for word in STATES],
-        "quiet": ["completed", "skipped"],
-        "metrics": {
-            name: [words.metric_title(name), METRICS[name].unit, METRICS[name].better]
-            for name in SERIES
-            if name in METRICS
-        },
-        "start": {"filter": view.filter or ""},
-        "candidates": candidate_groups(alone),
-        "chunk": CHUNK,
-        "cases": {
-            "id": [one.id for one in run.cases],
-            "name": [one.case.graph.name for one in run.cases],
-            "verdict": [ranks[one.state] for one in run.cases],
-            "provisional": [0] * len(alone),
-            "group": list(range(len(alone))),
-            "base": floats([one.time_ns for one in run.cases]),
-            "low": floats([one.interval_ns[0] for one in run.cases]),
-            "high": floats([one.interval_ns[1] for one in run.cases]),
-            "other": unknown,
-            "ratio": unknown,
-            "achieved": [_rate_texts(one) for one in run.cases],
-            "validation": coded(one.validation for one in run.cases),
-            "notes": coded(kinds),
-            **{name: coded(map(word, alone)) for name, word in WORDS.items()},
-        },
-    }
-    return Page("single", run.side.label, data, [one.text for one in blocks(comparison, ["run"])])
+    panels = Panels(comparison, ("run",), {})
+    shown = _shown(run, replace(view, filter=None))
+    many = len({one.case.engine for one in run.cases}) > 1
+    about = {one.id: _about(one, many) for one in run.cases}
+    tuned, label, path = run.source.document.tuned, run.side.label, run.source.path
+    tuning = [] if tuned is None else tuning_tables(tuned)
+    gains = None if tuned is None else tuning_chart(tuned)
+    return m.Page(
+        kind="single",
+        title=label if label == path else f"{label} · {path}",
+        tables=(*tuning, _table(run, shown, about)),
+        charts=(*([] if gains is None else [gains]), *_charts(run)),
+        panels=(
+            panels.of(alone, STATES[one.state], about[one.id], ())
+            for alone, one in zip(comparison.cases, run.cases, strict=True)
+        ),
+        filter=view.filter or "",
+    )
+
+
+def _about(one: ShownCase, many: bool) -> str:
+    graph = one.case.graph
+    noted = dict.fromkeys(note.partition(":")[0] for note in one.notes)
+    engine = one.case.engine if many else ""
+    texts = (graph.family, graph.data_type, engine, *(kind for kind in noted if kind != "note"))
+    return " · ".join(text for text in texts if text and text != words.UNKNOWN)
+
+
+def _percent(share: float) -> str:
+    return f"{units.significant(100 * share, 3)} %"
+
+
+def _color(state: m.State) -> str:
+    return "other" if state.tone == "plain" else state.tone
+
+
+MOST_NAMED = 40
+"""Cases that the first figure names."""
+
+
+def _charts(run: ShownRun) -> Iterator[m.Chart]:
+    """Yield the slowest cases, and all cases under the ceilings of the device."""
+    from bench_compare.report.figures.base import time_scale
+    from bench_compare.report.figures.palette import LOOKS
+    from bench_compare.report.figures.rows import Mark, named_rows
+
+    measured = [(time, one) for one in run.cases if (time := one.time_ns)]
+    slowest = sorted(measured, key=lambda pair: -pair[0])[:MOST_NAMED]
+    if not slowest:
+        return
+    factor, unit = time_scale(slowest[0][0])
+    marks = []
+    for time, one in slowest:
+        low, high = (None if end is None else end / factor for end in one.interval_ns)
+        share = one.rates[2]
+        of = "" if share is None else f", {_percent(share)} of ceiling"
+        state = STATES[one.state]
+        wrong = "" if one.state == "completed" else f" {one.state}"
+        tone = _color(state)
+        text = f"{units.value_text(time, 'ns')}{of}{wrong}"
+        marks.append(
+            Mark(one.name, time / factor, text, low, high, tone, LOOKS[one.state].symbol, one.id)
+        )
+    more = "" if len(measured) <= MOST_NAMED else f" ({MOST_NAMED} of {len(measured)})"
+    axis = {"rangemode": "tozero", "title": {"text": f"time of one execution, {unit}"}}
+    title = "Slowest cases"
+    told = f"with 95 % intervals{more}"
+    yield m.Chart(named_rows(marks, axis, bars=True), title, told, id="slowest",
+                label="Time of each case; the table below has the same numbers")  # fmt: skip
+    yield from _roofline(run, [one for _, one in measured])
+
+
+def _roofline(run: ShownRun, measured: Sequence[ShownCase]) -> Iterator[m.Chart]:
+    """Yield the cases under the ceilings of their device, if these were measured."""
+    from bench_compare.report.figures.roofline import RooflinePoint, roofline
+
+    devices = [d for d in run.source.document.machine.devices if d.ceiling_gbps]
+    points, types = [], set()
+    for one in measured:
+        tflops, _, share = one.rates
+        intensity = one.case.work.intensity
+        if tflops and intensity:
+            of = "" if share is None else f", {_percent(share)} of the ceiling"
+            text = f"{units.value_text(tflops, 'TFLOP/s')}{of}"
+            color = _color(STATES[one.state])
+            points.append(RooflinePoint(one.name, intensity, tflops, text, color, one.id))
+            types.add(one.case.graph.data_type.lower())
+    if points and devices:
+        peaks = {n: v for n, v in devices[0].ceiling_tflops.items() if n.lower() in types}
+        figure = roofline(points, devices[0].ceiling_gbps or 0.0, peaks)
+        told = "the lines are ceilings that were measured on this device"
+        about = "Compute rate over arithmetic intensity of each case"
+        yield m.Chart(figure, "Roofline", told, about, id="roofline")
 
 
 def _alone(one: ShownCase) -> CaseComparison:
@@ -520,15 +564,15 @@ def _told(one: ShownCase) -> str:
     if one.time_ns is None or one.state in JUDGED:
         return one.reason
     low, high = one.interval_ns
-    interval = "" if low is None else f" (95 % {span_text(low, high)})"
-    return ", ".join([f"{value_text(one.time_ns, 'ns')}{interval}", *_rate_texts(one)])
+    interval = "" if low is None else f" (95 % {units.span_text(low, high)})"
+    return ", ".join([f"{units.value_text(one.time_ns, 'ns')}{interval}", *_rate_texts(one)])
 
 
 def _rate_texts(one: ShownCase) -> list[str]:
     tflops, gbps, share = one.rates
     parts = [
-        "" if tflops is None else value_text(tflops, "TFLOP/s"),
-        "" if gbps is None else value_text(gbps, "GB/s"),
-        "" if share is None else f"{significant(100 * share, 3)} % of the ceiling",
+        "" if tflops is None else units.value_text(tflops, "TFLOP/s"),
+        "" if gbps is None else units.value_text(gbps, "GB/s"),
+        "" if share is None else f"{_percent(share)} of the ceiling",
     ]
     return [part for part in parts if part]

@@ -1,4 +1,4 @@
-"""Pages of an archive: an index, one light page a build, and a style that they share.
+"""Pages of an archive: an index, one light page a build, and the style that they share.
 
 A light page is the Markdown of a report, as HTML: some kilobytes, no script, no chart.
 """
@@ -6,50 +6,24 @@ A light page is the Markdown of a report, as HTML: some kilobytes, no script, no
 from __future__ import annotations
 
 import html
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from string import Template
 from typing import TYPE_CHECKING
 
-from bench_schema.names import safe
-
 from bench_compare.report import render
+from bench_compare.report.html.markup import Html, escaped, joined, note, tag
+from bench_compare.report.html.tables import badge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bench_schema.report.model import Report, Tone
 
     from bench_compare.model import View
-    from bench_compare.report.model import Report
 
-STYLE = """\
-:root { color-scheme: light dark; --line: #8884; --quiet: #6a737d; --link: #0b62c4;
-  --bad: #b4410e; --good: #0a62a8; --open: #7a5b00; --fatal: #a61022; }
-@media (prefers-color-scheme: dark) { :root { --quiet: #9aa4ae; --link: #6cb0ff;
-  --bad: #ff9a6b; --good: #6cb8ff; --open: #e2c04c; --fatal: #ff7a85; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.2rem; margin-top: 2rem; }
-h3 { font-size: 1.2rem; overflow-wrap: anywhere; }
-a { color: var(--link); }
-nav, .quiet { color: var(--quiet); }
-nav a { margin-right: 1rem; }
-.bad { color: var(--bad); } .good { color: var(--good); }
-.open { color: var(--open); } .fatal { color: var(--fatal); }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1rem 0; }
-th, td { padding: .25rem .75rem; border-bottom: 1px solid var(--line); text-align: left; }
-.index td, .index th { padding-left: 0; }
-.index code, .state, .day { white-space: nowrap; }
-.index .name { overflow-wrap: anywhere; min-width: 6rem; }
-svg { display: block; width: 9rem; height: 2rem; overflow: visible; fill: var(--quiet);
-  stroke: var(--good); stroke-width: 1.5; }
-svg circle { stroke: none; }
-code { font-size: .9em; overflow-wrap: anywhere; }
-td code { overflow-wrap: normal; white-space: nowrap; }
-pre { overflow-x: auto; padding: .75rem; border: 1px solid var(--line); }
-details { margin: .75rem 0; }
-@media (max-width: 40rem) { .more { display: none; } svg { width: 6rem; }
-  .index td, .index th { padding-right: .5rem; } .index { width: 100%; } }
-"""
 PAGE = Template("""\
 <!doctype html>
 <html lang="en">
@@ -63,7 +37,7 @@ PAGE = Template("""\
 <link rel="stylesheet" href="${root}style.css">
 </head>
 <body>
-<nav>$links</nav>
+<nav aria-label="Pages">$links</nav>
 <main>
 $body
 </main>
@@ -71,6 +45,19 @@ $body
 </html>
 """)
 TABLES = re.compile(r"<table>.*?</table>", re.DOTALL)
+WORDS: dict[str, Tone] = {"PASS": "good", "FAIL": "fatal", "UNDECIDED": "open"}
+SIGNS = {"PASS": "✓", "FAIL": "✕", "UNDECIDED": "?"}
+MOST_CASES = 200
+LEAST_SPAN = 0.05
+"""Smallest range of a small chart, a logarithm: less is noise."""
+
+
+def style_sheet() -> str:
+    """Return the style of all pages of a site, which is that of the page."""
+    from bench_compare.report.figures.palette import style
+    from bench_compare.report.html import asset
+
+    return style() + asset("page.css")
 
 
 @dataclass(frozen=True)
@@ -78,9 +65,11 @@ class BuildEntry:
     """A row of the index."""
 
     name: str
+    label: str
+    commit: str
     started: str
-    documents: int
-    cases: int
+    counts: Mapping[str, tuple[Tone, int]]
+    """States of its cases, with their colours."""
     answer: str
     """Conclusion of the comparison with the build before, of the first build of its cases."""
     page: str
@@ -95,7 +84,8 @@ class CaseEntry:
 
     name: str
     about: str
-    tone: str
+    tone: Tone
+    mark: str
     state: str
     link: str
     """Address of its chart."""
@@ -105,10 +95,34 @@ class CaseEntry:
     """The same of both ends of each level."""
 
 
-def light(report: Report, view: View, title: str, links: Sequence[tuple[str, str]]) -> str:
-    """Return a report as a page in a folder of the site; `links`: text and address."""
-    body = as_html(render("markdown", report, view))
-    return _page(title, body, links, root="../")
+FACTS = re.compile(r'<meta name="bench" content="(\w+) ([^"]*)">')
+"""Key and row of the index, in the page of a build."""
+
+
+def light(
+    report: Report,
+    view: View,
+    title: str,
+    links: Sequence[tuple[str, str]],
+    kept: tuple[str, BuildEntry],
+) -> str:
+    """Return a report as a page in a folder of the site; `links`: text and address; `kept`: the
+    hash of what it was made from, and its row of the index."""
+    key, entry = kept
+    held = html.escape(json.dumps(asdict(entry)))
+    page = _page(title, as_html(render("markdown", report, view)), links, root="../")
+    return page.replace("<link", f'<meta name="bench" content="{key} {held}">\n<link', 1)
+
+
+def kept_entry(path: Path, key: str) -> BuildEntry | None:
+    """Return the row of an existing page that was made from the same; None without such a page."""
+    try:
+        found = FACTS.search(path.read_text("utf-8")[:8000])
+        if found is None or found[1] != key:
+            return None
+        return BuildEntry(**json.loads(html.unescape(found[2])))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def as_html(markdown: str) -> str:
@@ -117,7 +131,10 @@ def as_html(markdown: str) -> str:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
-    return TABLES.sub(r'<div class="wide">\g<0></div>', parser.render(markdown))
+    text: str = parser.render(markdown)
+    text = text.replace("<h3>", "<h1>", 1).replace("</h3>", "</h1>", 1)
+    box = r'<div class="scroll" tabindex="0" role="group" aria-label="Table">\g<0></div>'
+    return TABLES.sub(box, text)
 
 
 def index(
@@ -130,59 +147,72 @@ def index(
 ) -> str:
     """Return the first page: the newest state, its cases with a small chart each, and all builds,
     newest first."""
-    word = answer.partition(":")[0]
-    apart = "+engine" if any(one.about for one in cases) else "+"
+    word, _, rest = answer.partition(":")
     rows = [
-        f'<tr><td class="name"><a href="{_text(one.link)}">{_text(one.name)}</a></td>'
-        f'<td class="state {one.tone}">{_text(one.state)}</td>'
-        f'<td>{spark(one)}</td><td class="more quiet">{_text(one.about)}</td></tr>'
+        _row(
+            ("", tag("a", one.name, href=one.link), "cell-name", one.about),
+            ("newest build", badge(one.state, one.tone, one.mark), "", ""),
+            ("over all builds", spark(one), "", ""),
+        )
         for one in cases[:MOST_CASES]
     ]
     left = len(cases) - MOST_CASES
-    if left > 0:
-        rows.append(f'<tr><td colspan="4">and {left} more in the history</td></tr>')
-    made = [
-        f'<tr><td><a href="{_text(one.page)}"><code>{_text(one.name)}</code></a></td>'
-        f'<td class="more day quiet">{_text(one.started)}</td><td class="more">{one.documents}</td>'
-        f'<td class="more">{one.cases}</td><td>{"<br>".join(map(_event, one.events))}</td>'
-        f"<td>{_answer(one.answer)}</td></tr>"
-        for one in reversed(builds)
-    ]
     parts = [
-        f'<h1><span class="{WORDS[word]}">{word}</span>{_text(answer.removeprefix(word))}</h1>',
-        f'<p class="quiet">{_text(title)}</p>',
-        *(f"<p>{_text(sentence)}</p>" for sentence in sentences),
-        _table("Cases", ("case", "newest build", "over all builds", apart), rows),
-        _table(
-            "Builds",
-            ("build", "+started", "+documents", "+cases", "history", "against the build before"),
-            made,
-        ),
+        tag("h1", tag("span", f"{word}:", class_=f"answer {WORDS[word]}"), rest),
+        tag("p", title, id="title"),
+        *(tag("p", sentence) for sentence in sentences),
+        _table("Cases", ("case", "newest build", "over all builds"), rows),
+        note(f"and {left} more in the history") if left > 0 else "",
+        _table("Builds", *_builds(builds)),
     ]
-    return _page(title, "\n".join(parts), links, root="")
+    return _page(title, joined(parts), links, root="")
 
 
-MOST_CASES = 200
-WORDS = {"PASS": "good", "FAIL": "fatal", "UNDECIDED": "open"}
+def _builds(builds: Sequence[BuildEntry]) -> tuple[list[str], list[Html]]:
+    """Return heads and rows of all builds, without columns that no build has."""
+    rows = [_build(one) for one in reversed(builds)]
+    used = [at for at in range(7) if at < 2 or any(row[at][1] for row in rows)]
+    heads = [cell[0] or "against the build before" for cell in rows[0]] if rows else []
+    return [heads[at] for at in used if heads], [_row(*(row[at] for at in used)) for row in rows]
 
 
-def _table(title: str, heads: Sequence[str], rows: Sequence[str]) -> str:
-    """Return a table; a head with ``+`` is left out where there is little room."""
-    told = "".join(
-        f'<th class="more">{head[1:]}</th>' if head.startswith("+") else f"<th>{head}</th>"
-        for head in heads
-    )
-    return (
-        f'<h2>{title}</h2><div class="wide"><table class="index"><thead><tr>{told}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+def _build(one: BuildEntry) -> list[tuple[str, str, str, str]]:
+    word = one.answer.partition(":")[0]
+    told = one.answer if word == "FAIL" else word
+    mix = joined([_mix(one), note(", ".join(f"{n} {name}" for name, (_, n) in one.counts.items()))])
+    events = [tag("span", sentence, class_=tone) for tone, sentence in one.events]
+    return [
+        ("", badge(told, WORDS.get(word, "plain"), SIGNS.get(word, "")), "", ""),
+        ("build", tag("a", one.name, href=one.page), "day", ""),
+        ("label", one.label, "", ""),
+        ("commit", tag("code", one.commit) if one.commit else "", "", ""),
+        ("started", one.started, "day", ""),
+        ("cases", mix, "", ""),
+        ("history", joined(events), "", ""),
+    ]
 
 
-def spark(one: CaseEntry) -> str:
+def _row(*cells: tuple[str, str, str, str]) -> Html:
+    """Return a row of cells: head, content, class, and a line below."""
+    made = []
+    for head, content, kind, below in cells:
+        inner = joined([escaped(content), tag("span", below, class_="note")]) if below else content
+        label = head if head and content else None
+        made.append(tag("td", inner, class_=kind or None, data_label=label))
+    return tag("tr", *made)
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Html]) -> Html:
+    head = tag("thead", tag("tr", *(tag("th", one, scope="col") for one in heads)))
+    grid = tag("table", head, tag("tbody", *rows), class_="cards")
+    return tag("section", tag("h2", title), grid)
+
+
+def spark(one: CaseEntry) -> Html:
     """Return a small chart of a case: its documents and its levels."""
     values = [value for _, *ends in one.levels for value in (ends[0], ends[2])]
     if not values:
-        return ""
+        return Html()
     span = max(1.5 * (max(values) - min(values)), LEAST_SPAN)
     low = (max(values) + min(values) - span) / 2
 
@@ -193,32 +223,26 @@ def spark(one: CaseEntry) -> str:
     dots = (at(*point).split() for point in one.points)
     circles = "".join(f'<circle cx="{x}" cy="{y}" r="1"/>' for x, y in dots)
     lines = "".join(f"M{at(a, v)}L{at(b, w)}" for a, v, b, w in one.levels)
-    return (
-        f'<svg viewBox="0 0 100 28" preserveAspectRatio="none" role="img" '
-        f'aria-label="{_text(one.name)}: {_text(one.state)}"><path d="{lines}"/>{circles}</svg>'
-    )
+    drawn = Html(f'<path class="{one.tone}" d="{lines}"/>{circles}')
+    about = f"{one.name}: {one.state}"
+    return tag("svg", drawn, class_="spark", viewBox="0 0 100 28", preserveAspectRatio="none",
+               role="img", aria_label=about)  # fmt: skip
 
 
-LEAST_SPAN = 0.05
-"""Smallest range of a small chart, a logarithm: less is noise."""
-
-
-def _event(event: tuple[str, str]) -> str:
-    tone, sentence = event
-    return f'<span class="{tone}">{_text(sentence)}</span>'
-
-
-def _answer(line: str) -> str:
-    """Return bad news in full, otherwise the word alone."""
-    word, _, _ = line.partition(":")
-    told = f"<strong>{_text(line)}</strong>" if word == "FAIL" else _text(word)
-    return f'<span class="{WORDS.get(word, "quiet")}">{told}</span>'
+def _mix(one: BuildEntry) -> Html:
+    """Return a small chart of the states of a build's cases, each as wide as its share."""
+    total = sum(count for _, count in one.counts.values())
+    if not total:
+        return Html()
+    parts, left = [], 0.0
+    for tone, count in one.counts.values():
+        width = 100 * count / total
+        parts.append(f'<rect class="{tone}" x="{left:.1f}" width="{width:.1f}" height="8"/>')
+        left += width
+    return tag("svg", Html("".join(parts)), class_="mix", viewBox="0 0 100 8",
+               preserveAspectRatio="none", aria_hidden="true")  # fmt: skip
 
 
 def _page(title: str, body: str, links: Sequence[tuple[str, str]], root: str) -> str:
-    shown = " ".join(f'<a href="{_text(address)}">{_text(text)}</a>' for text, address in links)
-    return PAGE.substitute(title=_text(title), root=root, links=shown, body=body)
-
-
-def _text(text: str) -> str:
-    return html.escape(safe(text))
+    shown = " ".join(tag("a", text, href=address) for text, address in links)
+    return PAGE.substitute(title=escaped(title), root=root, links=shown, body=body)

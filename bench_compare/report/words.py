@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from bench_schema import units
 from bench_schema.names import safe
-from bench_schema.units import (
-    NOTHING,
-    change_text,
-    change_with_interval,
-    count_text,
-    is_too_noisy,
-    value_text,
-)
 
 from bench_compare.comparison.judge import LEAST_UNITS
 from bench_compare.metrics import METRICS
@@ -164,16 +157,16 @@ def counts(comparison: Comparison) -> list[tuple[Verdict, int]]:
 def suite_text(number: SuiteNumber) -> str:
     """Return the suite number in a sentence."""
     where = "all cases" if number.scope == "all" else safe(number.name)
-    cases = count_text(number.count, "case")
+    cases = units.count_text(number.count, "case")
     text = f"{metric_title(number.metric)}, geometric mean of {cases}"
     if number.scope != "all":
         text += f" of {where}"
-    if is_too_noisy(number.ci_low, number.ci_high):
-        return f"{text}: {NOTHING}"
+    if units.is_too_noisy(number.ci_low, number.ci_high):
+        return f"{text}: {units.NOTHING}"
     if number.ci_low is not None and number.ci_high is not None:
         ends, words = (number.ci_low, number.ci_high), METRICS[number.metric].words
-        return f"{text}: {change_with_interval(number.ratio, *ends, '95 % CI ', words)}"
-    text += f": {change_text(number.ratio, METRICS[number.metric].words)}"
+        return f"{text}: {units.change_with_interval(number.ratio, *ends, '95 % CI ', words)}"
+    text += f": {units.change_text(number.ratio, METRICS[number.metric].words)}"
     source = "summaries" if number.unit == "summary" else f"a single {number.unit} a side"
     return f"{text} (no interval from {source})"
 
@@ -286,7 +279,7 @@ def metric_title(name: str) -> str:
 
 
 def metric_value(value: float | None, name: str) -> str:
-    return value_text(value, METRICS[name].unit)
+    return units.value_text(value, METRICS[name].unit)
 
 
 def case_name(case: CaseComparison) -> str:

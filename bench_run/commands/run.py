@@ -146,10 +146,9 @@ def _exported(options: Options, document: Document, missing: list[str]) -> Itera
 def _shown(options: Options, document: Document) -> Iterator[str]:
     """Yield the table, unless stdout has another answer."""
     from bench_run.plan.cases import oracle_pairs
-    from bench_run.report.console import details, side_by_side, table
+    from bench_run.report.console import details, oracle_table, side_by_side, table
     from bench_run.report.formats import FORMATS
     from bench_run.report.one_graph import is_one_graph, one_graph, one_pair
-    from bench_run.report.oracle import oracle_table
 
     if options.quiet or STDOUT in (getattr(options, name) for name in ("output", *FORMATS)):
         return

@@ -1,4 +1,5 @@
-"""The answer on stdout: one row per case, more with ``-v``, both sides with ``--a``/``--b``."""
+"""The answer on stdout as a report: a row for each case, more with ``-v``, both sides with
+``--a`` and ``--b``."""
 
 from __future__ import annotations
 
@@ -7,107 +8,106 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import tabulate as tables
 from bench_schema.document import GOLDEN, PAID_ONCE
 from bench_schema.estimate import case_time, change, main_series
 from bench_schema.launches import launch_text, library_shares
 from bench_schema.merge import SHORT, shortfall
-from bench_schema.names import cut, shortened
+from bench_schema.report import model as m
+from bench_schema.report.text import body_text
 from bench_schema.summary import init_total_ns, rates
-from bench_schema.units import change_text, count_text, is_too_noisy, margin_text
-from tabulate import tabulate
+from bench_schema.units import NOTHING, change_text, count_text, is_too_noisy, margin_text
 
-from bench_run.report.labels import (
-    UNLIKE,
-    UNLIKE_MEANS,
-    WRONG,
-    add_label,
-    are_unlike,
-    footnotes,
-    implausible_first,
-    implausible_lines,
-    is_wrong,
-    marked,
-    own_numbers,
-    own_text,
-    plan_labels,
-    threads_text,
-)
-from bench_run.report.one_graph import compares_with_a
+from bench_run.report import labels
 from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, size_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench_schema.document import Case, Document, Memory, Validation
+    from bench_schema.document import Case, Document, Validation
     from bench_schema.estimate import Change
 
-WIDTH = 80
-LEAST_NAME = 16
+VIEW = m.View(width=80)
 
 
 def table(document: Document) -> str:
-    """Return a table of at most 80 columns, with a row for each case; a case without samples shows
-    its outcome, and why below.
-
-    Names take the room that the numbers leave. They are shortened if they are alike, so that those
-    of two graphs stay different. If a graph has several plans they stand below its name.
-    """
-    document = implausible_first(document)
-    several, labels = len(document.engines) > 1, plan_labels(document)
+    """Return a table with a row for each case; a case without samples shows its outcome, and why
+    below."""
+    shown = labels.implausible_first(document)
+    engine = document.engines[0]
+    on = f"{engine.key} on {engine.device_kind}{labels.threads_text(engine, document)}"
     times = [case_time(case) for case in document.cases]
-    ratings = [
-        (None, None) if time is None else rates(case.work, time.ns)
-        for case, time in zip(document.cases, times, strict=True)
-    ]
-    fastest = max((tflops for tflops, _ in ratings if tflops is not None), default=0.0)
-    scale, unit = (1.0, "TFLOP/s") if fastest >= 1 else (1e3, "GFLOP/s")
-    best = best_times(document) if several else {}
-    headers = ["graph", "time", "±", unit, "vs best" if several else "GB/s", "validation"]
-    align = ["left", "right", "right", "right", "right", "left"]
+    noisy = any(time is not None and (time.half_width_ratio or 0) > 1 for time in times)
+    body = m.Body(
+        facts=() if len(document.engines) > 1 else (("engine", on),),
+        tables=(cases_table(shown), *_own_table(shown)),
+        closing=(NOISY_MEANS,) if noisy else (),
+    )
+    return _told(body, shown)
+
+
+def _told(body: m.Body, document: Document, *more: str) -> str:
+    """Return the report, then what became of cases, then the line of totals."""
+    endings = [*more, *_endings(document)]
+    parts = (body_text(body, VIEW), "\n".join(endings), totals(document))
+    return "\n\n".join(part for part in parts if part)
+
+
+def cases_table(document: Document, *, whole: bool = False) -> m.Table:
+    """Return the table of cases; `whole`: with columns for outcome and peak memory."""
+    several, plans = len(document.engines) > 1 or whole, labels.plan_labels(document)
+    best = best_times(document) if several and not whole else {}
+    timed = [(case, case_time(case)) for case in document.cases]
+    fastest = [rates(case.work, time.ns)[0] or 0.0 for case, time in timed if time is not None]
+    scale, unit = (1.0, "TFLOP/s") if whole or max(fastest, default=0.0) >= 1 else (1e3, "GFLOP/s")
+    columns = (
+        m.Column("graph", least=16),
+        *([m.Column("engine", least=8)] if several else ()),
+        *([m.Column("plan", least=12)] if any(plans) else ()),
+        *([m.Column("outcome")] if whole else ()),
+        *(m.Column(head, "right") for head in ("time", "±", unit)),
+        m.Column("vs best" if best else "GB/s", "right"),
+        *([m.Column("peak", "right")] if whole else ()),
+        m.Column("validation"),
+    )
     rows = []
-    for case, time, (tflops, gbps) in zip(document.cases, times, ratings, strict=True):
-        row = [case.outcome.status, "", "", "", ""]
+    for (case, time), plan in zip(timed, plans, strict=True):
+        numbers = ["–" if whole else case.outcome.status, "", "", ""]
         if time is not None:
-            row = [
-                marked(time_text(time.ns), case),
+            tflops, gbps = rates(case.work, time.ns)
+            numbers = [
+                labels.marked(time_text(time.ns), case),
                 percent_text(time.half_width_ratio),
                 rate_text(None if tflops is None else scale * tflops),
-                against_best(case, best) if several else rate_text(gbps),
-                validation_text(case.validation, case.implausible),
+                against_best(case, best) if best else rate_text(gbps),
             ]
-        rows.append([one_line(case.graph.name), *row])
-    if several or any(labels):
-        headers.insert(1, "engine" if several else "plan")
-        align.insert(1, "left")
-        for row, case, label in zip(rows, document.cases, labels, strict=True):
-            row.insert(1, add_label(one_line(case.engine) if several else "", label))
-    if any(labels):
-        text = _below_names(rows, headers, align)
-    else:
-        text = _tabulate(_fitted(rows, headers), headers, align)
-    engine = document.engines[0]
-    where = cut(engine.device_kind, WIDTH - len(engine.key) - 24)
-    top = [] if several else [f"engine {engine.key} on {where}{threads_text(engine, document)}", ""]
-    lines = [*top, text, "", *_own_table(document)]
-    if any(time is not None and (time.half_width_ratio or 0) > 1 for time in times):
-        lines += [_wrapped(NOISY_MEANS), ""]
-    return "\n".join([*lines, *_endings(document), totals(document)])
+        peak = None if case.memory is None else case.memory.peak_bytes
+        checked = validation_text(case.validation, case.implausible)
+        cells: tuple[m.Cell, ...] = (
+            m.Name(case.graph.name),
+            *([m.Name(case.engine)] if several else ()),
+            *([m.Name(plan)] if any(plans) else ()),
+            *([case.outcome.status] if whole else ()),
+            *numbers,
+            *([size_text(peak)] if whole else ()),
+            checked if time is not None or whole else "",
+        )
+        rows.append(m.ReportRow(cells, name=one_line(case.graph.name)))
+    return m.Table(columns, tuple(rows), stacked="{time} {validation}")
 
 
-def _own_table(document: Document) -> Iterator[str]:
-    """Yield a table of these numbers, the mean over the rounds of each case."""
-    names = own_numbers(document)
-    rows = [[one_line(c.id), *(own_text(c, name) for name in names)] for c in document.cases]
-    headers = ["case", *names]
-    text = _tabulate(_fitted(rows, headers), headers, ["left", *["right"] * len(names)])
-    if names and max(map(len, text.splitlines())) > WIDTH:
-        for case, *numbers in rows:
-            listed = (f"{n} {number}" for n, number in zip(names, numbers, strict=True) if number)
-            yield _wrapped(f"{case}: {', '.join(listed)}")
-        yield ""
-    elif names:
-        yield from (text, "")
+def _own_table(document: Document) -> Iterator[m.Table]:
+    """Yield a table of the numbers of own observers: the mean over the rounds of each case."""
+    names = labels.own_numbers(document)
+    rows = tuple(
+        m.ReportRow(
+            (m.Name(case.id), *(labels.own_text(case, name) for name in names)), name=case.id
+        )
+        for case in document.cases
+    )
+    columns = (m.Column("case", least=16), *(m.Column(name, "right") for name in names))
+    listed = ", ".join(f"{name} {{{name.replace(' ', '_')}}}" for name in names)
+    if names:
+        yield m.Table(columns, rows, stacked=listed)
 
 
 def best_times(document: Document) -> dict[str, float]:
@@ -116,7 +116,7 @@ def best_times(document: Document) -> dict[str, float]:
     best: dict[str, float] = {}
     for case in document.cases:
         time = case_time(case)
-        if time is not None and not is_wrong(case) and case.implausible is None:
+        if time is not None and not labels.is_wrong(case) and case.implausible is None:
             best[case.graph.path] = min(time.ns, best.get(case.graph.path, math.inf))
     return best
 
@@ -124,46 +124,9 @@ def best_times(document: Document) -> dict[str, float]:
 def against_best(case: Case, best: Mapping[str, float]) -> str:
     """Return the time of a case in units of the shortest one of its graph, as in ``1.31×``."""
     time, least = case_time(case), best.get(case.graph.path)
-    if time is None or least is None or is_wrong(case) or case.implausible is not None:
+    if time is None or least is None or labels.is_wrong(case) or case.implausible is not None:
         return "–"
     return "best" if time.ns == least else f"{time.ns / least:.2f}×"
-
-
-def _fitted(rows: list[list[str]], headers: Sequence[str]) -> list[list[str]]:
-    """Return the rows with their names in the room that the other columns leave."""
-    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(1, len(headers))]
-    room = max(LEAST_NAME, WIDTH - sum(widths) - 2 * len(widths))
-    short = shortened([row[0] for row in rows], room)
-    return [[short[name], *cells] for name, *cells in rows]
-
-
-def _below_names(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
-    """Return the table without its names, each of which is a line above its rows."""
-    head, rule, *lines = _tabulate([row[1:] for row in rows], headers[1:], align[1:]).splitlines()
-    body: list[str] = []
-    for line, row, before in zip(lines, rows, [None, *rows], strict=False):
-        if before is None or before[0] != row[0]:
-            body.append(cut(row[0], WIDTH))
-        body.append(line)
-    return "\n".join([head, rule, *body])
-
-
-def _tabulate(rows: list[list[str]], headers: Sequence[str], align: Sequence[str]) -> str:
-    """Return the table with headers that are not padded beyond their own width: 80 columns are few.
-
-    tabulate has that padding only as a setting of the module, so it is put back.
-    """
-    padding, tables.MIN_PADDING = tables.MIN_PADDING, 0
-    try:
-        return tabulate(rows, headers, tablefmt="simple", colalign=align, disable_numparse=True)
-    finally:
-        tables.MIN_PADDING = padding
-
-
-def peak_text(memory: Memory | None) -> str:
-    """Return, as text, the most memory that the engine held over the case, on the device or in its
-    process."""
-    return size_text(None if memory is None else memory.peak_bytes)
 
 
 def validation_text(validation: Validation | None, implausible: str | None = None) -> str:
@@ -182,18 +145,19 @@ def validation_text(validation: Validation | None, implausible: str | None = Non
 def _endings(document: Document) -> list[str]:
     """Return a line for each case that is implausible, incomplete or wrong, with the reason."""
     cases = document.cases
-    lines = implausible_lines(cases)
+    lines = labels.implausible_lines(cases)
     for case in cases:
+        check = case.validation
         if case.outcome.status != "completed":
             lines.append(f"{case.id}: {case.outcome.status}: {case.outcome.reason}")
-        if case.validation is not None and is_wrong(case):
-            lines.append(f"{case.id}: wrong: {case.validation.reason}")
-        elif case.validation is not None and (
-            case.validation.status == "not checked" and case.validation.reference != "none"
+        if check is not None and labels.is_wrong(case):
+            lines.append(f"{case.id}: wrong: {check.reason}")
+        elif check is not None and (check.status, check.reference != "none") == (
+            "not checked",
+            True,
         ):
-            lines.append(f"{case.id}: not checked: {case.validation.reason}")
-    lines += short_lines(document) + sampled_lines(document) + footnotes(cases)
-    return [*lines, ""] if lines else []
+            lines.append(f"{case.id}: not checked: {check.reason}")
+    return lines + short_lines(document) + sampled_lines(document) + labels.footnotes(cases)
 
 
 MOST_SHORT = 5
@@ -203,53 +167,42 @@ MOST_SHORT = 5
 def short_lines(document: Document) -> list[str]:
     """Return a line for each case that has fewer iterations than were asked for, up to
     `MOST_SHORT`."""
-    settings = document.run.settings
-    short = [
-        f"{case.id}: {SHORT}{taken}"
-        for case in document.cases
-        if (taken := shortfall(case, settings)) is not None
-    ]
+    found = [(case.id, shortfall(case, document.run.settings)) for case in document.cases]
+    short = [f"{name}: {SHORT}{taken}" for name, taken in found if taken is not None]
     more = len(short) - MOST_SHORT
-    if more > 0:
-        return [
-            *short[:MOST_SHORT],
-            f"and {count_text(more, 'case')} more with fewer iterations: -v lists each",
-        ]
-    return short
+    left = f"and {count_text(more, 'case')} more with fewer iterations: -v lists each"
+    return [*short[:MOST_SHORT], *([left] if more > 0 else [])]
 
 
 def sampled_lines(document: Document) -> list[str]:
     """Return a line on the samples that were taken, if their number followed from their time."""
-    if document.run.settings.iterations is not None:
-        return []
     rounds = [one for case in document.cases for one in case.rounds if one.series]
-    counts = [max(map(len, one.series.values())) for one in rounds]
-    if not counts:
+    if document.run.settings.iterations is not None or not rounds:
         return []
+    counts = [max(map(len, one.series.values())) for one in rounds]
     low, high = min(counts), max(counts)
     some = f"{low}" if low == high else f"{low} to {high}"
     ended = sum(case.stopped_by == "max time" for case in document.cases)
     why = f", or less by --max-time ({count_text(ended, 'case')})" if ended else ""
     line = f"{some} samples a round, by their time{why}; --iters N takes exactly N of each case"
-    return [_wrapped(line)]
+    return textwrap.wrap(line, VIEW.width, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def totals(document: Document) -> str:
     """Return one line with the number of cases by outcome, and what their outputs were compared
     with."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     references: dict[str, Counter[str]] = {}
     for case in document.cases:
-        counts[case.outcome.status] = counts.get(case.outcome.status, 0) + 1
-        status = "none" if case.validation is None else case.validation.status
-        if status != "not checked" and case.outcome.status == "completed":
-            name = f"validation {status}"
-            counts[name] = counts.get(name, 0) + 1
-            if case.validation is not None:
-                references.setdefault(name, Counter())[one_line(case.validation.reference)] += 1
+        counts[case.outcome.status] += 1
+        check = case.validation
+        ended = case.outcome.status == "completed"
+        if ended and check is not None and check.status != "not checked":
+            name = f"validation {check.status}"
+            counts[name] += 1
+            references.setdefault(name, Counter())[one_line(check.reference)] += 1
     implausible = sum(case.implausible is not None for case in document.cases)
-    if implausible:
-        counts["implausible"] = implausible
+    counts.update({"implausible": implausible} if implausible else {})
     parts = ", ".join(
         f"{count} {name}{_against(references.get(name, Counter()))}"
         for name, count in counts.items()
@@ -270,48 +223,47 @@ STATISTICS = ("min", "p5", "median", "p90", "p95", "p99", "max", "mean", "std", 
 
 def details(document: Document) -> str:
     """Return the full block of every case's statistics."""
-    blocks, own = [], own_numbers(document)
-    for case in document.cases:
-        lines = [case.id, "-" * min(80, len(case.id))]
-        for name, summary in case.summary.items():
-            values = ", ".join(f"{key} {time_text(getattr(summary, key))}" for key in STATISTICS)
-            text, time = f"{summary.count} samples, pooled: {values}", case_time(case, name)
-            if time is not None:
-                ends = f"95% {time_text(time.low_ns)} to {time_text(time.high_ns)}"
-                text = f"time {time_text(time.ns)}, {ends}; {text}"
-            lines.append(_wrapped(f"{name.removesuffix('_ns')}: {text}"))
-        tflops, gbps = rates(case.work, time.ns) if (time := case_time(case)) else (None, None)
-        if gbps is not None:
-            lines.append(f"rates: {rate_text(tflops)} TFLOP/s, {rate_text(gbps)} GB/s")
-        if case.init:
-            medians = {
-                name: int(values[0])
-                if name in PAID_ONCE
-                else sorted(values.tolist())[len(values) // 2]
-                for name, values in case.init.items()
-            }
-            parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in medians.items())
-            lines.append(_wrapped(f"init {time_text(init_total_ns(case))}: {parts}"))
-        if case.memory is not None:
-            memory = case.memory
-            sizes = {
-                "peak": memory.peak_bytes,
-                "workspace": memory.workspace_bytes,
-                "buffer": memory.buffer_bytes,
-            }
-            parts = ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items())
-            lines.append(f"memory: {parts}")
-        lines += [f"{name}: {own_text(case, name)}" for name in own]
-        lines += [f"{key}: {value}" for key, value in case.plan.items()]
-        lines += _kernel_lines(case)
-        lines += _validation_lines(case.validation)
-        if case.implausible is not None:
-            lines.append(f"implausible: {case.implausible}")
-        lines += [f"note: {note}" for note in case.notes]
-        if case.stopped_by is not None:
-            lines.append(f"stopped by: {case.stopped_by}")
-        blocks.append("\n".join(lines) + "\n")
-    return "\n".join(blocks)
+    own = labels.own_numbers(document)
+    rows = [
+        m.ReportRow((), entry=(case.id, *_detail_lines(case), *(
+            f"{name}: {labels.own_text(case, name)}" for name in own
+        )))
+        for case in document.cases
+    ]  # fmt: skip
+    return body_text(m.Body(tables=(m.Table((), tuple(rows), entries=True),)), VIEW) + "\n"
+
+
+def _detail_lines(case: Case) -> Iterator[str]:
+    for name, summary in case.summary.items():
+        values = ", ".join(f"{key} {time_text(getattr(summary, key))}" for key in STATISTICS)
+        text, time = f"{summary.count} samples, pooled: {values}", case_time(case, name)
+        if time is not None:
+            ends = f"95% {time_text(time.low_ns)} to {time_text(time.high_ns)}"
+            text = f"time {time_text(time.ns)}, {ends}; {text}"
+        yield f"{name.removesuffix('_ns')}: {text}"
+    tflops, gbps = rates(case.work, time.ns) if (time := case_time(case)) else (None, None)
+    if gbps is not None:
+        yield f"rates: {rate_text(tflops)} TFLOP/s, {rate_text(gbps)} GB/s"
+    if case.init:
+        once = {name: int(v[0]) for name, v in case.init.items() if name in PAID_ONCE}
+        middles = {n: once.get(n, sorted(v.tolist())[len(v) // 2]) for n, v in case.init.items()}
+        parts = ", ".join(f"{n.removesuffix('_ns')} {time_text(v)}" for n, v in middles.items())
+        yield f"init {time_text(init_total_ns(case))}: {parts}"
+    if case.memory is not None:
+        held = case.memory
+        sizes = (held.peak_bytes, held.workspace_bytes, held.buffer_bytes)
+        names = ("peak", "workspace", "buffer")
+        yield "memory: " + ", ".join(
+            f"{name} {size_text(size)}" for name, size in zip(names, sizes, strict=True)
+        )
+    yield from (f"{key}: {value}" for key, value in case.plan.items())
+    yield from _kernel_lines(case)
+    yield from _validation_lines(case.validation)
+    if case.implausible is not None:
+        yield f"implausible: {case.implausible}"
+    yield from (f"note: {note}" for note in case.notes)
+    if case.stopped_by is not None:
+        yield f"stopped by: {case.stopped_by}"
 
 
 def _kernel_lines(case: Case) -> Iterator[str]:
@@ -323,24 +275,20 @@ def _kernel_lines(case: Case) -> Iterator[str]:
     for kernel in case.kernels:
         name = one_line(kernel.name)
         if kernel.launch is not None:
-            yield _wrapped(f"kernel {name}: {launch_text(kernel.launch)}")
+            yield f"kernel {name}: {launch_text(kernel.launch)}"
         counts = ", ".join(f"{key} {value:g}" for key, value in kernel.counters.items())
         if counts:
-            yield _wrapped(f"counters of {name}: {counts}")
+            yield f"counters of {name}: {counts}"
 
 
-def _wrapped(line: str) -> str:
-    return textwrap.fill(line, 80, subsequent_indent=" " * 4, break_on_hyphens=False)
-
-
-def _validation_lines(validation: Validation | None) -> list[str]:
+def _validation_lines(validation: Validation | None) -> Iterator[str]:
     if validation is None:
-        return []
-    lines = [f"validation against {validation.reference}: {validation.status}"]
+        return
+    yield f"validation against {validation.reference}: {validation.status}"
     if validation.reason is not None:
-        lines.append(f"  {validation.reason}")
+        yield f"  {validation.reason}"
     for output in validation.outputs:
-        lines.append(
+        yield (
             f"  {output.name or output.uid}: {output.mismatched} of {output.elements} wrong, "
             f"max abs {_real(output.max_abs)}, max rel {_real(output.max_rel)}, "
             f"L2 {_real(output.relative_l2)} "
@@ -348,15 +296,18 @@ def _validation_lines(validation: Validation | None) -> list[str]:
             + ("" if output.matched_ratio is None else f", {output.matched_ratio:.2%} right")
             + ("" if output.cosine is None else f", cosine {output.cosine:.6g}")
         )
-        lines += [
-            f"    at {list(m.index)}: {_real(m.actual)}, expected {_real(m.expected)}"
-            for m in output.worst
-        ]
-    return lines
+        for worst in output.worst:
+            expected = _real(worst.expected)
+            yield f"    at {[*worst.index]}: {_real(worst.actual)}, expected {expected}"
 
 
 def _real(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def compares_with_a(a: Case) -> bool:
+    """Return True if A has no reference, so that the outputs of B are compared with those of A."""
+    return a.validation is None or a.validation.status == "not checked"
 
 
 def side_by_side(document: Document) -> str:
@@ -364,35 +315,49 @@ def side_by_side(document: Document) -> str:
     in `bench-compare`: B's time against A's."""
     first, second = (engine.key for engine in document.engines)
     by_graph: dict[str, dict[str, Case]] = {}
-    for case in implausible_first(document).cases:
+    for case in labels.implausible_first(document).cases:
         by_graph.setdefault(case.graph.path, {})[case.engine] = case
-    pairs = [
-        (one[first], one[second]) for one in by_graph.values() if {first, second} <= one.keys()
-    ]
+    pairs = [(p[first], p[second]) for p in by_graph.values() if {first, second} <= p.keys()]
     rows = []
     for a, b in pairs:
-        series = main_series(a.summary)
-        value = interval = "–"
-        found = None
-        if is_wrong(a) or is_wrong(b):
-            value = WRONG
-        elif are_unlike(a, b):
-            value = UNLIKE
-        elif series is not None and series in b.summary:
-            found = change(a, b, series)
-            value, interval = change_cells(found)
+        found, cells = compared(a, b)
         times = (None, None) if found is None else (found.base_ns, found.other_ns)
         states = [_state(case, ns) for case, ns in zip((a, b), times, strict=True)]
-        validation = validation_text(b.validation, b.implausible)
-        rows.append([one_line(a.graph.name), *states, value, interval, validation])
+        checked = validation_text(b.validation, b.implausible)
+        rows.append(
+            m.ReportRow((m.Name(a.graph.name), *states, *cells, checked), name=a.graph.name)
+        )
     by_a = all(compares_with_a(a) for a, _ in pairs)
-    last = "B against A" if by_a else "validation of B"
-    headers = ("graph", "A", "B", "change", "95 % CI", last)
-    align = ("left", "right", "right", "right", "right", "left")
-    text = _tabulate(_fitted(rows, headers), headers, align)
-    legend = f"A = {first}\nB = {second}; change: the time of B against that of A"
-    unlike = [f"{UNLIKE}: {UNLIKE_MEANS}", ""] if any(row[3] == UNLIKE for row in rows) else []
-    return "\n".join([legend, "", text, "", *unlike, *_endings(document), totals(document)])
+    heads = ("A", "B", "change", "95 % CI")
+    columns = (
+        m.Column("graph", least=16),
+        *(m.Column(head, "right") for head in heads),
+        m.Column("B against A" if by_a else "validation of B"),
+    )
+    legend = (("A", first), ("B", f"{second}; change: the time of B against that of A"))
+    shown = m.Table(columns, tuple(rows), stacked="{A} {B} {change} {95_percent_CI}")
+    return _told(m.Body(facts=legend, tables=(shown,)), document, *unlike_lines(rows))
+
+
+WORDS = (labels.WRONG, labels.UNLIKE)
+
+
+def unlike_lines(rows: Sequence[m.ReportRow]) -> list[str]:
+    """Return the meaning of a word that a table has."""
+    is_there = any(labels.UNLIKE in row.cells for row in rows)
+    return [f"{labels.UNLIKE}: {labels.UNLIKE_MEANS}"] if is_there else []
+
+
+def compared(a: Case, b: Case) -> tuple[Change | None, tuple[str, str]]:
+    """Return the change from A to B, and it and its interval as text: a word in place of a change
+    that means nothing."""
+    series = main_series(a.summary)
+    found = change(a, b, series) if series is not None and series in b.summary else None
+    if labels.is_wrong(a) or labels.is_wrong(b):
+        return found, (labels.WRONG, "–")
+    if labels.are_unlike(a, b):
+        return found, (labels.UNLIKE, "–")
+    return found, change_cells(found)
 
 
 def change_cells(found: Change | None) -> tuple[str, str]:
@@ -409,4 +374,50 @@ def _state(case: Case, pair_ns: float | None) -> str:
     time = case_time(case)
     if time is None:
         return case.outcome.status
-    return marked(time_text(time.ns if pair_ns is None else pair_ns), case)
+    return labels.marked(time_text(time.ns if pair_ns is None else pair_ns), case)
+
+
+def oracle_table(document: Document, pairs: Sequence[tuple[str, str]]) -> str:
+    """Return the gain of an engine's own search for a plan over its default plan: a row for each
+    graph, engine and variant of which both sides have samples."""
+    cases = {(c.graph.path, c.engine, tuple(sorted(c.variant.items()))): c for c in document.cases}
+    rows = []
+    for (path, key, variant), default in cases.items():
+        for searched in (cases.get((path, second, variant)) for one, second in pairs if one == key):
+            series = main_series(default.summary)
+            if searched is None or series is None or series not in searched.summary:
+                continue
+            found, (word, _) = compared(default, searched)
+            times = (None, None) if found is None else (found.base_ns, found.other_ns)
+            both = zip((default, searched), times, strict=True)
+            cells: tuple[m.Cell, ...] = (
+                m.Name(default.graph.name),
+                " ".join([default.engine, *default.variant.values()]),
+                *(labels.marked(time_text(ns), case) for case, ns in both),
+                word if found is None or word in WORDS else _left(found),
+            )
+            rows.append(m.ReportRow(cells, name=default.graph.name))
+    if not rows:
+        return "left on the table: no engine has both a default and a searched time"
+    heads = ("default", "searched", "left on the table")
+    columns = (m.Column("graph", least=12), m.Column("engine", least=12),
+               *(m.Column(head, "right") for head in heads))  # fmt: skip
+    shown = body_text(m.Body(tables=(m.Table(columns, tuple(rows)),)), VIEW)
+    ungated = any(str(cell).endswith(labels.UNGATED) for row in rows for cell in row.cells[2:4])
+    notes = [f"{labels.UNGATED} {labels.UNGATED_MEANS}"] if ungated else []
+    notes += unlike_lines(rows)
+    return "\n".join([shown, *(["", *notes] if notes else [])])
+
+
+def _left(found: Change) -> str:
+    """Return the share of the default's time that the search saves, with its 95 % interval: ``12 %
+    (9 to 15)``. Negative where the search made it slower."""
+    if found.low is None or found.high is None:
+        return f"{_saved(found.log)} %"
+    if is_too_noisy(math.exp(found.low), math.exp(found.high)):
+        return NOTHING
+    return f"{_saved(found.log)} % ({_saved(found.high)} to {_saved(found.low)})"
+
+
+def _saved(log_ratio: float) -> str:
+    return f"{100 * (1 - math.exp(log_ratio)):.1f}".removesuffix(".0")

@@ -14,24 +14,22 @@ from typing import TYPE_CHECKING, Any
 from bench_schema.document import Summary
 from bench_schema.estimate import case_time, main_series
 from bench_schema.packing import csv_line
+from bench_schema.report.markdown import body_text
+from bench_schema.report.model import Body
 from bench_schema.summary import init_total_ns, rates
-from tabulate import tabulate
 
-from bench_run.report.console import peak_text, validation_text
+from bench_run.report.console import cases_table
 from bench_run.report.labels import (
     device_timing,
     footnotes,
     implausible_first,
     implausible_lines,
-    marked,
-    plan_labels,
 )
-from bench_run.text import one_line, percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bench_schema.document import Case, Document
+    from bench_schema.document import Document
 
 DEVICE = "device_ns"
 CASE_COLUMNS = (
@@ -155,49 +153,15 @@ def samples_csv(document: Document) -> str:
     return _csv(SAMPLE_COLUMNS, rows)
 
 
-HEADERS = ("graph", "engine", "outcome", "time", "±", "TFLOP/s", "GB/s", "peak", "validation")
-
-
 def markdown(document: Document) -> str:
-    """Return a table in Markdown with a row per case, and a column for plans if there are any;
-    names are data, so what Markdown would read as markup is escaped."""
+    """Return a table in Markdown with a row per case, for a ticket or a pull request."""
     document = implausible_first(document)
-    labels = plan_labels(document)
-    rows = [
-        _row(case, label) if any(labels) else _row(case)
-        for case, label in zip(document.cases, labels, strict=True)
-    ]
-    headers = (*HEADERS[:2], "plan", *HEADERS[2:]) if any(labels) else HEADERS
-    table = tabulate(rows, headers, tablefmt="github", disable_numparse=True)
     where = f"{document.machine.host}, {document.machine.cpu.model or 'unknown processor'}"
     engines = ", ".join(f"{e.key} on {e.device_kind}" for e in document.engines)
-    started = document.run.started
     lines = (*implausible_lines(document.cases), *footnotes(document.cases))
-    notes = "".join(f"\n\n{escape(line)}" for line in lines)
-    return f"{table}{notes}\n\nMeasured {started} on {escape(where)}; {escape(engines)}.\n"
-
-
-def _row(case: Case, *labels: str) -> tuple[str, ...]:
-    time = case_time(case)
-    return (
-        escape(case.graph.name),
-        escape(case.engine),
-        *map(escape, labels),
-        case.outcome.status,
-        "–" if time is None else escape(marked(time_text(time.ns), case)),
-        "–" if time is None else percent_text(time.half_width_ratio),
-        *map(rate_text, (None, None) if time is None else rates(case.work, time.ns)),
-        peak_text(case.memory),
-        validation_text(case.validation, case.implausible),
-    )
-
-
-def escape(text: str) -> str:
-    """Escape text for a Markdown table."""
-    plain = one_line(" ".join(text.split()))
-    for sign in "\\`*_{}[]<>#|~":
-        plain = plain.replace(sign, "\\" + sign)
-    return plain
+    measured = f"Measured {document.run.started} on {where}; {engines}."
+    table = cases_table(document, whole=True)
+    return f"{body_text(Body(tables=(table,), notes=(*lines, measured)))}\n"
 
 
 FORMATS: Mapping[str, Callable[[Document], str]] = {

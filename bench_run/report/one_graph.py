@@ -8,41 +8,40 @@ from typing import TYPE_CHECKING
 from bench_schema.document import INIT_PHASES
 from bench_schema.estimate import case_time, change, main_series
 from bench_schema.merge import LIMITS, shortfall
-from bench_schema.names import cut
+from bench_schema.report import model as m
+from bench_schema.report.text import body_text
 from bench_schema.summary import init_total_ns, iterations_of, rates
 from bench_schema.units import PERCENT_BELOW, count_text, factor_text, is_too_noisy
 
-from bench_run.report.labels import (
-    UNLIKE_MEANS,
-    are_unlike,
-    footnotes,
-    is_wrong,
-    marked,
-    own_numbers,
-    own_text,
-    threads_text,
-)
-from bench_run.text import NOISY_MEANS, one_line, percent_text, rate_text, time_text
+from bench_run.report import labels
+from bench_run.report.console import VIEW, compares_with_a
+from bench_run.text import NOISY_MEANS, percent_text, rate_text, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench_schema.document import Case, Document, OutputValidation
     from bench_schema.estimate import Change
 
-WIDTH = 80
-RULE = "-" * WIDTH
 SERIES = {"device_ns": "device", "e2e_ns": "end to end", "submit_ns": "submit"}
-ROWS = (
-    ("Median", "median"),
-    ("Mean", "mean"),
-    ("Std Dev", "std"),
-    ("Min", "min"),
-    ("Max", "max"),
-    ("P95", "p95"),
-    ("P99", "p99"),
-)
-"""Statistics of all samples of a series, and what the block calls them."""
+STATISTICS = {
+    "Median": "median",
+    "Mean": "mean",
+    "Std Dev": "std",
+    "Min": "min",
+    "Max": "max",
+    "P95": "p95",
+    "P99": "p99",
+}
+"""Statistics of all samples of a series, in the words of dnn-benchmarking."""
+FIRST = ("first_run_ns",)
+INITIALIZATION = {
+    "Initialization": FIRST,
+    "  Library import": tuple(name for name in INIT_PHASES if name != "import_ns"),
+    "  Graph build time": (*FIRST, "import_ns"),
+    "Total with initialization": (),
+}
+"""Rows on what comes before the first sample, and the phases that each leaves out."""
 VALIDATION = {"passed": "PASSED", "failed": "FAILED", "not checked": "SKIPPED"}
 
 
@@ -55,79 +54,81 @@ def is_one_graph(document: Document, paired: bool) -> bool:
 
 
 def one_graph(document: Document) -> str:
-    """Return the block of the only case of a document."""
+    """Return the report on the only case of a document."""
     (case,) = document.cases
     names = [name for name in SERIES if name in case.summary]
-    lines = [*_head(document, [case]), *_effort(document), RULE, *_initialization([case]), ""]
-    lines.append(f"{'':26}" + "".join(f"{SERIES[name]:>14}" for name in names))
-    for title, field in ROWS:
-        lines.append(_row(title, [getattr(case.summary[name], field) for name in names]))
-    own = [f"{name + ':':12} {own_text(case, name)}" for name in own_numbers(document)]
-    return "\n".join(
-        [*lines, "", *_time(case), *own, *_validation("Validation", case), *footnotes([case])]
+    table = _table(
+        {SERIES[name]: case.summary[name] for name in names},
+        {title: [init_total_ns(case, without)] for title, without in INITIALIZATION.items()},
     )
-
-
-def _initialization(cases: Sequence[Case]) -> Iterator[str]:
-    """Yield what comes before the first sample: the import of a library apart from the graph."""
-    first = ("first_run_ns",)
-    for title, without in (
-        ("Initialization", first),
-        ("  Library import", (*(n for n in INIT_PHASES if n != "import_ns"),)),
-        ("  Graph build time", (*first, "import_ns")),
-        ("Total with initialization", ()),
-    ):
-        yield _row(title, [init_total_ns(case, without) for case in cases])
+    own = [f"{name}: {labels.own_text(case, name)}" for name in labels.own_numbers(document)]
+    lines = (*_time(case), *own, *_validation("Validation", case), *labels.footnotes([case]))
+    return _told(document, [case], table, lines)
 
 
 def one_pair(document: Document) -> str:
-    """Return the block of two cases of one graph, A and B."""
+    """Return the report on two cases of one graph, A and B."""
     a, b = document.cases
     if a.engine != document.engines[0].key:
         a, b = b, a
     name = main_series(a.summary)
     name = name if name is not None and name in b.summary else "e2e_ns"
-    lines = [*_head(document, [a, b]), *_effort(document), RULE]
-    lines += [f"{'':26}{'A':>14}{'B':>14}"]
-    lines += _initialization([a, b])
-    for title, field in ROWS:
-        lines.append(_row(title, [getattr(case.summary[name], field) for case in (a, b)]))
-    found = None if are_unlike(a, b) else change(a, b, name)
-    lines += [RULE]
+    found = None if labels.are_unlike(a, b) else change(a, b, name)
+    rows: dict[str, list[float | None]] = {
+        title: [init_total_ns(case, without) for case in (a, b)]
+        for title, without in INITIALIZATION.items()
+    }
     if found is not None:
-        lines.append(_row("Time", [found.base_ns, found.other_ns]))
-    wrong = [side for side, case in (("A", a), ("B", b)) if is_wrong(case)]
-    if wrong:
-        lines.append(f"Speedup:     none: outputs of {' and '.join(wrong)} are wrong")
-    else:
-        lines.append(f"Speedup:     {_speedup(a, b, found)}")
+        rows["Time"] = [found.base_ns, found.other_ns]
+    table = _table({"A": a.summary[name], "B": b.summary[name]}, rows)
+    wrong = [side for side, case in (("A", a), ("B", b)) if labels.is_wrong(case)]
+    none = f"none: outputs of {' and '.join(wrong)} are wrong"
+    lines = [f"Speedup:   {none if wrong else _speedup(a, b, found)}"]
     if compares_with_a(a):
         lines += _validation("Accuracy comparison", b)
     else:
         lines += [*_validation("Validation of A", a), *_validation("Validation of B", b)]
-    for name in own_numbers(document):
-        lines.append(f"{name + ':':12} {own_text(a, name)} and {own_text(b, name)}")
-    lines += footnotes([a, b])
-    return "\n".join(lines)
+    for own in labels.own_numbers(document):
+        lines.append(f"{own}: {labels.own_text(a, own)} and {labels.own_text(b, own)}")
+    return _told(document, [a, b], table, [*lines, *labels.footnotes([a, b])])
 
 
-def _row(title: str, times_ns: Sequence[float | None]) -> str:
-    return f"{title:26}" + "".join(f"{time_text(ns):>14}" for ns in times_ns)
+def _told(document: Document, cases: Sequence[Case], table: m.Table, lines: Sequence[str]) -> str:
+    name, path = cases[0].graph.name, cases[0].graph.path
+    facts = (("Graph", path), *_engines(document, cases), *_effort(document))
+    return (
+        body_text(m.Body(headline=name, facts=facts, tables=(table,)), VIEW)
+        + "\n\n"
+        + "\n".join(lines)
+    )
 
 
-def _head(document: Document, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield lines with the graph, and the engine of each case."""
-    yield cut(one_line(cases[0].graph.name), WIDTH)
-    yield RULE
-    yield f"Graph:       {one_line(cases[0].graph.path)}"
+def _table(summaries: dict[str, object], more: Mapping[str, Sequence[float | None]]) -> m.Table:
+    """Return statistics by series or side, and below them rows of further times."""
+    rows = [
+        (title, [getattr(summary, name) for summary in summaries.values()])
+        for title, name in STATISTICS.items()
+    ]
+    empty = [None] * len(summaries)
+    rows += [(title, [*values, *empty][: len(summaries)]) for title, values in more.items()]
+    columns = (m.Column("", head=""), *(m.Column(title, "right") for title in summaries))
+    return m.Table(
+        columns,
+        tuple(
+            m.ReportRow((title, *("" if ns is None else time_text(ns) for ns in values)))
+            for title, values in rows
+        ),
+    )
+
+
+def _engines(document: Document, cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
     engines = {engine.key: engine for engine in document.engines}
-    for title, case in zip(("Engine:",) if len(cases) == 1 else ("A:", "B:"), cases, strict=True):
+    for title, case in zip(("Engine",) if len(cases) == 1 else ("A", "B"), cases, strict=True):
         engine = engines[case.engine]
-        threads = threads_text(engine, document)
-        yield f"{title:12} {engine.key} on {one_line(engine.device_kind)}{threads}"
+        yield title, f"{engine.key} on {engine.device_kind}{labels.threads_text(engine, document)}"
 
 
-def _effort(document: Document) -> Iterator[str]:
+def _effort(document: Document) -> Iterator[tuple[str, str]]:
     """Yield warm-up and iterations, of the case that has most."""
     case = max(document.cases, key=lambda case: len(case.rounds))
     settings, count = document.run.settings, iterations_of(case)
@@ -138,15 +139,15 @@ def _effort(document: Document) -> Iterator[str]:
     counted = max((summary.count for summary in case.summary.values()), default=count)
     if counted < count:
         why += f"; {count - counted} left out as warm-up"
-    yield f"Warmup:      {count_text(settings.warmup, 'iteration')} in each round"
-    yield f"Benchmark:   {taken} in {count_text(len(case.rounds), 'round')}{why}"
+    yield "Warmup", f"{count_text(settings.warmup, 'iteration')} in each round"
+    yield "Benchmark", f"{taken} in {count_text(len(case.rounds), 'round')}{why}"
 
 
 def _time(case: Case) -> Iterator[str]:
     time = case_time(case)
     if time is None:
         return
-    parts = [marked(time_text(time.ns), case)]
+    parts = [labels.marked(time_text(time.ns), case)]
     if time.half_width_ratio is not None:
         parts[0] += f" ± {percent_text(time.half_width_ratio)}"
     tflops, gbps = rates(case.work, time.ns)
@@ -155,14 +156,9 @@ def _time(case: Case) -> Iterator[str]:
         parts.append(f"{rate_text(tflops if tflops >= 1 else 1e3 * tflops)} {unit}")
     if gbps is not None:
         parts.append(f"{rate_text(gbps)} GB/s")
-    yield f"Time:        {', '.join(parts)}"
+    yield f"Time:      {', '.join(parts)}"
     if (time.half_width_ratio or 0) > 1:
         yield NOISY_MEANS
-
-
-def compares_with_a(a: Case) -> bool:
-    """Return True if A has no reference, so that the outputs of B are compared with those of A."""
-    return a.validation is None or a.validation.status == "not checked"
 
 
 def _validation(title: str, case: Case) -> Iterator[str]:
@@ -173,8 +169,7 @@ def _validation(title: str, case: Case) -> Iterator[str]:
         return
     head = f"{title}: {VALIDATION[check.status]}"
     if check.status == "not checked":
-        reason = check.reason or "no reference"
-        yield f"{head} ({reason})"
+        yield f"{head} ({check.reason or 'no reference'})"
         return
     allowed = {_allowed(output) for output in check.outputs}
     given = f" ({min(allowed)})" if len(allowed) == 1 else ""
@@ -194,11 +189,9 @@ def _allowed(output: OutputValidation) -> str:
 
 def _speedup(a: Case, b: Case, found: Change | None) -> str:
     """Return a sentence on the time of B against that of A."""
-    if are_unlike(a, b):
-        return f"none: {UNLIKE_MEANS}"
-    if found is None:
-        return "none: too few samples"
-    return speedup_text(found)
+    if labels.are_unlike(a, b):
+        return f"none: {labels.UNLIKE_MEANS}"
+    return "none: too few samples" if found is None else speedup_text(found)
 
 
 def speedup_text(found: Change) -> str:
@@ -232,6 +225,4 @@ def _side(ratio: float) -> str:
 
 def _amount(ratio: float, as_factor: bool) -> str:
     """Return a share of A's time, or how many times."""
-    if as_factor:
-        return factor_text(ratio)
-    return f"{abs(100 * (ratio - 1)):.1f} %"
+    return factor_text(ratio) if as_factor else f"{abs(100 * (ratio - 1)):.1f} %"

@@ -398,5 +398,5 @@ def test_a_slow_down_that_is_allowed_looks_allowed(files, name, capsys):
     else:
         assert main(["a.json", "slow.json", "--allow", "g*", f"--{name}", "out", "-q"]) == 0
         said = (files / "out").read_text(encoding="utf-8")
-    looks = {"csv": ",true,", "html": '"allowed":{"0":1'}
+    looks = {"csv": ",true,"}
     assert looks.get(name, "slower, allowed") in said.replace(": ", ":")

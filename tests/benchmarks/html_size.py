@@ -59,7 +59,7 @@ INIT_NS = {
     "plan_ns": 90_000_000,
     "first_run_ns": 1_500_000,
 }
-DRAWN = "#overview .lines path, #overview .points path"
+DRAWN = "#overview .points path"
 LABELS = ("before", "after")
 ROUNDS = 5
 RUN_EFFECT, ITERATION_SD, TAIL = 0.003, 0.004, 0.004
@@ -202,7 +202,7 @@ def drawn_ms(driver: object, patience_s: float = 60.0) -> float | None:
     """Milliseconds from scrolling to the overview until it is drawn."""
     begin = time.monotonic()
     driver.execute_script(  # type: ignore[attr-defined]
-        "document.getElementById('overview-section').scrollIntoView()"
+        "document.getElementById('overview').scrollIntoView()"
     )
     while time.monotonic() < begin + patience_s:
         if driver.execute_script(f"return document.querySelectorAll('{DRAWN}').length"):  # type: ignore[attr-defined]

@@ -1,125 +1,93 @@
-"""The panel of a case: sections of texts, tables and charts, packed until a reader opens it.
-
-A section is ``{"title", "items"}``; an item is one of ``{"p"}``, ``{"note"}``, ``{"pre"}``,
-``{"tags"}``, ``{"table"}`` and ``{"chart"}``. Numbers are texts already, except those of charts.
-"""
+"""The panel of a case as markup with its figures: what moved, samples, metrics, validation, kernels
+and facts. Panels travel packed until a reader opens them."""
 
 from __future__ import annotations
 
-import base64
-import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import orjson
+from bench_schema import units
 from bench_schema.document import PAID_ONCE
 from bench_schema.launches import launch_text
-from bench_schema.names import safe
-from bench_schema.units import (
-    change_text,
-    interval_text,
-    is_too_noisy,
-    share_text,
-    significant,
-    value_text,
-)
+from bench_schema.names import cut
+from bench_schema.report.model import Chart, Panel
 
 from bench_compare.comparison.circumstances.facts import facts
 from bench_compare.metrics import METRICS, PHASES, Rate
-from bench_compare.model import RANK
-from bench_compare.report import words
-from bench_compare.report.html.samples import (
-    Budget,
-    budget,
-    course,
-    distribution,
-    held_series,
-    scale_of,
-)
-from bench_compare.report.why import case_changes, kinds
+from bench_compare.report.figures import samples
+from bench_compare.report.html import figure_element
+from bench_compare.report.html.markup import Html, escaped, joined, note, tag
+from bench_compare.report.html.tables import badge, plain, state_badge
+from bench_compare.report.html.tables import facts as facts_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bench_schema.document import Case, OutputValidation, Validation
+    from bench_schema.report.model import State
 
-    from bench_compare.model import CaseComparison, CaseSide, Comparison, MetricComparison
+    from bench_compare.model import CaseComparison, CaseSide, Comparison, MetricComparison, Verdict
+    from bench_compare.report.figures.base import Figure
+    from bench_compare.report.why import SideChange
 
-CHUNK = 32
-"""Cases in a block, which are unpacked together."""
+Both = list[tuple[str, "CaseSide | None"]]
 LONGEST_TEXT = 2_000
+MOST_MOVED = 240
+"""Characters of a fact that differs: names of kernels are told in full further down."""
 WORST = 8
 """Mismatches shown for an output."""
 UNKNOWN = "–"
-Section = dict[str, Any]
-Items = list[dict[str, Any]]
 
 
-class DetailBlock(NamedTuple):
-    """`CHUNK` cases."""
+class Panels:
+    """Makes the panels of one comparison; `names` are those of the sides, `states` the looks of
+    verdicts."""
 
-    text: str
-    """JSON, compressed, in base64."""
-    differing: list[list[str]]
-    """Kinds of facts that differ between a case's sides, by case."""
+    def __init__(
+        self, comparison: Comparison, names: Sequence[str], states: Mapping[Verdict, State]
+    ) -> None:
+        self.names, self.states, self.count = names, states, len(comparison.cases)
+        self.buckets = samples.buckets_of(self.count)
 
-
-def blocks(comparison: Comparison, names: Sequence[str] = ("base", "other")) -> list[DetailBlock]:
-    """Pack the panels of all cases, in the order of the comparison; `names` of the sides."""
-    cases = comparison.cases
-    panels = _Panels(comparison, names, budget(len(cases)))
-    made = []
-    for start in range(0, len(cases), CHUNK):
-        group = cases[start : start + CHUNK]
-        changes = [case_changes(case) for case in group]
-        told = [panels.of(case, own) for case, own in zip(group, changes, strict=True)]
-        data = zlib.compress(orjson.dumps(told, option=orjson.OPT_SERIALIZE_NUMPY))
-        text = base64.b64encode(data).decode("ascii")
-        made.append(DetailBlock(text, [kinds(some) for some in changes]))
-    return made
-
-
-class _Panels:
-    """Makes the panels of one comparison."""
-
-    def __init__(self, comparison: Comparison, names: Sequence[str], plan: Budget) -> None:
-        self.names, self.plan = names, plan
-        self.labels = [side.label for side in comparison.others]
-        self.ceilings = words.ceilings((comparison.base, *comparison.others))
-
-    def of(self, case: CaseComparison, changes: Sequence[Any]) -> dict[str, Any]:
+    def of(
+        self, case: CaseComparison, state: State, about: str, changes: Sequence[SideChange]
+    ) -> Panel:
+        """Return the panel; `state` and `about` of its row, `changes`: what else differs."""
         sides = (case.base, case.other)[: len(self.names)]
         both = [(name, side) for name, side in zip(self.names, sides, strict=True)]
-        metrics = dict(case.metrics)
-        sections = [
-            _section("", _first(case)),
-            _section("What became of it", _outcomes(both)),
-            _section("What differs", self._why(case, changes)),
-            _section("", _notes(case, self.names)),
-            *self._samples(case, both, metrics),
-            _section("Metrics", _metrics(metrics, case.gate)),
-            _section("Validation", _validations(both)),
-            _section("Initialisation", _init(both, metrics)),
-            _section("Roofline", _roofline(case, both, metrics, self._ceiling(case))),
-            _section("Kernels", _kernels(both)),
-            _section("Facts", _facts(case, both)),
+        figures: list[Figure] = []
+        parts = [
+            tag("h2", case.name, id="panel-title"),
+            tag("p", state_badge(state), " ", tag("span", about, class_="note")),
+            tag("p", case.reason, class_="reason"),
         ]
-        return {"reason": case.reason, "sections": [one for one in sections if one["items"]]}
+        if case.renamed and case.base is not None:
+            parts.append(note(f"Called {case.base.name} in the base; the graph means the same."))
+        parts += [
+            _section("What became of it", _outcomes(both)),
+            _section("What moved besides", self._moved(case, changes)),
+            _notes(case, self.names),
+            self._samples(case, both, figures),
+            _section("Metrics", self._metrics(case)),
+            _section("Validation", _validations(both)),
+            _section("Initialisation", _init(both) if len(both) == 1 else []),
+            _section("Kernels and their launches", _kernels(both)),
+            *self._other_samples(case, both, figures),
+            _section("Facts", [_facts(case, both)]),
+        ]
+        return Panel(case.id, joined(parts), figures)
 
-    def _why(self, case: CaseComparison, changes: Sequence[Any]) -> Items:
-        rows = [[one.name, one.base, one.other] for one in changes]
-        if rows:
-            return [_table("facts", ["", *self.names], rows)]
-        sides = (case.base, case.other)
-        if all(side and side.cases[-1].outcome.status == "completed" for side in sides):
-            return [{"note": "No plan, kernel or clock differs between the sides."}]
+    def _moved(self, case: CaseComparison, changes: Sequence[SideChange]) -> list[Html]:
+        if changes:
+            rows = [
+                [one.name, cut(one.base, MOST_MOVED), cut(one.other, MOST_MOVED)] for one in changes
+            ]
+            return [facts_table(rows, ["", *self.names])]
+        both = (case.base, case.other)
+        if all(side and side.cases[-1].outcome.status == "completed" for side in both):
+            return [note("No plan, kernel, launch or clock differs between the sides.")]
         return []
 
-    def _samples(
-        self,
-        case: CaseComparison,
-        both: Sequence[tuple[str, CaseSide | None]],
-        metrics: Mapping[str, MetricComparison],
-    ) -> Iterator[Section]:
+    def _series(self, case: CaseComparison, both: Both) -> tuple[list[str], ...]:
         sampled = {
             name
             for _, side in both
@@ -127,186 +95,176 @@ class _Panels:
             for one in side.cases
             for name in facts(one.rounds).sampled
         }
-        shown, left = self.plan.shares(sampled, case.gate)
-        found = [
-            (name, [None if side is None else held_series(side, name) for _, side in both])
-            for name in shown
-        ]
-        if not found:
-            yield _section("Summary", _summaries(both))
-        for place, (name, held) in enumerate(found):
-            metric = metrics.get(name)
-            middles = (None, None) if metric is None else (metric.base, metric.other)
-            end = "" if place == 0 else f"-{name}"
-            items = [
-                *distribution(held, self.names, middles, end),
-                {"note": _dots(name, held, metric)},
-                *course(held, self.names, self.plan, end),
-            ]
-            yield _section(f"Samples: {_title(name)}", items)
+        return samples.shown_series(self.count, sampled, case.gate)
+
+    def _samples(self, case: CaseComparison, both: Both, figures: list[Figure]) -> Html:
+        """Return the samples of the series that decides."""
+        shown, _ = self._series(case, both)
+        if not shown:
+            return _section("Summary", _summaries(both))
+        return _section(
+            f"Samples: {_title(shown[0])}", self._figures(shown[0], case, both, figures)
+        )
+
+    def _other_samples(
+        self, case: CaseComparison, both: Both, figures: list[Figure]
+    ) -> Iterator[Html]:
+        shown, left = self._series(case, both)
+        for name in shown[1:]:
+            title = tag("summary", f"Samples: {_title(name)}")
+            yield tag("details", title, *self._figures(name, case, both, figures))
         if left:
             titles = "; ".join(map(_title, left))
-            text = (
-                f"Left out, to keep a page of {self.plan.cases} cases small: samples of {titles}."
-            )
-            yield _section("", [{"note": text, "id": "left-out"}])
+            why = f"Left out, to keep a page of {self.count} cases small"
+            yield note(f"{why}: samples of {titles}.")
 
-    def _ceiling(self, case: CaseComparison) -> Mapping[str, Any] | None:
-        """Return the ceiling of the base, otherwise that of the case's side."""
-        other = self.labels.index(case.other_label) + 1 if case.other_label in self.labels else 0
-        both = (self.ceilings[0], self.ceilings[other])
-        return next((one for one in both if one["gbps"] is not None), None)
+    def _figures(
+        self, name: str, case: CaseComparison, both: Both, figures: list[Figure]
+    ) -> list[Html]:
+        held = [samples.held_series(side, name) for _, side in both]
+        known = [one for one in held if one is not None]
+        if not known:
+            return []
+        frame = samples.frame_of(known)
+        drawn = []
+        for figure, words in (
+            (samples.distribution(held, self.names, frame), "distribution"),
+            (samples.course(held, self.names, self.buckets), "iterations in order"),
+        ):
+            figures.append(figure)
+            chart = Chart(figure, label=f"Samples, {_title(name)}: {words}")
+            drawn.append(figure_element(len(figures) - 1, chart))
+        count = note(samples.counts_note(held, self.names, frame))
+        return [drawn[0], note(_told(case.metrics.get(name))), drawn[1], count]
+
+    def _metrics(self, case: CaseComparison) -> list[Html]:
+        if not case.metrics:
+            return []
+        heads = ("metric", "verdict", "base", "other", "difference", "change", "95 % interval")
+        items = [plain(heads, [self._metric_row(one) for one in case.metrics.values()], words=2)]
+        return [*items, *([note(_rests_on(case.gate_metric))] if case.gate_metric else [])]
+
+    def _metric_row(self, one: MetricComparison) -> list[str]:
+        metric, state = METRICS[one.metric], self.states[one.verdict]
+        moved = None
+        if one.base is not None and one.other is not None:
+            is_rate = isinstance(metric.reading, Rate)  # its difference says little
+            moved = None if is_rate else one.other - one.base
+        noisy = units.is_too_noisy(one.ci_low, one.ci_high)
+        ends = (one.ci_low, one.ci_high, metric.words)
+        return [
+            metric.title,
+            badge(state.word + ("?" if one.provisional else ""), state.tone),
+            *(
+                UNKNOWN if value is None else units.value_text(value, metric.unit)
+                for value in (one.base, one.other)
+            ),
+            "" if not moved else ("+" if moved > 0 else "") + units.value_text(moved, metric.unit),
+            "" if one.ratio is None or noisy else units.change_text(one.ratio, metric.words),
+            "" if one.ci_low is None else units.interval_text(*ends),
+        ]
 
 
-def _section(title: str, items: Items) -> Section:
-    return {"title": title, "items": items}
+def _rests_on(gate: MetricComparison) -> str:
+    """Return what the verdict of the metric that decides rests on."""
+    held = f"{gate.base_rounds} and {gate.other_rounds} {gate.unit}s as independent units"
+    none = "summaries without samples: no interval"
+    more = gate.rounds_needed
+    parts = [
+        "" if gate.q is None else f"q {units.significant(gate.q, 2)} after false-discovery control",
+        f"practical threshold {units.share_text(gate.threshold_ratio)}",
+        none if gate.unit == "summary" else held,
+        "" if more is None else f"about {more} more would decide",
+    ]
+    return f"{_title(gate.metric)}: {'; '.join(filter(None, parts))}"
 
 
-def _table(
-    kind: str, heads: Sequence[Any], rows: Sequence[Any], caption: str = ""
-) -> dict[str, Any]:
-    """Return a table; heads are texts, or (text, class); the first cell of a row is its head."""
-    return {"table": {"kind": kind, "heads": heads, "rows": rows, "caption": caption}}
+def _section(title: str, items: Sequence[Html]) -> Html:
+    return tag("section", tag("h3", title), *items) if items else Html()
 
 
 def _title(name: str) -> str:
     return METRICS[name].title if name in METRICS else name
 
 
-def _first(case: CaseComparison) -> Items:
-    if not case.renamed or case.base is None:
-        return []
-    return [{"note": f"Called {case.base.name} in the base; the graph means the same."}]
-
-
-def _outcomes(both: Sequence[tuple[str, CaseSide | None]]) -> Items:
-    items: Items = []
+def _outcomes(both: Both) -> list[Html]:
+    items = []
     for name, side in both:
         if side is None:
-            items.append({"p": f"{name}: does not hold this case"})
+            items.append(tag("p", f"{name}: does not hold this case"))
             continue
         outcome = side.cases[-1].outcome
         if outcome.status == "completed":
             continue
         where = f" in {outcome.phase.replace('_', ' ')}" if outcome.phase else ""
         reason = f": {outcome.reason}" if outcome.reason else ""
-        items.append({"p": f"{name}: {outcome.status}{where}{reason}"})
+        items.append(tag("p", f"{name}: {outcome.status}{where}{reason}"))
         if outcome.detail:
-            items.append({"pre": outcome.detail[-LONGEST_TEXT:]})
+            lines = outcome.detail[-LONGEST_TEXT:].splitlines()
+            items.append(tag("pre", Html("\n".join(map(escaped, lines))), tabindex="0"))
     return items
 
 
-def _notes(case: CaseComparison, names: Sequence[str]) -> Items:
+def _notes(case: CaseComparison, names: Sequence[str]) -> Html:
     """Return a line for each kind of note; notes that both sides have are said once."""
     found: dict[str, dict[str, list[str]]] = {}
-    for note in case.notes:
-        found.setdefault(note.kind, {}).setdefault(note.text, []).append(note.side)
-    tags = []
+    for one in case.notes:
+        found.setdefault(one.kind, {}).setdefault(one.text, []).append(one.side)
+    lines = []
     for kind, texts in found.items():
         parts = [
             f"{' and '.join(names) if len(set(sides)) > 1 else sides[0]}: {text}"
             for text, sides in texts.items()
         ]
-        tags.append([kind, "; ".join(parts)])
-    return [{"tags": tags}] if tags else []
+        lines.append(tag("li", tag("strong", kind), f" {'; '.join(parts)}"))
+    return tag("ul", *lines, class_="notes") if lines else Html()
 
 
-def _dots(name: str, held: Sequence[Any], metric: MetricComparison | None) -> str:
-    several = any(one is not None and len(one.documents) > 1 for one in held)
-    marks = (
-        "Small dots: median of each round. Diamonds: each document, the mean of its rounds."
-        if several
-        else "Dots: median of each round."
-    )
-    decide = metric is not None and metric.unit not in ("summary", "iteration")
-    text = f"{marks} The {metric.unit}s decide, not the iterations." if decide and metric else marks
-    if metric is None:
+def _told(metric: MetricComparison | None) -> str:
+    text = "Dots: the time of each round; with several documents a diamond each."
+    if metric is None or metric.unit in ("summary", "iteration"):
         return text
-    return f"{text} Vertical lines: the {_title(name)} of the table below, the mean of the medians."
+    return f"{text} The {metric.unit}s decide, not the iterations."
 
 
-def _summaries(both: Sequence[tuple[str, CaseSide | None]]) -> Items:
+SUMMARY = {
+    "samples": "count",
+    "least": "min",
+    "5 %": "p5",
+    "median": "median",
+    "mean": "mean",
+    "95 %": "p95",
+    "largest": "max",
+}
+
+
+def _summaries(both: Both) -> list[Html]:
     """Return the statistics of an imported document, in place of samples."""
-    fields = ("count", "min", "p5", "median", "mean", "p95", "max")
-    heads = ("samples", "least", "5 %", "median", "mean", "95 %", "largest")
     rows = []
     for name, side in both:
         for series, summary in {} if side is None else side.cases[-1].summary.items():
-            values = [getattr(summary, field) for field in fields]
+            values = [getattr(summary, field) for field in SUMMARY.values()]
             rows.append((f"{name}, {_title(series)}", values))
     if not rows:
-        return [{"p": "No samples: the case was not measured."}]
-    kept = [at for at in range(len(fields)) if any(_is_known(values[at], at) for _, values in rows)]
-    texts = [[title, *(_summary_text(values[at], at) for at in kept)] for title, values in rows]
-    table = _table("plain", ["", *([heads[at], "number"] for at in kept)], texts)
+        return [tag("p", "No samples: the case was not measured.")]
+    kept = [at for at in range(len(SUMMARY)) if any(_is_known(v[at], at) for _, v in rows)]
+    texts = [[title, *(_summary_text(v[at], at) for at in kept)] for title, v in rows]
+    heads = [*SUMMARY]
     why = "The document holds no samples, so there is no distribution and no course."
-    return [{"note": why}, table]
+    return [note(why), plain(["", *(heads[at] for at in kept)], texts)]
+
+
+def _summary_text(value: float, at: int) -> str:
+    if not _is_known(value, at):
+        return UNKNOWN
+    return f"{value:,}" if at == 0 else units.value_text(value, "ns")
 
 
 def _is_known(value: float, at: int) -> bool:
     return value == value and not (at == 0 and value == 0)
 
 
-def _summary_text(value: float, at: int) -> str:
-    if not _is_known(value, at):
-        return UNKNOWN
-    return f"{value:,}" if at == 0 else value_text(value, "ns")
-
-
-METRIC_HEADS = (
-    *("metric", ["base", "number"], ["other", "number"], ["difference", "number wide-only"]),
-    *(["change", "number"], ["95 % interval", "number wide-only"], "verdict"),
-)
-
-
-def _metrics(metrics: Mapping[str, MetricComparison], gate: str | None) -> Items:
-    rows = []
-    for name, one in metrics.items():
-        unit = METRICS[name].unit
-        moved = None
-        if one.base is not None and one.other is not None:
-            is_rate = isinstance(METRICS[name].reading, Rate)  # its difference says little
-            moved = None if is_rate else one.other - one.base
-        noisy = is_too_noisy(one.ci_low, one.ci_high)
-        sign = "+" if moved and moved > 0 else ""
-        rows.append(
-            [
-                _title(name),
-                value_text(one.base, unit) if one.base is not None else UNKNOWN,
-                value_text(one.other, unit) if one.other is not None else UNKNOWN,
-                "" if not moved else sign + value_text(moved, unit),
-                "" if one.ratio is None or noisy else change_text(one.ratio, METRICS[name].words),
-                ""
-                if one.ci_low is None
-                else interval_text(one.ci_low, one.ci_high, METRICS[name].words),
-                {"verdict": RANK[one.verdict], "provisional": one.provisional},
-            ]
-        )
-    if not rows:
-        return []
-    items = [_table("metrics", METRIC_HEADS, rows)]
-    if gate is not None and gate in metrics:
-        one = metrics[gate]
-        rests = (
-            "summaries without samples: no interval"
-            if one.unit == "summary"
-            else f"{one.base_rounds} and {one.other_rounds} {one.unit}s as independent units"
-        )
-        parts = [
-            "" if one.q is None else f"q {significant(one.q, 2)} after false-discovery control",
-            f"practical threshold {share_text(one.threshold_ratio)}",
-            rests,
-            "" if one.rounds_needed is None else f"about {one.rounds_needed} more would decide",
-        ]
-        items.append({"note": f"{_title(one.metric)}: {'; '.join(filter(None, parts))}"})
-    return items
-
-
-OUTPUT_HEADS = (
-    "output",
-    *([name, "number"] for name in ("elements", "wrong", "max abs", "max rel", "rel. L2")),
-    *([name, "number"] for name in ("rtol", "atol")),
-)
+OUTPUT_HEADS = ("output", "elements", "wrong", "max abs", "max rel", "rel. L2", "rtol", "atol")
 SAME_BYTES = {
     None: "",
     True: ", the same bytes each time",
@@ -314,22 +272,20 @@ SAME_BYTES = {
 }
 
 
-def _validations(both: Sequence[tuple[str, CaseSide | None]]) -> Items:
+def _validations(both: Both) -> list[Html]:
     """Return the first validation of each side that failed, otherwise the last; equal ones once."""
-    shown: list[tuple[str, Items]] = []
+    shown: list[tuple[str, str, list[Html]]] = []
     for name, side in both:
         known = [case.validation for case in side.cases if case.validation] if side else []
         failed = (one for one in known if one.status == "failed")
         if known:
-            shown.append((name, _validation(next(failed, known[-1]))))
-    if len(shown) == 2 and shown[0][1] == shown[1][1]:
-        shown = [(" and ".join(name for name, _ in shown), shown[0][1])]
-    for name, items in shown:
-        items[0] = {"p": f"{name}: {items[0]['p']}"}
-    return [item for _, items in shown for item in items]
+            shown.append((name, *_validation(next(failed, known[-1]))))
+    if len(shown) == 2 and shown[0][1:] == shown[1][1:]:
+        shown = [(" and ".join(name for name, *_ in shown), *shown[0][1:])]
+    return [item for name, text, items in shown for item in (tag("p", f"{name}: {text}"), *items)]
 
 
-def _validation(one: Validation) -> Items:
+def _validation(one: Validation) -> tuple[str, list[Html]]:
     against = "" if one.reference in ("unknown", "none") else f" against {one.reference}"
     count = one.iterations_checked
     checked = ""
@@ -338,19 +294,17 @@ def _validation(one: Validation) -> Items:
         checked = f"; {count} timed {noun} checked, {one.iterations_mismatched} wrong"
         checked += SAME_BYTES[one.deterministic]
     reason = f" ({one.reason})" if one.reason else ""
-    items: Items = [{"p": f"{one.status}{against}{checked}{reason}"}]
-    if one.outputs:
-        items.append(_table("plain", OUTPUT_HEADS, [_output(output) for output in one.outputs]))
+    rows = [_output(output) for output in one.outputs]
+    items = [plain(OUTPUT_HEADS, rows)] if rows else []
     for output in one.outputs:
         if output.worst:
-            rows = [
+            worst = [
                 [f"[{', '.join(map(str, w.index))}]", _real(w.expected), _real(w.actual)]
                 for w in output.worst[:WORST]
             ]
-            heads = ["index", ["expected", "number"], ["actual", "number"]]
-            caption = f"Worst mismatches of {output.name}"
-            items.append(_table("plain", heads, rows, caption))
-    return items
+            items.append(tag("p", f"Worst mismatches of {output.name}"))
+            items.append(plain(("index", "expected", "actual"), worst))
+    return f"{one.status}{against}{checked}{reason}", items
 
 
 def _output(one: OutputValidation) -> list[str]:
@@ -360,153 +314,33 @@ def _output(one: OutputValidation) -> list[str]:
 
 
 def _real(value: float | str) -> str:
-    return value if isinstance(value, str) else significant(value, 3)
+    return value if isinstance(value, str) else units.significant(value, 3)
 
 
-def _init(
-    both: Sequence[tuple[str, CaseSide | None]], metrics: Mapping[str, MetricComparison]
-) -> Items:
-    """Return the phases of each side: by the metric, otherwise the lower median over rounds."""
-    told = {}
-    for place, (name, side) in enumerate(both):
-        phases = {} if side is None else _phases(side)
-        for phase in phases:
-            metric = metrics.get(phase)
-            value = None if metric is None else (metric.base, metric.other)[place]
-            phases[phase] = phases[phase] if value is None else value
-        if phases:
-            told[name] = phases
-    if not told:
-        return []
-    whole = metrics.get("init_ns")
-    totals = []
-    for place, (name, _) in enumerate(both):
-        if name in told:
-            value = None if whole is None else (whole.base, whole.other)[place]
-            total = sum(told[name].values()) if value is None else value
-            totals.append(f"{name} {value_text(total, 'ns')}")
-    factor, unit = scale_of(max(sum(one.values()) for one in told.values()))
-    sides = [*reversed(told)]
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": title,
-            "y": sides,
-            "x": [told[name].get(phase, 0) / factor for name in sides],
-            "marker": {"color": f"--phase-{place}"},
-            "hovertemplate": f"{title}: %{{x:.4~g}} {unit}<extra></extra>",
-        }
-        for place, (phase, title) in enumerate(PHASES.items())
-        if any(told[name].get(phase) for name in sides)
-    ]
-    layout = {
-        "height": 90 + 42 * len(sides),
-        "barmode": "stack",
-        "showlegend": True,
-        "margin": {"l": 8, "r": 8, "t": 34, "b": 8},
-        "bargap": 0.35,
-        "xaxis": {"title": {"text": unit}},
-        "yaxis": {"showgrid": False},
-    }
-    text = (
-        "Typical time of each phase over the rounds, as in the table above. The initialisation as "
-        f"a whole is typically {', '.join(totals)}; phases need not add up to it."
-    )
-    return [{"chart": {"title": "", "traces": traces, "layout": layout}}, {"note": text}]
-
-
-def _phases(side: CaseSide) -> dict[str, float]:
+def _init(both: Both) -> list[Html]:
+    """Return the phases of a run by itself, each the lower median over rounds."""
     found: dict[str, list[int]] = {}
-    for case in side.cases:
-        for phase, values in case.init.items():
-            most = 1 if phase in PAID_ONCE else None  # paid once: once for each document
-            found.setdefault(phase, []).extend(values.tolist()[:most])
-    return {
-        phase: sorted(values)[(len(values) - 1) // 2] for phase, values in found.items() if values
-    }
-
-
-def _roofline(
-    case: CaseComparison,
-    both: Sequence[tuple[str, CaseSide | None]],
-    metrics: Mapping[str, MetricComparison],
-    ceiling: Mapping[str, Any] | None,
-) -> Items:
-    """Draw both sides under the measured ceilings of the device."""
-    metric, points, shares = metrics.get("tflops"), [], []
-    for place, (name, side) in enumerate(both):
-        last = side.cases[-1] if side else None
-        if last is None or last.achieved is None or not last.achieved.tflops:
-            continue
-        rate = last.achieved.tflops
-        value = None if metric is None else (metric.base, metric.other)[place]
-        if last.achieved.ceiling_share is not None:
-            share = last.achieved.ceiling_share * (value or rate) / rate
-            shares.append(f"{name} {significant(100 * share, 3)} %")
-        if last.work.intensity:
-            points.append((name, place, last.work.intensity, value or rate))
-    if ceiling is None or not points:
-        return []
-    slope = ceiling["gbps"] / 1000
-    wanted = case.data_type.lower()
-    peaks = [rate for name, rate in ceiling["tflops"].items() if name.lower() == wanted]
-    at = [intensity for *_, intensity, _ in points]
-    ridge = peaks[0] / slope if peaks else max(at)
-    ends = [min(*at, ridge) / 8, *([ridge] if peaks else []), max(*at, ridge) * 8]
-    roof = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "measured ceiling",
-        "x": ends,
-        "y": [min(peaks[0], slope * x) if peaks else slope * x for x in ends],
-        "line": {"color": "--soft", "width": 1.5},
-        "hoverinfo": "skip",
-    }
-    dots = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": name,
-            "x": [intensity],
-            "y": [rate],
-            "marker": {
-                "size": 12,
-                "color": "--side-other" if place else "--side-base",
-                "symbol": "diamond" if place else "circle-open",
-                "line": {"width": 2},
-            },
-            "hovertemplate": f"{name}: %{{y:.4~g}} TFLOP/s<extra></extra>",
-        }
-        for name, place, intensity, rate in points
+    for _, side in both:
+        for case in () if side is None else side.cases:
+            for phase, values in case.init.items():
+                most = 1 if phase in PAID_ONCE else None
+                found.setdefault(phase, []).extend(values.tolist()[:most])
+    rows = [
+        [PHASES.get(phase, phase), units.value_text(sorted(values)[(len(values) - 1) // 2], "ns")]
+        for phase, values in found.items()
+        if values
     ]
-    ticks = {"type": "log", "dtick": "D2"}
-    layout = {
-        "height": 260,
-        "showlegend": True,
-        "margin": {"l": 8, "r": 8, "t": 30, "b": 8},
-        "xaxis": {**ticks, "title": {"text": "FLOP per byte"}},
-        "yaxis": {**ticks, "title": {"text": "TFLOP/s"}},
-    }
-    rates = [
-        value_text(ceiling["gbps"], "GB/s"),
-        value_text(peaks[0], "TFLOP/s") if peaks else "an unknown matrix rate",
-    ]
-    reached = f" Share of the ceiling: {', '.join(shares)}." if shares else ""
-    return [
-        {"chart": {"title": "", "traces": [roof, *dots], "layout": layout}},
-        {"note": f"Ceilings measured on the device: {' and '.join(rates)}.{reached}"},
-    ]
+    return [plain(("phase", "median"), rows)] if rows else []
 
 
-def _kernels(both: Sequence[tuple[str, CaseSide | None]]) -> Items:
+def _kernels(both: Both) -> list[Html]:
     rows = [
         [
-            name,
             one.name[:LONGEST_TEXT],
-            f"{one.count} ×",
-            value_text(one.median_ns, "ns"),
+            name,
             "" if one.launch is None else launch_text(one.launch),
+            f"{one.count} ×",
+            units.value_text(one.median_ns, "ns"),
         ]
         for name, side in both
         if side is not None
@@ -514,64 +348,67 @@ def _kernels(both: Sequence[tuple[str, CaseSide | None]]) -> Items:
     ]
     if not rows:
         return []
-    heads = ["", ["kernel", "break"], ["launches", "number"], ["median", "number"], "launch"]
-    note = "As traced in a pass of its own, of the last document."
-    return [_table("plain", heads, rows), {"note": note}]
+    table = plain(("kernel", "side", "launch", "launches", "median"), rows, words=3)
+    return [table, note("As traced in a pass of its own, of the last document.")]
 
 
-def _facts(case: CaseComparison, both: Sequence[tuple[str, CaseSide | None]]) -> Items:
+def _facts(case: CaseComparison, both: Both) -> Html:
     told = [{} if side is None else dict(_facts_of(side, case)) for _, side in both]
     names = dict.fromkeys(name for one in told for name in one)
     rows = []
     for name in names:
         values = [one.get(name, UNKNOWN) for one in told]
-        rows.append([name, *values] if len(set(values)) > 1 else [name, values[0]])
+        rows.append([name, *(values if len(set(values)) > 1 else values[:1])])
     rows.append(["fingerprint", case.fingerprint])
-    return [_table("facts", ["", *(name for name, _ in both)], rows)]
+    return facts_table(rows, ["", *(name for name, _ in both)])
 
 
 def _facts_of(side: CaseSide, case: CaseComparison) -> Iterator[tuple[str, str]]:
     """Yield facts without rates that a metric of the table has."""
     last = side.cases[-1]
-    yield "graph", safe(side.name)
+    yield "graph", side.name
     if last.graph.path:
         yield "file", last.graph.path
     yield "engine", side.engine
     yield from last.plan.items()
     if last.work.flops is not None:
-        yield "work", value_text(last.work.flops / 1e9, "GFLOP")
+        yield "work", units.value_text(last.work.flops / 1e9, "GFLOP")
     if last.work.moved_bytes is not None:
-        yield "bytes moved", value_text(last.work.moved_bytes, "bytes")
-    rates = (
-        []
-        if last.achieved is None
-        else [
-            value_text(rate, unit)
-            for rate, unit, name in (
-                (last.achieved.tflops, "TFLOP/s", "tflops"),
-                (last.achieved.gbps, "GB/s", "gbps"),
-            )
-            if rate is not None and name not in case.metrics
-        ]
-    )
-    if rates:
-        yield "rate", ", ".join(rates)
+        yield "bytes moved", units.value_text(last.work.moved_bytes, "bytes")
+    yield from _rate_facts(last, case)
     if last.memory is not None and last.memory.buffer_bytes is not None:
-        yield "buffers", value_text(last.memory.buffer_bytes, "bytes")
+        yield "buffers", units.value_text(last.memory.buffer_bytes, "bytes")
     count = sum(len(one.rounds) for one in side.cases)
     if count:
         yield "rounds", f"{count:,}"
     if last.stopped_by:
         yield "ended by", last.stopped_by
     yield from _device_facts(side.cases)
-    notes = [*last.notes, *(note for one in side.cases for note in facts(one.rounds).notes)]
+    told = (text for one in side.cases for text in facts(one.rounds).notes)
+    notes = dict.fromkeys([*last.notes, *told])
     if notes:
         yield "notes", "; ".join(notes)
 
 
-def _device_facts(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
+def _rate_facts(last: Case, case: CaseComparison) -> Iterator[tuple[str, str]]:
+    found = last.achieved
+    if found is None:
+        return
+    rates = ((found.tflops, "TFLOP/s", "tflops"), (found.gbps, "GB/s", "gbps"))
+    told = [
+        units.value_text(rate, unit)
+        for rate, unit, name in rates
+        if rate is not None and name not in case.metrics
+    ]
+    if told:
+        yield "rate", ", ".join(told)
+    if found.ceiling_share is not None:
+        yield "of the measured ceiling", units.share_text(found.ceiling_share)
+
+
+def _device_facts(cases: Iterable[Case]) -> Iterator[tuple[str, str]]:
     after = [r.telemetry_after for case in cases for r in case.rounds if r.telemetry_after]
     for name, field, unit in (("power", "power_w", "W"), ("temperature", "temperature_c", "°C")):
         known = [value for one in after if (value := getattr(one, field)) is not None]
         if known:
-            yield name, f"up to {significant(max(known), 3)} {unit}"
+            yield name, f"up to {units.significant(max(known), 3)} {unit}"

@@ -1,25 +1,34 @@
 import base64
 import hashlib
 import json
+import math
 import re
 import subprocess
 import sys
 from importlib.resources import files
 
 import numpy as np
+import plotly.graph_objects as go
+import plotly.io
 import pytest
+from bench_schema.names import safe
 from plotly.offline import get_plotlyjs
 
+from bench_compare.cli import main
 from bench_compare.comparison.compare import compare
 from bench_compare.errors import UsageError
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, View
 from bench_compare.policy import Policy
-from bench_compare.report.html import PLOTLY_FILE, embedded, samples
-from bench_compare.report.html.panel import CHUNK, blocks
+from bench_compare.report.figures import samples
+from bench_compare.report.figures.base import TEMPLATE
+from bench_compare.report.html import CHUNK, PLOTLY_FILE, embedded
 from tests.bench_compare.build import case, document, side, steady
+from tests.bench_compare.compose.sample import composition
+from tests.bench_compare.report import samples_of
+from tests.bench_compare.report.read_page import data_of, packed, panels, table, text_of
 from tests.bench_compare.report.shown import render
-from tests.bench_compare.report.unblock import charts, items, section, table, unblocked
+from tests.benchmarks import html_size
 from tests.conftest import ROOT
 
 CDN = View(plotlyjs="cdn")
@@ -35,20 +44,19 @@ def scripts(page):
     return re.findall(r'<script(?: type="text/plain" id="plotly")?>(.*?)</script>', page, re.S)
 
 
-def data_of(page):
-    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
-
-
-def unpacked(comparison):
-    return [unblocked(block.text) for block in blocks(comparison)]
-
-
 def test_names_from_documents_open_no_element(hostile_page):
-    assert not re.search(r"<script>window|<img|<svg on", hostile_page)
+    packs = [row[0] for rows in packed(hostile_page, "rows") for row in rows]
+    packs += [markup for markup, _ in panels(hostile_page).values()]
+    for text in (hostile_page, *packs):
+        assert not re.search(r"<script>window|<img|<svg on", text)
 
 
-def test_names_arrive_unchanged_inside_the_data(hostile_page, make):
-    assert list(make.HOSTILE) == data_of(hostile_page)["cases"]["name"]
+def test_names_arrive_as_the_terminal_spells_them(hostile_page, make):
+    titles = [
+        text_of(re.search(r'id="panel-title">(.*?)</h2>', markup)[1])
+        for markup, _ in panels(hostile_page).values()
+    ]
+    assert [" ".join(safe(name).split()) for name in make.HOSTILE] == titles
 
 
 def test_embedded_json_closes_no_script_and_comes_back_the_same():
@@ -71,7 +79,8 @@ def test_the_policy_allows_exactly_the_scripts_of_the_file(suite):
 
 def test_the_page_is_whole_without_a_network(suite):
     page = render("html", suite)
-    text = page.replace(scripts(page)[1], "")  # plotly.js names its own home page
+    library = next(one for one in scripts(page) if len(one) > 200_000)
+    text = page.replace(library, "")  # plotly.js names its own home page
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
 
 
@@ -88,7 +97,7 @@ def test_cdn_makes_a_small_page_with_a_checked_script(suite):
 
 def test_full_holds_every_chart_type_of_the_installed_plotly_and_the_policy_lets_it_run(suite):
     page = render("html", suite, View(plotlyjs="full"))
-    library = scripts(page)[1]
+    library = next(one for one in scripts(page) if len(one) > 200_000)
     assert get_plotlyjs() == library
     digest = base64.b64encode(hashlib.sha256(library.encode()).digest()).decode()
     assert f"'sha256-{digest}'" in page
@@ -99,18 +108,67 @@ def test_an_unknown_way_to_plotlyjs_names_the_choices(suite):
         render("html", suite, View(plotlyjs="magic"))
 
 
-def test_each_case_is_in_its_block(make):
+def test_panels_travel_in_blocks(make):
     cases = [make.row(i, f"g{i}", Verdict.SAME, 1.0) for i in range(CHUNK + 3)]
-    sizes = [len(block) for block in unpacked(make.comparison(cases))]
-    assert [CHUNK, 3] == sizes
+    page = render("html", make.comparison(cases), CDN)
+    assert [CHUNK, 3] == [len(packed(page, f"block-{n}")) for n in (0, 1)]
 
 
-def test_a_panel_has_samples_of_both_sides_and_their_clocks(suite):
-    [cases] = unpacked(suite)
-    course = charts(cases[1])["course"]["traces"]
-    assert [100, 100] == [len(one["y"]) for one in course[:2]]
-    assert [1975, 1970] == course[2]["y"][:2]
-    assert "up to 420 W" in table(cases[1], "Facts")["power"]
+def test_a_page_of_120_cases_is_small():
+    assert len(render("html", html_size.suite(120, 1_000)).encode()) <= 1_600_000
+
+
+@pytest.mark.parametrize("name", ["suite", "several", "imported", "three", "composition"])
+def test_plotly_accepts_every_figure(name, suite):
+    if name == "composition":
+        made = composition()
+    else:
+        made = suite if name == "suite" else getattr(samples_of, name)()
+    page = render("html", made, CDN)
+    figures = data_of(page)["charts"]
+    for _, more in panels(page).values() if data_of(page)["panels"] else ():
+        figures += more
+    assert figures
+    for one in figures:
+        go.Figure({**one, "layout": {**one["layout"], "template": TEMPLATE}})
+
+
+def test_colours_of_figures_have_others_on_dark_ground(suite):
+    page = render("html", suite, CDN)
+    told = json.dumps([data_of(page)["charts"], [one[1] for one in panels(page).values()]])
+    dark = data_of(page)["dark"]
+    colors = {*re.findall(r'"(#[0-9a-f]{6}|rgba\([^)]*\))"', told)} - {"rgba(0,0,0,0)"}
+    assert set() == colors - set(dark)
+
+
+def test_a_panel_has_the_samples_of_both_sides_and_their_facts(suite):
+    markup, figures = panels(render("html", suite, CDN))["c0002"]
+    assert [100, 100] == [len(one["y"]) for one in figures[1]["data"]]
+    assert "up to 420 W" in table(markup, "Facts")["power"]
+    assert "base: 100 samples; other: 100 samples" in text_of(markup)
+
+
+def test_rounds_are_dots_under_the_distribution(suite):
+    _, figures = panels(render("html", suite, CDN))["c0002"]
+    below = [one for one in figures[0]["data"] if one.get("yaxis") == "y2"]
+    assert [5, 5] == [len(one["x"]) for one in below]
+
+
+def test_documents_are_dots_of_their_own_and_decide():
+    markup, figures = panels(render("html", samples_of.several(), CDN))["c0002"]
+    told = [one["text"] for one in figures[0]["data"] if one.get("yaxis") == "y2"]
+    assert ["document 1", "document 2"] == told[1] == told[3]
+    assert "with several documents a diamond each" in text_of(markup)
+    notes = [one["text"] for one in figures[1]["layout"]["annotations"]]
+    assert ["document 1", "document 2"] * 2 == notes
+
+
+def test_the_dot_of_a_round_is_its_time():
+    made = samples_of.several()
+    _, figures = panels(render("html", made, CDN))["c0001"]
+    first = figures[0]["data"][1]["x"][0]
+    samples = made.cases[0].base.cases[0].rounds[0].series["e2e_ns"]
+    assert math.isclose(first * 1e6, np.median(samples), rel_tol=1e-3)
 
 
 def test_a_phase_of_the_initialisation_is_what_the_metric_says():
@@ -120,17 +178,15 @@ def test_a_phase_of_the_initialisation_is_what_the_metric_says():
         side(label, document([case("g", steady(random, 1e6), init=init)], label, run_id=label))
         for label in ("a", "b")
     ]
-    [cases] = unpacked(compare(sides[0], sides[1:], Policy()))
-    [chart] = [one["chart"] for one in section(cases[0], "Initialisation") if "chart" in one]
-    base, other, *_ = table(cases[0], "Metrics")[METRICS["plan_ns"].title]
-    assert ["91.99 ms", "91.99 ms"] == [base.replace("\xa0", " "), other.replace("\xa0", " ")]
-    assert chart["traces"][0]["x"] == pytest.approx([91.99, 91.99], abs=0.005)
+    markup, _ = panels(render("html", compare(sides[0], sides[1:], Policy()), CDN))["c0001"]
+    _, base, other, *_ = table(markup, "Metrics")[METRICS["plan_ns"].title]
+    assert ["91.99 ms", "91.99 ms"] == [base, other]
 
 
 def test_samples_that_are_too_many_become_least_median_and_largest(suite, monkeypatch):
-    monkeypatch.setattr(samples, "MOST", 60)
-    [cases] = unpacked(suite)
-    least, largest, middle = charts(cases[1])["course"]["traces"][:3]
+    monkeypatch.setattr(samples, "MOST", 20)
+    _, figures = panels(render("html", suite, CDN))["c0002"]
+    least, largest, middle = figures[1]["data"][:3]
     known = [
         row for row in zip(least["y"], middle["y"], largest["y"], strict=True) if row[0] is not None
     ]
@@ -139,40 +195,67 @@ def test_samples_that_are_too_many_become_least_median_and_largest(suite, monkey
 
 
 def test_series_that_a_large_page_leaves_out_are_named(suite, monkeypatch):
-    assert not any("Left out" in note for note in items(unpacked(suite)[0][1], "note"))
-    monkeypatch.setattr(samples, "MANY_CASES", 1)
-    [cases] = unpacked(suite)
-    titles = [part["title"] for part in cases[1]["sections"] if "Samples" in part["title"]]
-    assert ["Samples: device time"] == titles
-    assert any("samples of end-to-end time" in note for note in items(cases[1], "note"))
+    assert "Left out" not in text_of(panels(render("html", suite, CDN))["c0002"][0])
+    monkeypatch.setattr(samples, "FEW_CASES", 1)
+    text = text_of(panels(render("html", suite, CDN))["c0002"][0])
+    assert "Samples: device time" in text
+    assert "cases small: samples of end-to-end time." in text
 
 
 def test_a_large_page_has_the_samples_of_a_case_that_only_one_side_holds(monkeypatch):
-    monkeypatch.setattr(samples, "MANY_CASES", 1)
+    monkeypatch.setattr(samples, "FEW_CASES", 1)
     random = np.random.default_rng(1)
     both, alone = (case(name, steady(random, 1e6)) for name in ("both", "alone"))
     base = side("a", document([both, alone], "a", run_id="a"))
     other = side("b", document([both], "b", run_id="b"))
-    [cases] = unpacked(compare(base, [other], Policy()))
-    for panel in cases:  # end-to-end time is all that these cases have
-        assert "Samples: end-to-end time" in [part["title"] for part in panel["sections"]]
+    for markup, _ in panels(render("html", compare(base, [other], Policy()), CDN)).values():
+        assert "Samples: end-to-end time" in text_of(markup)
 
 
 def test_worst_mismatches_reach_the_panel(suite):
-    [cases] = unpacked(suite)
-    worst = next(one for one in items(cases[6], "table") if one["caption"])
-    assert ["[0, 3, 1]", "1.25", "NaN"] == worst["rows"][0]
+    markup, _ = panels(render("html", suite, CDN))["c0007"]
+    assert "[0, 3, 1] 1.25 NaN" in text_of(markup)
 
 
 def test_a_side_that_lacks_the_case_says_so(suite):
-    [cases] = unpacked(suite)
-    removed = suite.cases.index(next(c for c in suite.cases if c.verdict is Verdict.REMOVED))
-    assert "other: does not hold this case" in items(cases[removed], "p")
+    markup, _ = panels(render("html", suite, CDN))["c0006"]
+    assert "other: does not hold this case" in text_of(markup)
+
+
+def test_a_row_that_is_not_measured_says_why(suite):
+    rows = {row[0]: row for row in packed(render("html", suite, CDN), "rows")[0]}
+    removed = next(text for text in map(text_of, rows) if "layernorm" in text)
+    assert "in before, not in after" in removed
+
+
+def test_what_was_asked_for_is_searched_for(suite):
+    assert "nhwc" == data_of(render("html", suite, View(plotlyjs="cdn", filter="nhwc")))["filter"]
 
 
 def test_an_empty_comparison_has_a_page(make):
     page = render("html", make.comparison([], problems=("nothing compared",)), CDN)
-    assert [] == data_of(page)["cases"]["id"]
+    assert [[]] == packed(page, "rows")
+    assert "nothing compared" in page
+
+
+def test_every_figure_is_written_as_json_that_plotly_opens(tmp_path):
+    for name, seed in (("a", 1), ("b", 2)):
+        random = np.random.default_rng(seed)
+        one = document([case("g", steady(random, 1e6))], name, run_id=name)
+        from bench_schema.files import save
+
+        save(tmp_path / f"{name}.json", one)
+    words = [str(tmp_path / "a.json"), str(tmp_path / "b.json"), "-q", "--allow-no-answer"]
+    assert main([*words, "--figures", str(tmp_path / "figures")]) in (0, 2)
+    names = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    assert ["c0001-1.json", "c0001-2.json", "overview.json"] == names
+    for name in names:
+        assert len(plotly.io.read_json(tmp_path / "figures" / name).data) >= 1
+
+
+def test_figures_need_a_folder(tmp_path, capsys):
+    assert 1 == main([str(tmp_path), "--figures", "-"])
+    assert "--figures: a folder is expected" in capsys.readouterr().err
 
 
 def test_only_the_page_loads_plotly():

@@ -1,7 +1,7 @@
 import pytest
+from bench_schema.report.markdown import ROOM, code, prose
 
 from bench_compare.model import Verdict
-from bench_compare.report.markdown import ROOM, code, prose
 from tests.bench_compare.report.shown import render
 
 

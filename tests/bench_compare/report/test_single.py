@@ -19,8 +19,8 @@ from bench_compare.model import Source, View
 from bench_compare.report import FORMATS, json_text
 from bench_compare.report.single import ShownRun, conclude
 from tests.bench_compare.build import case, document, round_, steady, validation
+from tests.bench_compare.report.chromium import browser, find, look, problems, wait_for_case
 from tests.bench_compare.report.shown import render
-from tests.bench_compare.report.test_browser import browser, find, problems, until
 
 __all__ = ["browser"]
 
@@ -134,16 +134,10 @@ def test_the_command_shows_a_document_and_refuses_to_gate_it(tmp_path, capsys):
 def test_the_page_opens_a_case_with_its_samples(browser, suite, tmp_path):
     path = tmp_path / "run.html"
     path.write_text(render("html", suite), encoding="utf-8")
-    browser.get("about:blank")
-    browser.get_log("browser")
-    browser.get(path.as_uri() + "#c0001")
+    look(browser, path.as_uri() + "#c0001")
+    wait_for_case(browser, "c0001")
     panel = find(browser, "#panel")
-    until(
-        lambda: browser.find_elements(
-            "css selector", "#distribution .js-plotly-plot, #distribution svg"
-        )
-    )
     assert "What became of it" not in panel.text
     assert "run: 100 samples" in panel.text
-    assert 4 == len(browser.find_elements("css selector", "#rows tbody tr"))
+    assert 4 == len(browser.find_elements("css selector", "#list tbody tr"))
     assert [] == problems(browser)

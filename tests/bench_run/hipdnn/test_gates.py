@@ -9,10 +9,9 @@ from dataclasses import replace
 import pytest
 
 import bench_run
-from bench_run.report.console import side_by_side, table
+from bench_run.report.console import oracle_table, side_by_side, table
 from bench_run.report.formats import cases_csv, markdown, samples_csv
 from bench_run.report.labels import UNGATED_MEANS, UNLIKE_MEANS
-from bench_run.report.oracle import oracle_table
 
 WAITS = ["PointwiseAttributes"]
 

@@ -1,280 +1,137 @@
-// A list of cases or of series: what is searched, sorted and shown, kept in the address so that a
-// link shows the same; its table, drawn a hundred rows at a time; and the panel of one of them.
+// Tables that are searched, sorted and shown a hundred rows at a time. What is chosen of the table
+// of cases is kept in the address, so that a link shows the same.
 
-import { byId, counted, el, fill, known, lookOf, plural, sign } from "./base.js";
+import { all, nodeOf, page, unpacked } from "./base.js";
 
 const STEP = 100;
-
-// What the list is of; a page fills it before it starts. `rows` gives the places that are drawn as
-// rows, `draw` makes one, `content` what the panel shows of one.
-export const list = {
-  ids: [], noun: ["case", "cases"], words: () => [], stateOf: () => "", sorts: {}, start: {},
-  stateKey: "verdict", openKey: "case", arranged: [], heads: [], rows: (places) => places,
-  draw: () => null, said: (text) => text, open: () => {}, closed: () => {},
+const compared = (a, b) => {
+  if (a === null || b === null) return (a === null) - (b === null);
+  if (typeof a === "number" && typeof b === "number") return b - a;
+  return String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0;
 };
-export const state = {
-  search: "", state: "", sort: "", backwards: false, arrange: "", shown: [], open: null,
-};
-const listeners = [];
-let placeOf = new Map(), rows = [], drawn = 0;
-
-export const onSelection = (listener) => listeners.push(listener);
 
 // A part of a word, or with * ? a glob of the whole word, as in the command's --filter.
 function fitsWord(wanted) {
-  if (!/[*?]/.test(wanted)) return (part) => part.includes(wanted);
+  if (!/[*?]/.test(wanted)) return (text) => text.includes(wanted);
   const escaped = wanted.replace(/[.+^${}()|[\]\\]/g, "\\$&");
-  const glob = new RegExp(`^${escaped.replace(/\*/g, ".*").replace(/\?/g, ".")}$`, "s");
-  return (part) => glob.test(part);
+  const glob = new RegExp(`(^|\\s)${escaped.replace(/\*/g, "\\S*").replace(/\?/g, "\\S")}(\\s|$)`);
+  return (text) => glob.test(text);
 }
 
-const haystacks = new Map();
-
-function haystack(place) {
-  if (!haystacks.has(place)) {
-    haystacks.set(place, list.words(place).map((part) => part.toLowerCase()));
+class List {
+  constructor(section, rows) {
+    this.section = section;
+    this.rows = rows;
+    this.chosen = { find: "", state: "", sort: "", order: "" };
+    this.search = section.querySelector("input");
+    this.select = section.querySelector("select");
+    this.body = section.querySelector("tbody");
+    this.button = section.querySelector(".more");
+    this.listeners = [];
+    this.listen();
   }
-  return haystacks.get(place);
+
+  listen() {
+    let pause;
+    this.search?.addEventListener("input", () => {
+      clearTimeout(pause);
+      pause = setTimeout(() => this.choose({ find: this.search.value }), 60);
+    });
+    this.select?.addEventListener("change", () =>
+      this.choose({ sort: this.select.value, order: "" }));
+    for (const chip of all(".chip", this.section)) {
+      chip.addEventListener("click", () => {
+        const { state } = chip.dataset;
+        this.choose({ state: this.chosen.state === state ? "" : state });
+      });
+    }
+    for (const head of all(".head", this.section)) {
+      head.addEventListener("click", () => {
+        const again = this.chosen.sort === head.dataset.key && !this.chosen.order;
+        this.choose({ sort: head.dataset.key, order: again ? "reversed" : "" });
+      });
+    }
+    this.button.addEventListener("click", () => this.drawMore());
+  }
+
+  // The rows that fit, in the chosen order. Every word of the search has to fit.
+  choose(changes) {
+    Object.assign(this.chosen, changes);
+    const { find, state, sort, order } = this.chosen;
+    const tests = find.trim().toLowerCase().split(/\s+/).filter(Boolean).map(fitsWord);
+    const fits = ([, words, is]) => (!state || is === state) && tests.every((test) => test(words));
+    this.shown = [...this.rows.keys()].filter((at) => fits(this.rows[at]));
+    if (sort !== "") {
+      const key = (at) => this.rows[at][3][sort];
+      this.shown.sort((a, b) => compared(key(a), key(b)) || a - b);
+    }
+    if (order) this.shown.reverse();
+    this.redraw();
+    for (const listener of this.listeners) listener();
+  }
+
+  redraw() {
+    this.body.replaceChildren();
+    this.drawn = 0;
+    this.drawMore();
+    const some = this.shown.length, total = this.rows.length;
+    const told = this.section.querySelector(".shown");
+    if (told) told.textContent = some === total ? `${total} rows` : `${some} of ${total} rows`;
+    if (this.search && document.activeElement !== this.search) this.search.value = this.chosen.find;
+    if (this.select) this.select.value = this.chosen.sort;
+    for (const chip of all(".chip", this.section)) {
+      chip.setAttribute("aria-pressed", String(chip.dataset.state === this.chosen.state));
+    }
+    for (const head of all(".head", this.section)) {
+      const way = this.chosen.order ? "descending" : "ascending";
+      if (head.dataset.key === this.chosen.sort) head.parentNode.setAttribute("aria-sort", way);
+      else head.parentNode.removeAttribute("aria-sort");
+    }
+  }
+
+  drawMore() {
+    const next = this.shown.slice(this.drawn, this.drawn + STEP);
+    this.body.append(nodeOf(next.map((at) => this.rows[at][0]).join("")));
+    this.drawn += next.length;
+    const left = this.shown.length - this.drawn;
+    this.button.hidden = left === 0;
+    this.button.textContent = `Show ${Math.min(left, STEP)} more of ${left}`;
+  }
 }
 
-// Every word of the search has to fit somewhere.
-function refresh() {
-  const tests = state.search.trim().toLowerCase().split(/\s+/).filter(Boolean).map(fitsWord);
-  const fits = (place) => tests.every((test) => haystack(place).some(test));
-  const wanted = (place) => !state.state || list.stateOf(place) === state.state;
-  const [, compared] = list.sorts[state.sort];
-  state.shown = [...list.ids.keys()].filter((place) => wanted(place) && fits(place)).sort(compared);
-  if (state.backwards) state.shown.reverse();
-  for (const listener of listeners) listener();
+const lists = [];
+export const main = () => lists.find(({ section }) => section.id === "list");
+
+export async function showLists() {
+  const rows = await unpacked("rows");
+  for (const section of all("section.list")) {
+    lists.push(new List(section, rows[Number(section.dataset.rows)]));
+  }
+  for (const list of lists) list.choose({ find: list === main() ? page.filter : "" });
 }
 
-export function select(changes) {
-  Object.assign(state, changes);
-  remember();
-  refresh();
-}
-
-const toggleState = (name) => select({ state: state.state === name ? "" : name });
-
-function sortBy(name) {
-  select({ sort: name, backwards: state.sort === name && !state.backwards });
-}
-
-// What differs from a page as it was made: #find=conv&sort=ratio&case=c0004, or #c0004 alone.
-export function addressOf(place) {
-  const words = new URLSearchParams();
-  if (state.search !== list.start.search) words.set("find", state.search);
-  if (state.state) words.set(list.stateKey, state.state);
-  if (state.sort !== list.start.sort) words.set("sort", state.sort);
-  if (state.backwards) words.set("order", "reversed");
-  if (state.arrange !== list.arranged[0]) words.set("arrange", state.arrange);
-  const id = place === null ? "" : list.ids[place];
+// #find=conv&sort=3&state=slower&case=c0004, or #c0004 alone: what differs from the page as made.
+export function addressOf(id) {
+  const words = new URLSearchParams(), list = main();
+  for (const [name, value] of Object.entries(list ? list.chosen : {})) {
+    if (value !== (name === "find" ? page.filter : "")) words.set(name, value);
+  }
   if (![...words].length) return `#${id}`;
-  if (id) words.set(list.openKey, id);
+  if (id) words.set("case", id);
   return `#${words}`;
 }
 
-function remember() {
-  const hash = addressOf(state.open), plain = location.pathname + location.search;
-  history.replaceState(null, "", hash === "#" ? plain : hash);
-}
-
-// The id that the address names; a bare #c0004 leaves the selection as it is.
-function readAddress() {
-  const hash = location.hash.slice(1);
-  if (!hash.includes("=")) return hash;
-  const words = new URLSearchParams(hash), sort = words.get("sort");
-  const arrange = words.get("arrange"), wanted = words.get(list.stateKey);
-  Object.assign(state, {
-    search: words.get("find") ?? list.start.search,
-    state: list.ids.some((_, place) => list.stateOf(place) === wanted) ? wanted : "",
-    sort: sort in list.sorts ? sort : list.start.sort,
-    backwards: words.get("order") === "reversed",
-    arrange: list.arranged.includes(arrange) ? arrange : list.arranged[0],
+// The id that the address names; a bare one leaves the selection as it is.
+export function readAddress() {
+  const hash = decodeURIComponent(location.hash.slice(1)), list = main();
+  if (!hash.includes("=") || !list) return hash;
+  const words = new URLSearchParams(location.hash.slice(1));
+  const known = (name, among) => (among.includes(words.get(name)) ? words.get(name) : "");
+  list.choose({
+    find: words.get("find") ?? page.filter,
+    state: known("state", all(".chip", list.section).map((chip) => chip.dataset.state)),
+    sort: known("sort", all(".head", list.section).map((head) => head.dataset.key)),
+    order: words.get("order") === "reversed" ? "reversed" : "",
   });
-  return words.get(list.openKey) ?? "";
-}
-
-function redraw() {
-  rows = list.rows(state.shown);
-  drawn = 0;
-  const total = list.ids.length, all = plural(total, ...list.noun);
-  byId("rows").tBodies[0].replaceChildren();
-  byId("none").hidden = rows.length > 0 || total === 0;
-  byId("rows").hidden = !rows.length;
-  const some = state.shown.length === total ? all : `${counted(state.shown.length)} of ${all}`;
-  byId("shown").textContent = list.said(some, rows.length);
-  byId("sort").value = state.sort;
-  if (document.activeElement !== byId("search")) byId("search").value = state.search;
-  for (const button of document.querySelectorAll(".count")) {
-    button.setAttribute("aria-pressed", String(button.dataset[list.stateKey] === state.state));
-  }
-  for (const head of byId("rows").querySelectorAll("th[data-sort]")) {
-    const here = head.dataset.sort === state.sort;
-    head.setAttribute("aria-sort", here ? (state.backwards ? "descending" : "ascending") : "none");
-  }
-  drawMore();
-}
-
-function drawMore() {
-  const next = rows.slice(drawn, drawn + STEP);
-  byId("rows").tBodies[0].append(...next.map(list.draw));
-  drawn += next.length;
-  const left = rows.length - drawn;
-  byId("more").hidden = left === 0;
-  byId("more").textContent = `Show ${Math.min(left, STEP)} more of ${counted(left)}`;
-}
-
-// A head is [title, sort, class]; the title may be a drawing.
-function headOf([title, sort, kind]) {
-  const press = { type: "button", onclick: () => sortBy(sort) };
-  const sortable = { "data-sort": sort, "aria-sort": sort ? "none" : null };
-  return el("th", { scope: "col", class: kind || null, ...sortable },
-    sort ? el("button.head", press, title) : title);
-}
-
-// A button for each state that a row has, as [state, count].
-export function showCounts(counts) {
-  fill("counts", counts.filter(([, count]) => count > 0).map(([name, count]) => {
-    const press = {
-      type: "button", [`data-${list.stateKey}`]: name, "aria-pressed": "false",
-      onclick: () => toggleState(name),
-    };
-    return el(`button.count.${lookOf(name)[2]}`, press,
-      sign(name), el("strong", {}, counted(count)), ` ${name}`);
-  }));
-}
-
-function listen() {
-  let pause;
-  byId("search").addEventListener("input", (event) => {
-    clearTimeout(pause);
-    const search = event.target.value;
-    pause = setTimeout(() => select({ search }), list.ids.length > 1000 ? 150 : 30);
-  });
-  byId("sort").addEventListener("change", (event) =>
-    select({ sort: event.target.value, backwards: false }));
-  byId("more").addEventListener("click", drawMore);
-  byId("reset").addEventListener("click", () => {
-    byId("search").value = "";
-    select({ search: "", state: "" });
-  });
-  byId("rows").addEventListener("click", (event) => {
-    const line = event.target.closest("tr[data-id]");
-    if (!line || event.target.closest("a") || String(window.getSelection())) return;
-    location.hash = line.querySelector("a").hash;
-  });
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== "/" || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-    if (byId("panel").open) return;
-    event.preventDefault();
-    byId("search").focus();
-  });
-}
-
-// The table with what the address selects, before any chart.
-export function showList() {
-  placeOf = new Map(list.ids.map((id, place) => [id, place]));
-  Object.assign(state, { ...list.start, arrange: list.arranged[0] });
-  byId("rows").tHead.replaceChildren(el("tr", {}, list.heads.map(headOf)));
-  byId("sort").append(...Object.entries(list.sorts).map(([name, [title]]) =>
-    el("option", { value: name }, title)));
-  listen();
-  listenToPanel();
-  onSelection(redraw);
-  readAddress();
-  refresh();
-}
-
-// What the address names is opened, now and whenever it changes.
-export function followAddress() {
-  const named = readAddress();
-  if (named) openNamed(named);
-  window.addEventListener("hashchange", () => {
-    const next = readAddress();
-    refresh();
-    openNamed(next);
-  });
-}
-
-function openNamed(id) {
-  const place = placeOf.get(id), panel = byId("panel");
-  if (place === undefined) {
-    if (panel.open) panel.close();
-  } else {
-    state.open = place;
-    remember();
-    if (!panel.open) panel.showModal();
-    panel.scrollTop = 0;
-  }
-  list.open(place, id);
-}
-
-function listenToPanel() {
-  const panel = byId("panel");
-  panel.addEventListener("close", () => {
-    state.open = null;
-    list.closed();
-    remember();
-  });
-  panel.addEventListener("click", (event) => {
-    if (event.target === panel) panel.close();
-  });
-  document.addEventListener("keydown", (event) => {
-    if (!panel.open || event.target.matches("input, select")) return;
-    if (event.key === "ArrowRight") move(1);
-    if (event.key === "ArrowLeft") move(-1);
-  });
-}
-
-const neighbour = (step) => state.shown[state.shown.indexOf(state.open) + step];
-
-function move(step) {
-  const next = neighbour(step);
-  if (next !== undefined && state.open !== null) location.replace(addressOf(next));
-}
-
-// New content; a button that had the keyboard's focus gets it again.
-export function setPanel(...content) {
-  const panel = byId("panel"), before = document.activeElement;
-  const held = before && before.getAttribute("aria-label");
-  panel.replaceChildren(...content.flat(Infinity).filter(known));
-  const again = [...panel.querySelectorAll("button[aria-label]")]
-    .find((button) => button.getAttribute("aria-label") === held && !button.disabled);
-  (again || panel).focus();
-}
-
-// The head of a panel: where it stands among those that are shown, and what it is.
-export function panelHead(place, badged, name, about, ...more) {
-  const at = state.shown.indexOf(place), [noun] = list.noun;
-  const step = (by, mark, title) => el("button.quiet", {
-    type: "button", "aria-label": title, onclick: () => move(by),
-    disabled: at < 0 || state.shown[at + by] === undefined,
-  }, mark);
-  const close = { type: "button", "aria-label": "Close", onclick: () => byId("panel").close() };
-  return el("header.panel-head", {},
-    el("div.panel-bar", {}, badged,
-      el("span.note", {}, at >= 0 ? `${at + 1} of ${counted(state.shown.length)} shown` : ""),
-      el("span.grow"),
-      step(-1, "‹", `Previous ${noun}`), step(1, "›", `Next ${noun}`),
-      el("button.quiet", close, "✕")),
-    el("h2", { id: "panel-title" }, name), el("p.note", {}, about), more);
-}
-
-// A list that shows its first items and a button for the rest; on paper there is no button.
-const folded = [];
-window.addEventListener("beforeprint", () => folded.splice(0).forEach((unfold) => unfold()));
-
-export function unfolding(items, make, few) {
-  const made = el("ul.news", {}, items.slice(0, few).map(make));
-  if (items.length <= few) return [made];
-  const button = el("button.quiet", { type: "button" }, `Show all ${plural(items.length, "item")}`);
-  const unfold = () => {
-    if (!button.isConnected) return;
-    made.append(...items.slice(few).map(make));
-    button.remove();
-  };
-  button.addEventListener("click", unfold);
-  folded.push(unfold);
-  return [made, button];
+  return words.get("case") ?? "";
 }

@@ -1,20 +1,20 @@
-// The page that the data is of; sections of the others are taken out.
+// The page: its charts, its tables, what its address names.
 
-import { byId, commandLine, el, fill, page, showTheme } from "./base.js";
-import { showComparison } from "./compare.js";
-import { showRun } from "./single.js";
-import { showTables } from "./tables.js";
+import { byId, listenToCopies, page, showTheme } from "./base.js";
+import { loadPlotly, showCharts } from "./charts.js";
+import { main, showLists } from "./list.js";
+import { followAddress, listen, remember } from "./panel.js";
 
-const PAGES = { compare: showComparison, single: showRun, tables: showTables };
-
-for (const node of document.querySelectorAll("[data-for]")) {
-  if (!node.dataset.for.split(" ").includes(page.kind)) node.remove();
+async function start() {
+  showTheme();
+  listenToCopies();
+  showCharts(byId("main"), page.charts);
+  await showLists();
+  listen();
+  followAddress();
+  main()?.listeners.push(remember);
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
+  setTimeout(loadPlotly, 500);
 }
-byId("eyebrow").textContent = page.eyebrow;
-const TONES = { PASS: "good", FAIL: "bad", UNDECIDED: "odd" };
-const { word, sentence, hint } = page.conclusion;
-const verdict = el(`span.answer.${TONES[word]}`, {}, `${word}:`);
-fill("conclusion", verdict, ` ${sentence.replaceAll(" %", "\u00a0%")}`);
-fill("hint", hint === null ? null : commandLine(["To decide:", hint]));
-showTheme();
-PAGES[page.kind]();
+
+start();

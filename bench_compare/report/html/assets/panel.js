@@ -1,100 +1,107 @@
-// The panel of a case: sections that travel packed, drawn when a reader opens the case.
+// The panel of a case: its part of a packed block, shown in a dialog that follows the address.
 
-import { badge, byId, el, known, onTheme, page, scrolling, table } from "./base.js";
-import { aboutText, badgeOf, cases, manySides, siblingsOf, word } from "./cases.js";
-import { chartNode } from "./charts.js";
-import { addressOf, panelHead, setPanel, state } from "./list.js";
+import { all, byId, nodeOf, page, unpacked } from "./base.js";
+import { showCharts } from "./charts.js";
+import { addressOf, main, readAddress } from "./list.js";
 
 const blocks = new Map();
+const placeOf = new Map(page.panels.map((id, place) => [id, place]));
+let open = "";
 
-async function panelOf(place) {
+async function contentOf(place) {
   const number = Math.floor(place / page.chunk);
-  if (!blocks.has(number)) blocks.set(number, unpacked(byId(`block-${number}`).textContent));
+  if (!blocks.has(number)) blocks.set(number, unpacked(`block-${number}`));
   return (await blocks.get(number))[place % page.chunk];
 }
 
-async function unpacked(text) {
-  if (typeof DecompressionStream === "undefined") {
-    throw new Error("this browser cannot unpack the details (it has no DecompressionStream)");
-  }
-  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).json();
+const rowId = ([markup]) => /data-id="([^"]*)"/.exec(markup)?.[1];
+const shownIds = () => main().shown.map((at) => rowId(main().rows[at]));
+
+// Where it stands among the rows that are shown, and the ways to the next.
+function bar(id) {
+  const ids = shownIds(), at = ids.indexOf(id);
+  const made = document.createElement("div");
+  made.className = "panel-bar";
+  const where = document.createElement("span");
+  where.className = "note grow";
+  where.textContent = at >= 0 ? `${at + 1} of ${ids.length} shown` : "";
+  const button = (sign, title, act, off = false) => {
+    const one = document.createElement("button");
+    Object.assign(one, { type: "button", className: "quiet", textContent: sign, disabled: off });
+    one.setAttribute("aria-label", title);
+    one.addEventListener("click", act);
+    return one;
+  };
+  made.append(where,
+    button("‹", "Previous case", () => move(-1), at < 1),
+    button("›", "Next case", () => move(1), at < 0 || at + 1 >= ids.length),
+    button("✕", "Close", () => byId("panel").close()));
+  return made;
 }
 
-const cellOf = (cell, kind) => {
-  const verdict = known(cell.verdict)
-    ? badge(page.verdicts[cell.verdict], cell.provisional) : cell;
-  return el("td", { class: kind }, verdict);
-};
-
-// The first cell of a row is its head; a row with one cell more has it in all columns.
-function tableOf({ kind, heads, rows, caption }) {
-  const kinds = heads.map((head) => (Array.isArray(head) ? head[1] : null));
-  const made = table(kind, heads, rows.map(([first, ...cells]) => [
-    el("th", { scope: "row" }, first),
-    ...(cells.length === 1 && heads.length > 2
-      ? [el("td", { colspan: heads.length - 1 }, cells[0])]
-      : cells.map((cell, at) => cellOf(cell, kinds[at + 1]))),
-  ]));
-  if (kind === "facts") made.classList.add("unlike-all");
-  if (caption) made.prepend(el("caption", {}, caption));
-  return kind === "facts" ? made : scrolling(made);
+function move(step) {
+  const ids = shownIds(), next = ids[ids.indexOf(open) + step];
+  if (next !== undefined) location.replace(addressOf(next));
 }
 
-const ITEMS = {
-  p: (text) => el("p", {}, text),
-  note: (text, id) => el("p.note", { id }, text),
-  pre: (text) => el("pre", {}, text),
-  tags: (tags) => el("ul.notes", {},
-    tags.map(([kind, text]) => el("li", {}, el("span.tag", {}, kind), " ", text))),
-  table: tableOf,
-  chart: (one) => chartNode({ note: "", ...one }),
-};
-
-const itemNodes = ({ id = null, ...item }) =>
-  Object.entries(item).map(([kind, value]) => ITEMS[kind](value, id));
-
-const sectionNode = ({ title, items }) => (title
-  ? el("section.part", {}, el("h3", {}, title), items.map(itemNodes)) : items.map(itemNodes));
-
-let shown = null;
-onTheme(redraw);
-
-export function closeCase() {
-  shown = null;
+// The address without a reload, and without an anchor if nothing differs.
+export function remember() {
+  const hash = addressOf(open);
+  history.replaceState(null, "", hash === "#" ? location.pathname + location.search : hash);
 }
 
-export async function openCase(place) {
-  shown = null;
-  if (place === undefined) return;
-  setPanel(headOf(place), el("p.empty", {}, "Unpacking …"));
+async function openCase(id) {
+  const panel = byId("panel"), held = document.activeElement?.getAttribute("aria-label");
+  open = id;
+  remember();
+  if (!panel.open) panel.showModal();
   try {
-    const panel = await panelOf(place);
-    if (state.open !== place) return;
-    shown = { ...panel, place };
-    redraw();
+    const [markup, figures] = await contentOf(placeOf.get(id));
+    if (open !== id) return;
+    panel.replaceChildren(bar(id), nodeOf(markup));
+    showCharts(panel, figures);
   } catch (error) {
-    setPanel(headOf(place), el("p.alarm.fatal", {}, String(error.message)));
+    panel.replaceChildren(bar(id), document.createTextNode(error.message));
   }
-  byId("panel").dataset.case = cases.id[place];
+  panel.scrollTop = 0;
+  panel.dataset.case = id;
+  const again = all("button", panel).find((one) => one.getAttribute("aria-label") === held);
+  (again && !again.disabled ? again : panel).focus();
 }
 
-function headOf(place) {
-  return panelHead(place, badgeOf(place), cases.name[place],
-    aboutText(place, ["family", "dtype", "engine", "variant"]), sidesBar(place));
+// What the address names is opened: a panel, or a place on the page.
+export function followAddress() {
+  const id = readAddress(), panel = byId("panel"), node = id ? byId(id) : null;
+  if (placeOf.has(id)) {
+    openCase(id);
+  } else {
+    if (panel?.open) panel.close();
+    const box = node?.closest("details");
+    if (box) box.open = true;
+    node?.scrollIntoView({ block: "center" });
+  }
 }
 
-// The same graph in the other sides, if there are several.
-function sidesBar(place) {
-  if (!manySides) return null;
-  const links = siblingsOf(place).map((one) => el("a.side-link", {
-    href: addressOf(one), "aria-current": one === place ? "true" : null,
-  }, word("label", one)));
-  return el("nav.sides", { "aria-label": "Compared side" }, links);
-}
-
-function redraw() {
-  if (!shown) return;
-  setPanel(headOf(shown.place), el("p.reason", {}, shown.reason), shown.sections.map(sectionNode));
+export function listen() {
+  window.addEventListener("hashchange", followAddress);
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest("tr[data-id]");
+    if (!row || event.target.closest("a, summary") || String(window.getSelection())) return;
+    location.hash = addressOf(row.dataset.id);
+  });
+  const panel = byId("panel");
+  panel?.addEventListener("close", () => {
+    open = "";
+    remember();
+  });
+  panel?.addEventListener("click", ({ target }) => { if (target === panel) panel.close(); });
+  document.addEventListener("keydown", (event) => {
+    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+    if (panel?.open && event.key === "ArrowRight") move(1);
+    if (panel?.open && event.key === "ArrowLeft") move(-1);
+    const search = main()?.search;
+    if (event.key !== "/" || panel?.open || !search) return;
+    event.preventDefault();
+    search.focus();
+  });
 }

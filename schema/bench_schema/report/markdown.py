@@ -10,16 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench_schema.names import safe
+from bench_schema.report.cells import cell_text
+from bench_schema.report.model import Name, State
 from bench_schema.units import count_text
-
-from bench_compare.report.cells import cell_text
-from bench_compare.report.model import Name, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bench_compare.model import Conclusion, View
-    from bench_compare.report.model import Body, Column, Report, ReportRow, Table
+    from bench_schema.report.model import Body, Column, Report, ReportRow, Table, View
 
 ROOM = 60_000
 """Characters in all; hosts of repositories cut a comment at 65,536."""
@@ -32,11 +30,19 @@ ALIGNS = {"left": ":--", "right": "--:", "center": ":-:"}
 
 
 def render(report: Report, view: View) -> str:  # noqa: ARG001 - Markdown has no columns
-    body = report.body()
+    answer = report.conclusion
+    head = [f"### {MARKS[answer.word]} {prose(answer.line)}"]
+    if answer.hint is not None:
+        head.append(_command("To decide:", answer.hint))
+    return "\n\n".join([*head, body_text(report.body())])
+
+
+def body_text(body: Body) -> str:
+    """Return the content of a report without its conclusion."""
     every = [replace(table, rows=(*table.rows, *table.quiet())) for table in body.tables]
     tables = [table for table in every if table.rows]
     ranked = [table for table in tables if table.ranked]
-    text = "\n\n".join(block for block in _blocks(report.conclusion, body, ranked, tables) if block)
+    text = "\n\n".join(block for block in _blocks(body, ranked, tables) if block)
     for table in ranked:
         bad, good, rest = (_with_news(table, news) for news in ("bad", "good", "quiet"))
         for title, rows in zip(table.folded, (bad[FIRST_ROWS:], good, rest), strict=True):
@@ -44,14 +50,10 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - Markdown has no
     return text + "\n"
 
 
-def _blocks(
-    conclusion: Conclusion, body: Body, ranked: Sequence[Table], tables: Sequence[Table]
-) -> Iterator[str]:
-    yield f"### {MARKS[conclusion.word]} {prose(conclusion.line)}"
-    if conclusion.hint is not None:
-        yield _command("To decide:", conclusion.hint)
+def _blocks(body: Body, ranked: Sequence[Table], tables: Sequence[Table]) -> Iterator[str]:
     base, *others = map(code, body.labels) if body.labels else ("",)
-    yield prose(body.headline) if body.headline else f"{base} → {', '.join(others)}"
+    against = f"{base} → {', '.join(others)}" if others else ""
+    yield prose(body.headline) if body.headline else against
     yield "\n".join(f"- {name}: {prose(text)}" for name, text in body.facts)
     answer = []
     if body.counted:

@@ -13,9 +13,47 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from bench_schema.units import TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from bench_compare.model import Conclusion
+Word: TypeAlias = Literal["PASS", "FAIL", "UNDECIDED"]
+EXIT_CODES: Mapping[Word, int] = {"PASS": 0, "UNDECIDED": 1, "FAIL": 2}
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The answer of a command, which every report shows, and its exit code."""
+
+    word: Word
+    sentence: str
+    hint: str | None = None
+    """The command line that would decide what is undecided."""
+    allowed: bool = False
+    """True if a missing answer does not fail (``--allow-no-answer``); the word stays."""
+
+    @property
+    def line(self) -> str:
+        return f"{self.word}: {self.sentence}"
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.allowed and self.word == "UNDECIDED" else EXIT_CODES[self.word]
+
+
+@dataclass(frozen=True)
+class View:
+    """Options of the display. They change what is shown, not the verdicts."""
+
+    width: int = 80
+    color: bool = False
+    all: bool = False
+    """Also unchanged and unclear cases."""
+    sort: str = "news"
+    """``news`` (worst first), ``ratio``, ``name``, ``family``, ``time``, ``document``."""
+    filter: str | None = None
+    """Words, each part of a name, family, engine or verdict, or a glob of it."""
+    plotlyjs: str = "inline"
+    """``inline`` or ``cdn``."""
+
 
 TestResult: TypeAlias = Literal["passed", "failure", "error", "skipped"]
 Tone: TypeAlias = Literal["fatal", "bad", "odd", "good", "open", "plain"]
@@ -69,6 +107,8 @@ class State(NamedTuple):
     """Importance: news that must be read, that may be read, or that is shown on request."""
     doubt: str = ""
     """A question mark if it is provisional."""
+    link: str = ""
+    """Address on the page of the case that it tells of."""
 
 
 Cell: TypeAlias = str | Amount | RatioCell | RatioInterval | Span | Name | State
@@ -111,7 +151,9 @@ class ReportRow:
     id: str = ""
     """Its address on the page."""
     link: str = ""
-    """The address on the page that its name links to."""
+    """The address on the page that its name links to; in a ranked table that of its panel."""
+    about: str = ""
+    """A line below its name on the page, which the search finds, too."""
 
     @property
     def news(self) -> str:
@@ -256,28 +298,42 @@ class TestSuite:
 class Chart:
     """A figure of plotly on the page, drawn when it comes into view."""
 
-    title: str
-    traces: Sequence[Mapping[str, Any]]
-    layout: Mapping[str, Any]
-    """Its `height` in pixels, axes and shapes."""
+    figure: Mapping[str, Any]
+    title: str = ""
     note: str = ""
     label: str = ""
     """A description for screen readers."""
     id: str = ""
-    first: bool = False
-    """Above the tables."""
     open: bool = True
     """False: folded away until a reader opens it."""
 
 
 @dataclass(frozen=True)
 class Page:
+    """Parts of the page besides the body of the report."""
+
     kind: Literal["compare", "single", "tables"]
     title: str
-    data: Mapping[str, Any]
-    """Plain values that the script of this kind of page reads."""
-    blocks: Sequence[str] = ()
-    """Packed details, each in an element of its own."""
+    tables: Sequence[Table]
+    """Tables in place of the body's; one that is ranked has a search and a button a state."""
+    charts: Sequence[Chart] = ()
+    """Above the tables."""
+    more: Sequence[Chart] = ()
+    """Below the tables."""
+    panels: Iterator[Panel] = field(default_factory=lambda: iter(()))
+    """Details of the rows of the ranked table, in the order of their numbers."""
+    facts: Sequence[tuple[str, Sequence[tuple[str, str]]]] = ()
+    """Folded lists of names and texts, each with its title."""
+    filter: str = ""
+    """Words to search for when the page is opened."""
+
+
+class Panel(NamedTuple):
+    """Details of a case, shown when a reader opens it."""
+
+    id: str
+    html: str
+    figures: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)

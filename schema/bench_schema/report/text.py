@@ -6,25 +6,26 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from bench_schema.names import cut, safe, shortened
-from bench_schema.units import NOTHING, margin_text
-from tabulate import tabulate
+import tabulate as tables
 
-from bench_compare.report.cells import cell_text, counts_text
-from bench_compare.report.model import RatioInterval
+from bench_schema.names import cut, safe, shortened
+from bench_schema.report.cells import cell_text, counts_text
+from bench_schema.report.model import RatioInterval
+from bench_schema.units import NOTHING, margin_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench_compare.model import Conclusion, View
-    from bench_compare.report.model import (
+    from bench_schema.report.model import (
         Body,
         Cell,
         Column,
+        Conclusion,
         Report,
         ReportRow,
         Table,
         Tone,
+        View,
     )
 
 COLORS: dict[Tone, str] = {"fatal": "1;31", "bad": "31", "odd": "35", "good": "32", "open": "33"}
@@ -33,8 +34,8 @@ BOLD, ALARM, WARNING = "1", "1;31", "33"
 ANSWERS = {"PASS": "1;32", "FAIL": ALARM, "UNDECIDED": "1;33"}
 WIDE = 110
 """Width from which both ends of a ratio's interval are printed."""
-GAP, HEAD = 2, 2
-"""Between columns, and what tabulate adds to the width of a head."""
+GAP = 2
+"""Between columns."""
 NARROW = 64
 """Below this width differences are sentences instead of columns."""
 ROLE = " " * 7
@@ -53,7 +54,14 @@ def render(report: Report, view: View) -> str:
     """Return the report as text of at most `View.width` columns (40 at least), a newline at the
     end. Two things are not wrapped: command lines, which are copied as they stand, and the last
     line."""
-    body = report.body()
+    hint = report.conclusion.hint
+    last = [] if hint is None else ["to decide:", f"{INDENT}{safe(hint)}"]
+    answer = "\n".join([*last, conclusion_text(report.conclusion, view)])
+    return "\n\n".join(text for text in (body_text(report.body(), view), answer) if text) + "\n"
+
+
+def body_text(body: Body, view: View) -> str:
+    """Return the content of a report without its conclusion and without a newline at the end."""
     opening = [_paint(_wrap(f"error: {safe(p)}", view), ALARM, view) for p in body.problems]
     opening += [_paint(_wrap(f"warning: {safe(w)}", view), WARNING, view) for w in body.warnings]
     if body.headline:
@@ -83,10 +91,7 @@ def render(report: Report, view: View) -> str:
         commands.append(f"{INDENT}{INDENT}{safe(line)}")
     blocks += ["\n".join(notes), "\n".join(commands)]
     blocks.append("\n".join(_wrap(line, view) for line in body.closing))
-    hint = report.conclusion.hint
-    last = [] if hint is None else ["to decide:", f"{INDENT}{safe(hint)}"]
-    blocks.append("\n".join([*last, conclusion_text(report.conclusion, view)]))
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    return "\n\n".join(block for block in blocks if block)
 
 
 def _paint(text: str, code: str | None, view: View) -> str:
@@ -148,7 +153,7 @@ def _differences(body: Body, view: View) -> str:
         for d in body.differences
     ]
     heads = ["Differs", "base", "other", ""]
-    return tabulate(rows, heads, tablefmt="plain", disable_numparse=True)
+    return _tabulated(rows, heads, ["left"] * len(heads))
 
 
 def _table_blocks(table: Table, view: View) -> Iterator[str]:
@@ -252,13 +257,23 @@ def _columns(table: Table, rows: Sequence[ReportRow], view: View) -> str:
             drawn[place] = [
                 _paint(t, code, view) for t, code in zip(drawn[place], states, strict=True)
             ]
-    return tabulate(
-        list(zip(*drawn, strict=True)),
-        headers=[_head(column, view) for column, _ in columns],
-        tablefmt="plain",
-        colalign=["left" if column.align == "left" else "right" for column, _ in columns],
-        disable_numparse=True,
-    )
+    heads = [_head(column, view) for column, _ in columns]
+    aligns = ["left" if column.align == "left" else "right" for column, _ in columns]
+    return _tabulated(list(zip(*drawn, strict=True)), heads, aligns)
+
+
+def _tabulated(rows: Sequence[Sequence[str]], heads: Sequence[str], aligns: Sequence[str]) -> str:
+    """Return the table with heads that are not padded beyond their own width: 80 columns are few.
+
+    tabulate has that padding only as a setting of the module, so it is put back.
+    """
+    padding, tables.MIN_PADDING = tables.MIN_PADDING, 0
+    try:
+        return tables.tabulate(
+            rows, heads, tablefmt="plain", colalign=aligns, disable_numparse=True
+        )
+    finally:
+        tables.MIN_PADDING = padding
 
 
 def _shown(cell: Cell, view: View) -> str:
@@ -282,7 +297,7 @@ def _head(column: Column, view: View) -> str:
 
 def _limits(columns: Sequence[tuple[Column, list[str]]], view: View) -> dict[str, int] | None:
     """Return the width of each column that may be cut; None if the columns do not fit."""
-    heads = {column.title: len(_head(column, view)) + HEAD for column, _ in columns}
+    heads = {column.title: len(_head(column, view)) for column, _ in columns}
     widths = {c.title: max([heads[c.title], *map(len, texts)]) for c, texts in columns}
     for column, texts in columns:
         if column.share is not None:

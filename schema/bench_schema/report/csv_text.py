@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from bench_schema.packing import csv_line
 
 if TYPE_CHECKING:
-    from bench_compare.model import View
-    from bench_compare.report.model import Report
+    from bench_schema.report.model import Report, View
 
 FLOATS = ".10g"
 
