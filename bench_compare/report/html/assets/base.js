@@ -17,6 +17,7 @@ export async function unpacked(id) {
 // Markup of Python, in which every text of a document is escaped.
 export function nodeOf(markup, around = "template") {
   const holder = document.createElement(around);
+  // eslint-disable-next-line no-restricted-properties -- its texts are escaped
   holder.innerHTML = markup;
   return holder.content || holder;
 }

@@ -41,7 +41,7 @@ function bar(id) {
 
 function move(step) {
   const ids = shownIds(), next = ids[ids.indexOf(open) + step];
-  if (next !== undefined) location.replace(addressOf(next));
+  if (step && next !== undefined) location.replace(addressOf(next));
 }
 
 // The address without a reload, and without an anchor if nothing differs.
@@ -97,11 +97,16 @@ export function listen() {
   panel?.addEventListener("click", ({ target }) => { if (target === panel) panel.close(); });
   document.addEventListener("keydown", (event) => {
     if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-    if (panel?.open && event.key === "ArrowRight") move(1);
-    if (panel?.open && event.key === "ArrowLeft") move(-1);
-    const search = main()?.search;
-    if (event.key !== "/" || panel?.open || !search) return;
-    event.preventDefault();
-    search.focus();
+    if (panel?.open) move(STEPS[event.key] ?? 0);
+    else if (event.key === "/") focusSearch(event);
   });
+}
+
+const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
+
+function focusSearch(event) {
+  const search = main()?.search;
+  if (!search) return;
+  event.preventDefault();
+  search.focus();
 }
