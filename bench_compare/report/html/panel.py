@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Both = list[tuple[str, "CaseSide | None"]]
 LONGEST_TEXT = 2_000
 MOST_MOVED = 240
-"""Characters of a fact that differs: names of kernels are told in full further down."""
+"""Characters of a fact that differs: the table of kernels has whole names."""
 WORST = 8
 """Mismatches shown for an output."""
 UNKNOWN = "–"
