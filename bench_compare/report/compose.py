@@ -498,8 +498,12 @@ def _shares(one: Configuration) -> m.Chart:
     found = dict.fromkeys(kind for kind, *_ in bars)
     kinds = ", ".join(f"{kind}s" for kind in found)
     title = f"Slowest layers: {one.name}, {units.time_text(one.time.value)}"
-    return m.Chart(named_rows(marks, axis, bars=True), title, f"{kinds}, alike ones together",
-                 id=f"layers-{one.name}")  # fmt: skip
+    return m.Chart(
+        named_rows(marks, axis, bars=True),
+        title,
+        f"{kinds}, alike ones together",
+        id=f"layers-{one.name}",
+    )
 
 
 def choices_table(made: Composition) -> m.Table:

@@ -511,8 +511,13 @@ def _charts(run: ShownRun) -> Iterator[m.Chart]:
     axis = {"rangemode": "tozero", "title": {"text": f"time of one execution, {unit}"}}
     title = "Slowest cases"
     told = f"with 95 % intervals{more}"
-    yield m.Chart(named_rows(marks, axis, bars=True), title, told, id="slowest",
-                label="Time of each case; the table below has the same numbers")  # fmt: skip
+    yield m.Chart(
+        named_rows(marks, axis, bars=True),
+        title,
+        told,
+        id="slowest",
+        label="Time of each case; the table below has the same numbers",
+    )
     yield from _roofline(run, [one for _, one in measured])
 
 

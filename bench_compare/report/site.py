@@ -225,8 +225,15 @@ def spark(one: CaseEntry) -> Html:
     lines = "".join(f"M{at(a, v)}L{at(b, w)}" for a, v, b, w in one.levels)
     drawn = Html(f'<path class="{one.tone}" d="{lines}"/>{circles}')
     about = f"{one.name}: {one.state}"
-    return tag("svg", drawn, class_="spark", viewBox="0 0 100 28", preserveAspectRatio="none",
-               role="img", aria_label=about)  # fmt: skip
+    return tag(
+        "svg",
+        drawn,
+        class_="spark",
+        viewBox="0 0 100 28",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=about,
+    )
 
 
 def _mix(one: BuildEntry) -> Html:
@@ -239,8 +246,14 @@ def _mix(one: BuildEntry) -> Html:
         width = 100 * count / total
         parts.append(f'<rect class="{tone}" x="{left:.1f}" width="{width:.1f}" height="8"/>')
         left += width
-    return tag("svg", Html("".join(parts)), class_="mix", viewBox="0 0 100 8",
-               preserveAspectRatio="none", aria_hidden="true")  # fmt: skip
+    return tag(
+        "svg",
+        Html("".join(parts)),
+        class_="mix",
+        viewBox="0 0 100 8",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+    )
 
 
 def _page(title: str, body: str, links: Sequence[tuple[str, str]], root: str) -> str:

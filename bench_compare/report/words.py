@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench_schema import units
 from bench_schema.names import safe
@@ -260,13 +260,6 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def blind_sides(comparison: Comparison) -> set[str]:
-    """Return the labels of the sides without an answer: no case is decided, and too many could hide
-    a slow-down."""
-    decided = {case.other_label for case in comparison.cases if case.verdict not in QUIET}
-    return {one.other_label for one in comparison.sensitivity if one.blind} - decided
-
-
 def headline_numbers(comparison: Comparison, scope: str = "all") -> list[SuiteNumber]:
     """Return suite numbers of a scope for the gate metric, otherwise for every metric there is."""
     numbers = [n for n in comparison.suite if n.scope == scope]
@@ -350,14 +343,3 @@ def many_engines(comparison: Comparison) -> bool:
 
 def many_others(comparison: Comparison) -> bool:
     return len(comparison.others) > 1
-
-
-def ceilings(sides: Iterable[Side]) -> list[dict[str, Any]]:
-    """Return measured ceilings of the first device of each side, for the roofline."""
-    found = []
-    for side in sides:
-        devices = [d for source in side.sources for d in source.document.machine.devices]
-        device = next((d for d in devices if d.ceiling_gbps is not None), None)
-        known = {} if device is None else dict(device.ceiling_tflops)
-        found.append({"gbps": None if device is None else device.ceiling_gbps, "tflops": known})
-    return found

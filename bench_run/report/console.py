@@ -225,11 +225,16 @@ def details(document: Document) -> str:
     """Return the full block of every case's statistics."""
     own = labels.own_numbers(document)
     rows = [
-        m.ReportRow((), entry=(case.id, *_detail_lines(case), *(
-            f"{name}: {labels.own_text(case, name)}" for name in own
-        )))
+        m.ReportRow(
+            (),
+            entry=(
+                case.id,
+                *_detail_lines(case),
+                *(f"{name}: {labels.own_text(case, name)}" for name in own),
+            ),
+        )
         for case in document.cases
-    ]  # fmt: skip
+    ]
     return body_text(m.Body(tables=(m.Table((), tuple(rows), entries=True),)), VIEW) + "\n"
 
 
@@ -400,8 +405,11 @@ def oracle_table(document: Document, pairs: Sequence[tuple[str, str]]) -> str:
     if not rows:
         return "left on the table: no engine has both a default and a searched time"
     heads = ("default", "searched", "left on the table")
-    columns = (m.Column("graph", least=12), m.Column("engine", least=12),
-               *(m.Column(head, "right") for head in heads))  # fmt: skip
+    columns = (
+        m.Column("graph", least=12),
+        m.Column("engine", least=12),
+        *(m.Column(head, "right") for head in heads),
+    )
     shown = body_text(m.Body(tables=(m.Table(columns, tuple(rows)),)), VIEW)
     ungated = any(str(cell).endswith(labels.UNGATED) for row in rows for cell in row.cells[2:4])
     notes = [f"{labels.UNGATED} {labels.UNGATED_MEANS}"] if ungated else []

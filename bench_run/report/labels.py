@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench_schema.estimate import main_series
 
-from bench_run.text import one_line, shorten
+from bench_run.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 BY_PLACE = "index="
 """Ids that choose by a place in a list: the name of what was chosen differs from graph to graph."""
-
-WIDTH, LEAST = 30, 12
-"""Columns that an engine and its label have beside the numbers of a row, and a label at least."""
 
 
 def implausible_first(document: Document) -> Document:
@@ -71,12 +68,6 @@ def plan_labels(document: Document) -> tuple[str, ...]:
             label = case.plan.get("plan", "")
         labels.append(one_line(label))
     return tuple(labels)
-
-
-def add_label(engine: str, label: str) -> str:
-    """Put both into one cell of a narrow table: a label is shortened before its engine."""
-    label = shorten(label, max(LEAST, WIDTH - len(engine)))
-    return " ".join(part for part in (engine, label) if part)
 
 
 # The mark of device times that were taken without a gate: such events also hold the host's launch

@@ -121,8 +121,12 @@ def frame_of(sides: Sequence[HeldSeries]) -> Frame:
     largest = float(max(one.ordered[-1] for one in sides))
     room = tail + (tail - low)
     is_clipped = largest > room
-    return Frame(low, room if is_clipped else largest, largest if is_clipped else 0.0,
-                 *time_scale(max(tail, 1.0)))  # fmt: skip
+    return Frame(
+        low,
+        room if is_clipped else largest,
+        largest if is_clipped else 0.0,
+        *time_scale(max(tail, 1.0)),
+    )
 
 
 def distribution(held: Sequence[HeldSeries | None], names: Sequence[str], frame: Frame) -> Figure:
@@ -229,15 +233,22 @@ def course(held: Sequence[HeldSeries | None], names: Sequence[str], buckets: int
         frame = frame_of([one])
         title = {"title": {"text": f"{names[place]}, {frame.unit}"}}
         layout[axis.replace("y", "yaxis")] = {
-            **frame.axis, **title, "domain": [max(top - share, 0), top], "nticks": 5,
-        }  # fmt: skip
+            **frame.axis,
+            **title,
+            "domain": [max(top - share, 0), top],
+            "nticks": 5,
+        }
         traces += _course_traces(one, place, axis, frame, buckets)
         marks = _round_marks(one, axis)
         shapes += marks[0]
         notes += marks[1]
     last = f"y{len(sides)}" if len(sides) > 1 else "y"
-    layout["xaxis"] = {"title": {"text": "iteration"}, "anchor": last, "showgrid": False,
-                       "zeroline": False}  # fmt: skip
+    layout["xaxis"] = {
+        "title": {"text": "iteration"},
+        "anchor": last,
+        "showgrid": False,
+        "zeroline": False,
+    }
     return figure(traces, {**layout, "shapes": shapes, "annotations": notes})
 
 
@@ -250,8 +261,15 @@ def _course_traces(
     if size <= buckets:
         values = frame.scaled(np.concatenate([each.samples for each in one.rounds]))
         marker = {"size": 4 if size < 300 else 2.5, "color": color}
-        yield {**look, "mode": "markers", "x0": 1, "dx": 1, "y": values, "marker": marker,
-               "hovertemplate": hover}  # fmt: skip
+        yield {
+            **look,
+            "mode": "markers",
+            "x0": 1,
+            "dx": 1,
+            "y": values,
+            "marker": marker,
+            "hovertemplate": hover,
+        }
     else:
         share = max(buckets // len(one.rounds), 2)
         xs: list[float | None] = []
@@ -274,8 +292,14 @@ def _course_traces(
     moves = [*_moves(one)]
     if moves:
         marker = {"symbol": "line-ns-open", "size": 8, "color": LIGHT["soft"]}
-        yield {**look, "mode": "markers", "x": moves, "y": frame.scaled([frame.low] * len(moves)),
-               "marker": marker, "hovertemplate": "buffers moved<extra></extra>"}  # fmt: skip
+        yield {
+            **look,
+            "mode": "markers",
+            "x": moves,
+            "y": frame.scaled([frame.low] * len(moves)),
+            "marker": marker,
+            "hovertemplate": "buffers moved<extra></extra>",
+        }
 
 
 def _buckets(samples: Ints, share: int) -> tuple[Any, Any, Any, Any]:
@@ -303,18 +327,37 @@ def _round_marks(one: HeldSeries, axis: str) -> tuple[list[dict[str, Any]], list
     for number, each in enumerate(one.rounds, start=1):
         if number > 1:
             is_new = each.document != before
-            look = {"color": LIGHT["ink" if is_new else "soft"], "width": 1,
-                    "dash": "solid" if is_new else "dot"}  # fmt: skip
-            shapes.append({"type": "line", "x0": first + 0.5, "x1": first + 0.5, "y0": 0, "y1": 1,
-                           "yref": f"{axis} domain", "line": look})  # fmt: skip
+            look = {
+                "color": LIGHT["ink" if is_new else "soft"],
+                "width": 1,
+                "dash": "solid" if is_new else "dot",
+            }
+            shapes.append(
+                {
+                    "type": "line",
+                    "x0": first + 0.5,
+                    "x1": first + 0.5,
+                    "y0": 0,
+                    "y1": 1,
+                    "yref": f"{axis} domain",
+                    "line": look,
+                }
+            )
         begins = documents == 1 or each.document != before or number == 1
         if begins and len(one.rounds) <= MOST_NAMES:
             text = f"round {number}" if documents == 1 else f"document {each.document + 1}"
             names.append(
-                {"x": first + 0.5, "y": 1, "yref": f"{axis} domain", "xanchor": "left",
-                 "yanchor": "bottom", "showarrow": False, "text": text,
-                 "font": {"size": 11, "color": LIGHT["soft"]}}
-            )  # fmt: skip
+                {
+                    "x": first + 0.5,
+                    "y": 1,
+                    "yref": f"{axis} domain",
+                    "xanchor": "left",
+                    "yanchor": "bottom",
+                    "showarrow": False,
+                    "text": text,
+                    "font": {"size": 11, "color": LIGHT["soft"]},
+                }
+            )
         before = each.document
         first += each.samples.size
     return shapes, names

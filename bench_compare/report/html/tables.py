@@ -25,8 +25,9 @@ SEARCHED = 12
 def badge(word: str, tone: str, sign: str = "") -> Html:
     """Return a state: its sign, and its word in its colour."""
     sign = sign or LOOKS.get(word, PLAIN).sign
-    return tag("span", tag("span", sign, class_="sign", aria_hidden="true"), word,
-               class_=f"state {tone}")  # fmt: skip
+    return tag(
+        "span", tag("span", sign, class_="sign", aria_hidden="true"), word, class_=f"state {tone}"
+    )
 
 
 def state_badge(state: m.State) -> Html:
@@ -95,10 +96,16 @@ def _controls(
             known = states.get(row.state.word, (row.state.tone, 0))
             states[row.state.word] = known[0], known[1] + 1
     chips = [
-        tag("button", badge(f"{count} {word}", tone, LOOKS.get(word, PLAIN).sign), type="button",
-            class_="chip", data_state=word, aria_pressed="false")
+        tag(
+            "button",
+            badge(f"{count} {word}", tone, LOOKS.get(word, PLAIN).sign),
+            type="button",
+            class_="chip",
+            data_state=word,
+            aria_pressed="false",
+        )
         for word, (tone, count) in states.items()
-    ]  # fmt: skip
+    ]
     orders = [tag("option", "as listed", value="")]
     orders += [
         tag("option", column.title or "state", value=at) for at, (_, column) in enumerate(columns)

@@ -75,7 +75,7 @@ def test_a_search_narrows_a_long_table(browser, tmp_path):
     main(["history", str(tmp_path / "a"), "-q", "--html", str(tmp_path / "t.html")])
     shown(browser, tmp_path / "t.html")
     browser.find_element("css selector", "input").send_keys("graph_004")
-    until(lambda: 1 == len(browser.find_elements("css selector", "tr[id^=s0]")))
+    assert until(lambda: 1 == len(browser.find_elements("css selector", "tr[id^=s0]")))
 
 
 @pytest.mark.long

@@ -289,7 +289,7 @@ def test_several_sides_are_columns_of_one_row(opened):
 def test_the_cell_of_a_side_opens_its_case(opened):
     browser = opened("three")
     browser.find_elements("css selector", "section.list:not(#list) td a .state")[1].click()
-    wait_for_case(browser, "c0004")
+    assert wait_for_case(browser, "c0004")
 
 
 @pytest.mark.slow
