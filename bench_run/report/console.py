@@ -335,12 +335,12 @@ def side_by_side(document: Document) -> str:
     by_a = all(compares_with_a(a) for a, _ in pairs)
     heads = ("A", "B", "change", "95 % CI")
     columns = (
-        m.Column("graph", least=16),
+        m.Column("graph", least=12),
         *(m.Column(head, "right") for head in heads),
-        m.Column("B against A" if by_a else "validation of B"),
+        m.Column("B against A" if by_a else "outputs of B"),
     )
     legend = (("A", first), ("B", f"{second}; change: the time of B against that of A"))
-    shown = m.Table(columns, tuple(rows), stacked="{A} {B} {change} {95_percent_CI}")
+    shown = m.Table(columns, tuple(rows), stacked="A {A}, B {B}: {change} {95_percent_CI}")
     return _told(m.Body(facts=legend, tables=(shown,)), document, *unlike_lines(rows))
 
 

@@ -112,17 +112,17 @@ def test_iterations_are_as_many_as_asked_for_or_the_limit_is_named(bench_run_com
     (tmp_path / "my.py").write_text("import numpy\ndef relu(x): return numpy.maximum(x, 0)\n")
     pair = ("--a", "numpy", "--b", "kernel@my.py")
     done = bench_run_command("--op", "relu: dims=8x8", *pair, "--iters", "7")
-    assert "Benchmark:   7 iterations in 5 rounds" in done.stdout
+    assert "Benchmark: 7 iterations in 5 rounds" in done.stdout
     done = bench_run_command("--op", "relu: dims=8x8", *pair, "--iters", "3")
-    assert "Benchmark:   3 iterations in 3 rounds" in done.stdout
+    assert "Benchmark: 3 iterations in 3 rounds" in done.stdout
     (tmp_path / "my.py").write_text("import time\ndef relu(x): time.sleep(0.05); return x\n")
     slow = ("-e", "kernel@my.py", "--reference", "none", "--warmup", "0", "--max-time", "0.5")
     one = bench_run_command("--op", "relu: dims=8x8", *slow, "-i", "100")
-    assert re.search(r"Benchmark:   \d\d of 100 \(max time\), in 5 rounds", one.stdout)
+    assert re.search(r"Benchmark: \d\d of 100 \(max time\), in 5 rounds", one.stdout)
     two = ("--op", "relu: dims=8x8", "--op", "relu: dims=8x9")
     table = bench_run_command(*two, *slow, "-i", "100")
     assert len(re.findall(r"iterations: \d\d of 100 \(max time\)", table.stdout)) == 2
     one = bench_run_command("--op", "relu: dims=8x8", *slow)
-    assert re.search(r"Benchmark:   \d\d iterations in 5 rounds \(max time\)", one.stdout)
+    assert re.search(r"Benchmark: \d\d iterations in 5 rounds \(max time\)", one.stdout)
     table = bench_run_command(*two, *slow)
     assert "samples a round, by their time, or less by --max-time (2 cases)" in table.stdout
