@@ -21,7 +21,7 @@ from bench_compare.report.rows import QUIET, SORTS, rows
 from bench_compare.report.why import case_changes, kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from bench_compare.model import (
         BadNews,
@@ -99,6 +99,8 @@ def report_of(comparison: Comparison, view: View) -> m.Report:
 MOST_NAMED = 40
 """Cases that the first figure names; more are in a second one."""
 EDGE = 1.08
+MOST_PANELS = 1_000
+"""Cases that have a panel: each takes about 1 kB and 3 ms."""
 
 
 def page_of(comparison: Comparison, view: View) -> m.Page:
@@ -110,16 +112,18 @@ def page_of(comparison: Comparison, view: View) -> m.Page:
     }
     panels = Panels(comparison, ("base", "other"), STATES)
     order = sorted(comparison.cases, key=SORTS[view.sort])
-    many = words.many_others(comparison)
-    tables = [_matrix(comparison)] if many else []
+    first = [*rows(comparison, view), *sorted(order, key=SORTS["news"])]
+    opened = frozenset([*dict.fromkeys(case.id for case in first)][:MOST_PANELS])
+    tables = [_matrix(comparison, opened)] if words.many_others(comparison) else []
     return m.Page(
         kind="compare",
         title=words.title(comparison),
-        tables=(*tables, _table(comparison, order, (), about)),
+        tables=(*tables, _table(comparison, order, (), about, opened)),
         charts=tuple(_charts(comparison)),
         panels=(
             panels.of(case, STATES[case.verdict], about[case.id], own)
             for case, own in zip(comparison.cases, changes, strict=True)
+            if case.id in opened
         ),
         facts=[("How it was judged", [*comparison.policy.items()]), *_notes_of(comparison)],
         filter=view.filter or "",
@@ -239,7 +243,7 @@ def _in_words(change: str, verdict: Verdict) -> str:
     return change if change.endswith(str(verdict)) else f"{change} {verdict}"
 
 
-def _matrix(comparison: Comparison) -> m.Table:
+def _matrix(comparison: Comparison, opened: Container[str]) -> m.Table:
     """Return a table with a row for each graph of the base, and a column for each other side."""
     groups: dict[object, dict[str, CaseComparison]] = {}
     for case in comparison.cases:
@@ -250,8 +254,8 @@ def _matrix(comparison: Comparison) -> m.Table:
     for held in groups.values():
         first = next(iter(held.values()))
         cells: list[m.Cell] = [m.Name(words.case_name(first)), words.values(first)[0]]
-        cells += [_matrix_cell(held[label]) if label in held else "-" for label in labels]
-        rows.append(m.ReportRow(tuple(cells), link=first.id))
+        cells += [_matrix_cell(held[label], opened) if label in held else "-" for label in labels]
+        rows.append(m.ReportRow(tuple(cells), link=first.id if first.id in opened else ""))
     columns = (m.Column("case"), m.Column("base", "right"), *(m.Column(label) for label in labels))
     return m.Table(columns, tuple(rows), title="Each case on every side")
 
@@ -313,12 +317,13 @@ def split_rows(
     return shown, quiet
 
 
-def _matrix_cell(case: CaseComparison) -> m.State:
-    metric, state = case.gate_metric, STATES[case.verdict]._replace(link=case.id)
+def _matrix_cell(case: CaseComparison, opened: Container[str]) -> m.State:
+    link = case.id if case.id in opened else ""
+    metric, state = case.gate_metric, STATES[case.verdict]._replace(link=link)
     if metric is None or metric.ratio is None or units.is_too_noisy(metric.ci_low, metric.ci_high):
         return state
     word = _in_words(units.change_text(metric.ratio), case.verdict)
-    return state._replace(word=word, mark=LOOKS[case.verdict.value].sign, link=case.id)
+    return state._replace(word=word, mark=LOOKS[case.verdict.value].sign)
 
 
 def _table(
@@ -326,9 +331,10 @@ def _table(
     shown: Sequence[CaseComparison],
     hidden: Sequence[CaseComparison],
     about: Mapping[str, str] | None = None,
+    opened: Container[str] = (),
 ) -> m.Table:
     """Return the table of cases. `about`: on the page, lines below their names; there it has a
-    column more, and rows that open panels."""
+    column more. `opened`: the ids of cases that have a panel."""
     engines, others = words.many_engines(comparison), words.many_others(comparison)
     allowed = words.allowed_cases(comparison)
     columns = (
@@ -376,15 +382,17 @@ def _table(
             state,
             name=f"{name} on {safe(case.engine)}" if engines else name,
             reason=case.reason if case.verdict in NO_NUMBERS else None,
-            link="" if about is None else case.id,
+            link=case.id if case.id in opened else "",
             about="" if about is None else about[case.id],
         )
 
+    told = f"Details: of the first {MOST_PANELS:,} cases by news; --filter NAME puts others first."
     return m.Table(
         columns,
         tuple(map(row, shown)),
         lambda: tuple(map(row, hidden)),
         ranked=True,
+        foot=told if about is not None and len(shown) > MOST_PANELS else "",
         stacked="{base} → {other}, {change} {95_percent_CI}",
     )
 

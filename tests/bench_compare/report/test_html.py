@@ -20,6 +20,7 @@ from bench_compare.errors import UsageError
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, View
 from bench_compare.policy import Policy
+from bench_compare.report import compare as compare_report
 from bench_compare.report.figures import samples
 from bench_compare.report.figures.base import TEMPLATE
 from bench_compare.report.html import CHUNK, PLOTLY_FILE, embedded
@@ -210,6 +211,20 @@ def test_a_large_page_has_the_samples_of_a_case_that_only_one_side_holds(monkeyp
     other = side("b", document([both], "b", run_id="b"))
     for markup, _ in panels(render("html", compare(base, [other], Policy()), CDN)).values():
         assert "Samples: end-to-end time" in text_of(markup)
+
+
+def test_the_first_cases_by_news_have_panels_and_a_filter_puts_others_first(suite, monkeypatch):
+    every = [*panels(render("html", suite, CDN))]
+    monkeypatch.setattr(compare_report, "MOST_PANELS", 2)
+    page = render("html", suite, CDN)
+    first = [*panels(page)]
+    assert len(every) > len(first) == 2
+    assert "Details: of the first 2 cases by news" in text_of(page)
+    links = re.findall(r'data-id="([^"]*)"', "".join(row[0] for row in packed(page, "rows")[0]))
+    assert {*links} == {*first}
+    wanted = next(case for case in suite.cases if case.id not in first)
+    view = View(plotlyjs="cdn", filter=wanted.name)
+    assert wanted.id in panels(render("html", suite, view))
 
 
 def test_worst_mismatches_reach_the_panel(suite):
