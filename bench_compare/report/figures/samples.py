@@ -327,37 +327,16 @@ def _round_marks(one: HeldSeries, axis: str) -> tuple[list[dict[str, Any]], list
     for number, each in enumerate(one.rounds, start=1):
         if number > 1:
             is_new = each.document != before
-            look = {
-                "color": LIGHT["ink" if is_new else "soft"],
-                "width": 1,
-                "dash": "solid" if is_new else "dot",
-            }
-            shapes.append(
-                {
-                    "type": "line",
-                    "x0": first + 0.5,
-                    "x1": first + 0.5,
-                    "y0": 0,
-                    "y1": 1,
-                    "yref": f"{axis} domain",
-                    "line": look,
-                }
-            )
+            color, dash = (LIGHT["ink"], "solid") if is_new else (LIGHT["soft"], "dot")
+            look = {"color": color, "width": 1, "dash": dash}
+            ends = {"x0": first + 0.5, "x1": first + 0.5, "y0": 0, "y1": 1}
+            shapes.append({"type": "line", **ends, "yref": f"{axis} domain", "line": look})
         begins = documents == 1 or each.document != before or number == 1
         if begins and len(one.rounds) <= MOST_NAMES:
             text = f"round {number}" if documents == 1 else f"document {each.document + 1}"
-            names.append(
-                {
-                    "x": first + 0.5,
-                    "y": 1,
-                    "yref": f"{axis} domain",
-                    "xanchor": "left",
-                    "yanchor": "bottom",
-                    "showarrow": False,
-                    "text": text,
-                    "font": {"size": 11, "color": LIGHT["soft"]},
-                }
-            )
+            at = {"x": first + 0.5, "y": 1, "yref": f"{axis} domain"}
+            look = {"font": {"size": 11, "color": LIGHT["soft"]}, "showarrow": False}
+            names.append({**at, "xanchor": "left", "yanchor": "bottom", "text": text, **look})
         before = each.document
         first += each.samples.size
     return shapes, names
