@@ -328,7 +328,7 @@ def _stacked(table: Table, row: ReportRow, view: View) -> str:
         column.title.replace(" ", "_").replace("%", "percent"): _alone(cell, view)
         for column, cell in zip(table.columns, row.cells, strict=True)
     }
-    numbers = table.stacked.format_map(texts).strip()
+    numbers = " ".join(table.stacked.format_map(texts).split())
     lines = [_paint(word, color, view) + name]
     if any(char.isdigit() for char in numbers):
         lines.append(_wrap(numbers, view, INDENT, INDENT))
