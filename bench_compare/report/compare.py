@@ -17,7 +17,7 @@ from bench_compare.model import MetricComparison, Verdict
 from bench_compare.report import words
 from bench_compare.report.defaults import default_texts
 from bench_compare.report.figures.palette import LOOKS
-from bench_compare.report.rows import QUIET, SORTS, rows
+from bench_compare.report.rows import QUIET, SORTS, panels_text, rows, with_panels
 from bench_compare.report.why import case_changes, kinds
 
 if TYPE_CHECKING:
@@ -99,8 +99,6 @@ def report_of(comparison: Comparison, view: View) -> m.Report:
 MOST_NAMED = 40
 """Cases that the first figure names; more are in a second one."""
 EDGE = 1.08
-MOST_PANELS = 1_000
-"""Cases that have a panel: each takes about 1 kB and 3 ms."""
 
 
 def page_of(comparison: Comparison, view: View) -> m.Page:
@@ -113,7 +111,7 @@ def page_of(comparison: Comparison, view: View) -> m.Page:
     panels = Panels(comparison, ("base", "other"), STATES)
     order = sorted(comparison.cases, key=SORTS[view.sort])
     first = [*rows(comparison, view), *sorted(order, key=SORTS["news"])]
-    opened = frozenset([*dict.fromkeys(case.id for case in first)][:MOST_PANELS])
+    opened = with_panels(case.id for case in first)
     tables = [_matrix(comparison, opened)] if words.many_others(comparison) else []
     return m.Page(
         kind="compare",
@@ -386,13 +384,12 @@ def _table(
             about="" if about is None else about[case.id],
         )
 
-    told = f"Details: of the first {MOST_PANELS:,} cases by news; --filter NAME puts others first."
     return m.Table(
         columns,
         tuple(map(row, shown)),
         lambda: tuple(map(row, hidden)),
         ranked=True,
-        foot=told if about is not None and len(shown) > MOST_PANELS else "",
+        foot="" if about is None else panels_text(len(shown)),
         stacked="{base} → {other}, {change} {95_percent_CI}",
     )
 
@@ -645,8 +642,7 @@ def _tests(comparison: Comparison) -> Iterator[m.Test]:
         if result and undecided:  # nothing to hold it against: not a failure yet
             result = {"result": "skipped", "message": result["message"]}
         if not of_case and case.verdict in NO_ANSWER:
-            message = f"{case.verdict}: {case.reason}".split("\n")[0]
-            result = {"result": "skipped", "message": message}
+            result = {"result": "skipped", "message": f"{case.verdict}: {case.reason}"}
         notes = (f"{note.side}: {note.text}" for note in case.notes)
         passed = (words.news_text(item) for item in of_case if item.allowed)
         group = ".".join((case.other_label, case.engine, case.family))
@@ -663,6 +659,5 @@ def _failure(news: Sequence[BadNews]) -> dict[str, Any]:
     kinds = ", ".join(dict.fromkeys(str(item.verdict) for item in loud))
     broken = any(item.verdict is Verdict.BROKEN for item in loud)
     text = "\n".join(item.sentence for item in loud)
-    first, *_ = text.split("\n")
     result = "error" if broken else "failure"
-    return {"result": result, "message": f"{kinds}: {first}", "kind": kinds, "text": text}
+    return {"result": result, "message": f"{kinds}: {text}", "kind": kinds, "text": text}

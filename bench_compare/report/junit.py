@@ -26,7 +26,9 @@ def render(report: Report, view: View) -> str:  # noqa: ARG001 - every case is a
         element = ET.SubElement(suite, "testcase", classname=safe(test.group), name=safe(test.name))
         _properties(element, test.properties)
         if test.result != "passed":
-            result = ET.SubElement(element, test.result, message=safe(test.message))
+            result = ET.SubElement(
+                element, test.result, message=safe(test.message.partition("\n")[0])
+            )
             if test.result != "skipped":
                 result.set("type", test.kind)
                 result.text = _lines(tuple(test.text.split("\n")))

@@ -16,6 +16,21 @@ QUIET = frozenset({Verdict.SAME, Verdict.UNCLEAR, Verdict.UNMEASURED})
 """Shown only on demand (``--all``)."""
 
 
+MOST_PANELS = 1_000
+"""Cases of a page that have a panel: each takes about 1 kB and 3 ms."""
+
+
+def with_panels(ids: Iterable[str]) -> frozenset[str]:
+    """Return the ids of the cases that have a panel: those that come first."""
+    return frozenset([*dict.fromkeys(ids)][:MOST_PANELS])
+
+
+def panels_text(cases: int) -> str:
+    """Return a sentence on which cases have a panel; empty if all have."""
+    told = f"Details: of the first {MOST_PANELS:,} cases by news; --filter NAME puts others first."
+    return told if cases > MOST_PANELS else ""
+
+
 def size_of(case: CaseComparison) -> float:
     metric = case.gate_metric
     return 1.0 if metric is None or metric.ratio is None else metric.ratio

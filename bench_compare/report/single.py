@@ -25,11 +25,11 @@ from bench_compare.model import (
     Verdict,
 )
 from bench_compare.report import words
-from bench_compare.report.rows import matches
+from bench_compare.report.rows import matches, panels_text, with_panels
 from bench_compare.report.tuning_chart import tuning_chart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from bench_schema.document import Case
 
@@ -287,9 +287,13 @@ def body_of(run: ShownRun, view: View) -> m.Body:
 
 
 def _table(
-    run: ShownRun, shown: Sequence[ShownCase], about: Mapping[str, str] | None = None
+    run: ShownRun,
+    shown: Sequence[ShownCase],
+    about: Mapping[str, str] | None = None,
+    opened: Container[str] = (),
 ) -> m.Table:
-    """Return the table of cases. `about`: on the page, lines below their names."""
+    """Return the table of cases. `about`: on the page, lines below their names; `opened`: the ids
+    of cases that have a panel."""
     engines = len({one.case.engine for one in run.cases}) > 1
     columns = (
         m.Column("outcome", head=""),
@@ -325,13 +329,14 @@ def _table(
                 state,
                 name=f"{name} on {safe(one.case.engine)}" if engines else name,
                 reason=one.reason if one.time_ns is None or one.state in JUDGED else None,
-                link="" if about is None else one.id,
+                link=one.id if one.id in opened else "",
                 about="" if about is None else about[one.id],
             )
         )
     folded = ("More that failed", "", "Cases that ran")
     stacked = "{time} {95_percent_CI} {validation}"
-    return m.Table(columns, tuple(rows), ranked=True, folded=folded, stacked=stacked)
+    foot = "" if about is None else panels_text(len(rows))
+    return m.Table(columns, tuple(rows), ranked=True, folded=folded, stacked=stacked, foot=foot)
 
 
 def payload_of(run: ShownRun, conclusion: Conclusion) -> m.Payload:
@@ -410,10 +415,10 @@ def _tests(run: ShownRun) -> Iterator[m.Test]:
         result: dict[str, Any] = {}
         if one.state in FAILED:
             tag = "failure" if one.state in JUDGED else "error"
-            message = f"{one.state}: {one.reason}".split("\n")[0]
+            message = f"{one.state}: {one.reason}"
             result = {"result": tag, "message": message, "kind": one.state, "text": one.reason}
         elif one.state != "completed":
-            result = {"result": "skipped", "message": f"{one.state}: {one.reason}".split("\n")[0]}
+            result = {"result": "skipped", "message": f"{one.state}: {one.reason}"}
         facts = {"id": one.id, "fingerprint": one.case.graph.fingerprint, "outcome": one.state}
         if one.validation:
             facts["validation"] = one.validation
@@ -446,6 +451,8 @@ def page_of(run: ShownRun, view: View) -> m.Page:
     )
     panels = Panels(comparison, ("run",), {})
     shown = _shown(run, replace(view, filter=None))
+    first = [*_shown(run, view), *_shown(run, replace(view, filter=None, sort="news"))]
+    opened = with_panels(one.id for one in first)
     many = len({one.case.engine for one in run.cases}) > 1
     about = {one.id: _about(one, many) for one in run.cases}
     tuned, label, path = run.source.document.tuned, run.side.label, run.source.path
@@ -454,11 +461,12 @@ def page_of(run: ShownRun, view: View) -> m.Page:
     return m.Page(
         kind="single",
         title=label if label == path else f"{label} · {path}",
-        tables=(*tuning, _table(run, shown, about)),
+        tables=(*tuning, _table(run, shown, about, opened)),
         charts=(*([] if gains is None else [gains]), *_charts(run)),
         panels=(
             panels.of(alone, STATES[one.state], about[one.id], ())
             for alone, one in zip(comparison.cases, run.cases, strict=True)
+            if one.id in opened
         ),
         filter=view.filter or "",
     )

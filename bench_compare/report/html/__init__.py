@@ -67,14 +67,17 @@ def render(report: Report, view: View) -> str:
         "kind": page.kind,
         "template": TEMPLATE,
         "dark": DARK,
-        "charts": [one.figure for one in charts],
         "filter": page.filter,
         "chunk": CHUNK,
         "panels": ids,
     }
     held = [
         f'<script type="text/plain" id="{name}">{text}</script>\n'
-        for name, text in (("rows", packed(rows)), *blocks)
+        for name, text in (
+            ("charts", packed([one.figure for one in charts])),
+            ("rows", packed(rows)),
+            *blocks,
+        )
     ]
     return Template(asset("page.html")).substitute(
         title=escaped(f"{report.conclusion.word}: {page.title}"),

@@ -20,7 +20,7 @@ from bench_compare.errors import UsageError
 from bench_compare.metrics import METRICS
 from bench_compare.model import Verdict, View
 from bench_compare.policy import Policy
-from bench_compare.report import compare as compare_report
+from bench_compare.report import rows as report_rows
 from bench_compare.report.figures import samples
 from bench_compare.report.figures.base import TEMPLATE
 from bench_compare.report.html import CHUNK, PLOTLY_FILE, embedded
@@ -126,7 +126,7 @@ def test_plotly_accepts_every_figure(name, suite):
     else:
         made = suite if name == "suite" else getattr(samples_of, name)()
     page = render("html", made, CDN)
-    figures = data_of(page)["charts"]
+    figures = packed(page, "charts")
     for _, more in panels(page).values() if data_of(page)["panels"] else ():
         figures += more
     assert figures
@@ -136,7 +136,7 @@ def test_plotly_accepts_every_figure(name, suite):
 
 def test_colours_of_figures_have_others_on_dark_ground(suite):
     page = render("html", suite, CDN)
-    told = json.dumps([data_of(page)["charts"], [one[1] for one in panels(page).values()]])
+    told = json.dumps([packed(page, "charts"), [one[1] for one in panels(page).values()]])
     dark = data_of(page)["dark"]
     colors = {*re.findall(r'"(#[0-9a-f]{6}|rgba\([^)]*\))"', told)} - {"rgba(0,0,0,0)"}
     assert set() == colors - set(dark)
@@ -214,7 +214,7 @@ def test_a_large_page_has_the_samples_of_a_case_that_only_one_side_holds(monkeyp
 
 
 def test_the_first_cases_by_news_have_panels_and_a_filter_puts_others_first(suite, monkeypatch):
-    monkeypatch.setattr(compare_report, "MOST_PANELS", 2)
+    monkeypatch.setattr(report_rows, "MOST_PANELS", 2)
     page = render("html", suite, CDN)
     first = panels(page).keys()
     links = re.findall(r'data-id="([^"]*)"', "".join(row[0] for row in packed(page, "rows")[0]))

@@ -16,10 +16,11 @@ from bench_schema.files import save
 
 from bench_compare.cli import main
 from bench_compare.model import Source, View
-from bench_compare.report import FORMATS, json_text
+from bench_compare.report import FORMATS, json_text, rows
 from bench_compare.report.single import ShownRun, conclude
 from tests.bench_compare.build import case, document, round_, steady, validation
 from tests.bench_compare.report.chromium import browser, find, look, problems, wait_for_case
+from tests.bench_compare.report.read_page import panels
 from tests.bench_compare.report.shown import render
 
 __all__ = ["browser"]
@@ -49,6 +50,12 @@ def suite():
         gone(),
         good("i", implausible="1 PB/s"),
     )
+
+
+def test_cases_that_failed_have_panels_first(suite, monkeypatch):
+    monkeypatch.setattr(rows, "MOST_PANELS", 3)
+    opened = panels(render("html", suite))
+    assert {one.id for one in suite.cases if one.state != "completed"} == opened.keys()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // The page: its charts, its tables, what its address names.
 
-import { byId, listenToCopies, page, showTheme } from "./base.js";
+import { byId, listenToCopies, showTheme, unpacked } from "./base.js";
 import { loadPlotly, showCharts } from "./charts.js";
 import { main, showLists } from "./list.js";
 import { followAddress, listen, remember } from "./panel.js";
@@ -8,8 +8,8 @@ import { followAddress, listen, remember } from "./panel.js";
 async function start() {
   showTheme();
   listenToCopies();
-  showCharts(byId("main"), page.charts);
   await showLists();
+  showCharts(byId("main"), await unpacked("charts"));
   listen();
   followAddress();
   main()?.listeners.push(remember);
