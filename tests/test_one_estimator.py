@@ -20,8 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_compare.comparison.compare import compare
-from bench_compare.compose.prediction import means
-from bench_compare.compose.rows import read_table
+from bench_compare.compose.table import Table, levels
 from bench_compare.history.digest import digest
 from bench_compare.input.sides import Grouping, group
 from bench_compare.model import Source, View
@@ -238,8 +237,9 @@ def test_a_comparison_tells_the_times_of_its_documents(first, second, third):
             assert (name, same(told[:2], expected)) == (name, True), (told, expected)
             assert (name, same_ratio(told[2], expected[1] / expected[0])) == (name, True)
         sources = [Source(f"{one.run.id}.json", one, "bench") for one in documents]
-        table = read_table(sources, {n: frozenset({"numpy"}) for n in range(len(sources))}, None)
-        assert same(means(table.times, table.sources)[0], expected[0])
+        table = Table(sources, {one.path: {"numpy"} for one in sources}, "e2e_ns")
+        (log,) = levels(table.logs, table.document, table.every)
+        assert same(math.exp(log), expected[0])
 
 
 @settings(max_examples=examples(15), deadline=None)

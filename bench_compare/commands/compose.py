@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench_compare.commands.outcome import CommandResult
-    from bench_compare.compose.analysis import Composed
-    from bench_compare.compose.given import Inputs
-    from bench_compare.compose.select import ComposeSettings
+    from bench_compare.compose.setup import Question
 
 USAGE = """bench-compare compose: what a whole pipeline would take, from its layers.
 
@@ -44,6 +42,8 @@ What is composed:
                         the first engine that has all layers)
   --choose WHAT         the best rows by time or energy; without it each layer
                         runs as the baseline does
+  --within SHARE        of a choice by energy: the time that it may take over
+                        the least, as in 5%
   --limit LIMIT         error=1e-3: root of the squares of the layers' relative
                         L2 errors; worst-error=1e-3: their sum
   --fix FIX             LAYER=CONFIGURATION, both may be globs:
@@ -84,9 +84,10 @@ Many at once:
   -h, --help            this text
   --version             the version
 
-The last line says PASS (exit code 0), FAIL (2: a measured chain lies outside of
-its prediction's interval) or UNDECIDED (1: rows are missing, documents are not
-of one device or one way of measuring, a file was passed over).
+The last line says PASS (exit code 0), FAIL (2: a measured chain differs from its
+prediction by more than 3 %, or 6 % of end-to-end time, and noise) or UNDECIDED
+(1: rows are missing, documents are not of one device or one way of measuring, a
+file was passed over).
 """
 OUTPUTS = ("markdown", "csv", "json", "html", "figures")
 CHOICES = ("time", "energy")
@@ -100,8 +101,8 @@ class ComposeOptions:
     pipeline: Path
     documents: tuple[str, ...]
     against: tuple[str, ...]
-    engines: tuple[str, ...]
-    settings: ComposeSettings
+    asked: Mapping[str, Any]
+    """Fields of `Question` that flags set."""
     outputs: Mapping[str, str]
     save: Path | None
     tensors: str | None
@@ -135,19 +136,23 @@ def answer(arguments: Mapping[str, Any], width: int, terminal: bool) -> CommandR
         [(flag, pattern) for flag, patterns in documents.items() for pattern in patterns],
         [Place("PIPELINE", str(path)) for path in (options.pipeline, *files)],
     )
-    composed, remarks = read_composed(options)
-    composition = composed.composition
-    if options.save is not None and composed.rows:
-        from bench_compare.compose.analysis import export
+    from bench_compare.compose.answer import answer as compose
+    from bench_compare.compose.setup import Setup
 
-        write(options.save, export(composed.network, composed.rows, options.save))
+    question, remarks = read_question(options)
+    setup = Setup(question)
+    composition, picks = compose(setup)
+    if options.save is not None and picks is not None:
+        from bench_compare.compose.export import export
+
+        write(options.save, export(setup, picks, options.save))
     view = View(width=width)
     report = report_of(composition, conclude(composition, remarks))
     if options.tensors is not None:
         from bench_compare.commands.outcome import CommandResult as Result
         from bench_compare.report.compose import tensor_table
 
-        text = tensor_table(composition, composed.types)
+        text = tensor_table(composition)
         if options.tensors == "-":
             said = (*remarks, *composition.problems)
             return Result(text.rstrip("\n"), report.conclusion, remarks=said, is_document=True)
@@ -182,9 +187,9 @@ def _configurations(
         knobs = () if table is None else read_knobs(_text_of(table, "--space"))
     except KnobError as error:
         raise InputError(f"--space {table}: {error}") from error
-    inputs, remarks = read_inputs(options)
+    question, remarks = read_question(options)
     blocks = read_blocks(text, where)
-    found = simulate(inputs, blocks, knobs, where)
+    found = simulate(question, blocks, knobs, where)
     if target is not None and target != "-":
         write(Path(target), rewritten(text, blocks, found))
     if target == "-":
@@ -211,7 +216,6 @@ def _text_of(path: str, flag: str) -> str:
 
 
 def parse(arguments: Mapping[str, Any]) -> ComposeOptions:
-    from bench_compare.compose.select import ComposeSettings
     from bench_compare.options import outputs_of
 
     outputs = outputs_of(arguments, OUTPUTS)
@@ -224,19 +228,26 @@ def parse(arguments: Mapping[str, Any]) -> ComposeOptions:
         raise UsageError(f"the pipeline comes first: bench-compare compose {swapped} {pipeline}")
     if not documents:
         raise UsageError("no document given: result documents that hold the layers, see --help")
+    choose = _one_of("--choose", arguments["--choose"], CHOICES)
+    within = arguments["--within"]
+    if within is not None:
+        if choose != "energy":
+            raise UsageError("--within goes with --choose energy: --choose time is the least time")
+        within = parse_share(within)
     return ComposeOptions(
         pipeline=Path(arguments["PIPELINE"]),
         documents=tuple(arguments["DOC"]),
         against=tuple(arguments["--against"]),
-        engines=tuple(arguments["--engine"]),
-        settings=ComposeSettings(
-            baseline=arguments["--baseline"],
-            choose=_one_of("--choose", arguments["--choose"], CHOICES),
-            limits=dict(map(parse_bound, arguments["--limit"])),
-            fixes=tuple(map(parse_fix, arguments["--fix"])),
-            cache=_one_of("--cache", arguments["--cache"], CACHES),
-            series=_one_of("--metric", arguments["--metric"], METRICS),
-        ),
+        asked={
+            "engines": tuple(arguments["--engine"]),
+            "baseline": arguments["--baseline"],
+            "choose": choose,
+            "within": within,
+            "limits": dict(map(parse_bound, arguments["--limit"])),
+            "fixes": tuple(map(parse_fix, arguments["--fix"])),
+            "cache": _one_of("--cache", arguments["--cache"], CACHES),
+            "series": _one_of("--metric", arguments["--metric"], METRICS),
+        },
         outputs=outputs,
         save=None if arguments["--save"] is None else Path(arguments["--save"]),
         tensors=arguments["--tensors"],
@@ -272,17 +283,22 @@ def parse_fix(text: str) -> tuple[str, str]:
     return layer, configuration
 
 
-def read_composed(options: ComposeOptions) -> tuple[Composed, list[str]]:
-    """Return the composition, with remarks on files that were passed over."""
-    from bench_compare.compose.analysis import compose
+def parse_share(text: str) -> float:
+    """Return the ratio of ``5%``, or of ``0.05``."""
+    import math
 
-    inputs, remarks = read_inputs(options)
-    return compose(inputs), remarks
+    try:
+        found = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < 100:
+        raise UsageError(f"--within: expected a share as in 5%, not {text!r}")
+    return found
 
 
-def read_inputs(options: ComposeOptions) -> tuple[Inputs, list[str]]:
-    """Return the documents, with remarks on files that were passed over."""
-    from bench_compare.compose.given import Inputs
+def read_question(options: ComposeOptions) -> tuple[Question, list[str]]:
+    """Return the question with its documents, and remarks on files that were passed over."""
+    from bench_compare.compose.setup import Question as Asked
     from bench_compare.input.load import load
     from bench_compare.input.sides import refuse_twice
 
@@ -292,7 +308,5 @@ def read_inputs(options: ComposeOptions) -> tuple[Inputs, list[str]]:
     refuse_twice(against)
     if not sources:
         raise InputError(f"{options.documents[0]}: no result document of bench-run in it")
-    inputs = Inputs(
-        tuple(sources), tuple(against), options.pipeline, options.settings, options.engines
-    )
-    return inputs, [*remarks, *more]
+    asked = Asked(tuple(sources), options.pipeline, tuple(against), **options.asked)
+    return asked, [*remarks, *more]

@@ -53,6 +53,7 @@ complete -c bench-compare -n '__fish_seen_subcommand_from history' -s h -l help 
 complete -c bench-compare -n '__fish_seen_subcommand_from history' -l version -d 'the version'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l baseline -r -d 'what the answer is held against'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l choose -r -d 'the best rows by time or energy'
+complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l within -r -d 'of a choice by energy'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l limit -r -d 'error=1e-3'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l fix -r -d 'LAYER=CONFIGURATION, both may be globs'
 complete -c bench-compare -n '__fish_seen_subcommand_from compose' -l engine -r -d 'only rows of this engine'

@@ -1,1 +1,1 @@
-"""Prediction of a whole pipeline from measured layers: pure functions of documents."""
+"""Composition of a pipeline from measured layers: sums of rows and seams, and the best choice."""

@@ -1,171 +1,180 @@
-"""Many configurations of one pipeline, from a file in blocks; the first one is the baseline.
-
-A block is what HPVM's autotuner writes::
+"""Many configurations from one file, in the form in which HPVM's tuner writes them::
 
     +++++
-    conf2 1.84 2.01 82.9 0.3
-    1 gpu conv fp16 12 add fp16 1 relu fp16 1
-    2 gpu conv samp 31 relu fp16 1
+    conf1 1 1 83.2 0.0
+    1 gpu conv fp16 12
+    relu*=cudnn
     -----
 
-The first line has a name, a speed-up, a reduction of energy, and more that is kept as it is. A
-line after it is a layer by its number, and what it runs as; a table of knobs says what an id
-means. A layer may also be named, as in ``--fix``: ``conv*=cudnn:plan=eng6``.
+A block has a name, a speed-up and a reduction of energy, then a line for each layer: its number, or
+names and a configuration. What a block does not name runs as in the first one, the baseline.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-import numpy as np
 from bench_schema.knobs import TYPES
 
-from bench_compare.compose.analysis import Composer
-from bench_compare.compose.given import blocked, idle_power_w, read_given, unusable
-from bench_compare.compose.prediction import describe, evidence, ratios
-from bench_compare.compose.select import allowed, fixes_of, rows_of
+from bench_compare.compose.answer import configuration, ratios_of
+from bench_compare.compose.setup import Question, Setup, complete
+from bench_compare.compose.table import varied_only
 from bench_compare.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_schema.knobs import Knob
 
-    from bench_compare.compose.given import Given, Inputs
+    from bench_compare.compose.bench import Picks
     from bench_compare.compose.model import Configuration, Ratios
-    from bench_compare.compose.network import Station
 
 BEGIN, END = "+++++", "-----"
 
 
 @dataclass(frozen=True)
 class Block:
-    """A configuration in the file."""
-
     name: str
-    line: int
-    """Number of its first line, from 0."""
-    fixes: tuple[tuple[str, int], ...]
-    """Layers with what they run as, as in ``--fix``, and the number of the line."""
+    number: int
+    """Number of the line with the name, from 1."""
+    lines: tuple[tuple[int, str], ...]
+    """Its other lines with their numbers."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """A configuration and how much better it is than the first."""
+    """A configuration of the file and what it takes."""
 
     name: str
     made: Configuration
-    ratios: Ratios | None
+    ratios: Ratios
+    """The first configuration over this one."""
 
 
 def read_blocks(text: str, where: str) -> tuple[Block, ...]:
-    """Read blocks. Raises `InputError` for a file without a block, and for one that is not
-    closed."""
+    """Return the blocks of a file. Raises `InputError` with the line."""
     blocks: list[Block] = []
-    inside: list[tuple[str, int]] | None = None
-    for number, line in enumerate(text.splitlines()):
+    inside: list[tuple[int, str]] | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
         plain = line.strip()
         if plain == BEGIN:
             if inside is not None:
-                raise InputError(f"{where}: line {number + 1}: a block begins within another one")
+                raise InputError(f"{where}: line {number}: a block begins within another one")
             inside = []
-        elif plain == END:
+        elif plain == END and inside is not None:
             if not inside:
-                raise InputError(f"{where}: line {number + 1}: a block without a name ends")
-            (head, first), *rest = inside
-            blocks.append(Block(head.split()[0], first, tuple(rest)))
+                raise InputError(f"{where}: line {number}: a block without a name ends")
+            (first, head), *lines = inside
+            blocks.append(Block(head.split()[0], first, tuple(lines)))
             inside = None
-        elif plain and inside is not None:
-            inside.append((plain, number))
-    if inside is not None or not blocks:
+        elif inside is not None and plain and not plain.startswith("#"):
+            inside.append((number, plain))
+    if not blocks:
         raise InputError(f"{where}: expected blocks between {BEGIN} and {END}")
     return tuple(blocks)
 
 
 def simulate(
-    inputs: Inputs, blocks: Sequence[Block], knobs: Sequence[Knob], where: str
-) -> tuple[Simulated, ...]:
-    """Return each configuration with its time and energy. Raises `InputError` for lines that name
-    no layer or no row that was measured."""
-    given = read_given(inputs)
-    missing = blocked(given)
-    if missing:
-        why = "; ".join(("rows are missing", *unusable(given), f"type: {missing[0].command}"))
-        raise InputError(f"{inputs.path}: {why}")
-    known = bool(np.isfinite(given.table.energies).any())
-    idle = idle_power_w(inputs.sources) if known else None
-    rounds = evidence(given.network, given.table, idle, None)
-    found: list[Simulated] = []
-    first = None
+    question: Question, blocks: Sequence[Block], knobs: Sequence[Knob], where: str
+) -> list[Simulated]:
+    """Return what each block takes, against the first one. Raises `InputError` for a line that
+    names nothing."""
+    setup = Setup(question)
+    variants = {(knob.type, knob.id): knob.variant for knob in knobs}
+    base: Picks | None = None
+    found = []
     for block in blocks:
-        fixes = tuple(
-            fix
-            for line, number in block.fixes
-            for fix in _fixes(given, line, knobs, f"{where}: line {number + 1}")
-        )
-        settings = replace(inputs.settings, fixes=fixes)
-        own = replace(given, fixes=fixes_of(given.network, settings))
-        rows = allowed(own.table, own.network, own.cache, own.fixes, limited=False)
-        composition, chosen = Composer(own, rows).composition()
-        if not chosen:
-            raise InputError(f"{where}: {block.name}: {'; '.join(composition.problems)}")
-        first = chosen if first is None else first
-        made = describe(block.name, rounds, chosen)
-        found.append(Simulated(block.name, made, ratios(rounds, first, chosen)))
-    return tuple(found)
-
-
-def _fixes(given: Given, line: str, knobs: Sequence[Knob], where: str) -> Iterator[tuple[str, str]]:
-    """Yield the layer and configuration of a line, as ``--fix`` has them."""
-    layer, equals, wanted = line.partition("=")
-    words = line.split()
-    if not words[0].isdecimal():
-        if not equals or " " in layer.strip():
-            raise InputError(
-                f"{where}: {line!r}: expected LAYER=CONFIGURATION, or a layer's number"
+        picks = _picks(setup, block, variants, where, base or setup.baseline()[1])
+        made = configuration(setup, block.name, picks, setup.bench.table.every)
+        if made is None:
+            what = f"{where}: {block.name}: conversions between its layers were not measured"
+            raise InputError(f"{what}: --choose time names them")
+        base = base or picks
+        found.append(
+            Simulated(
+                block.name, made, ratios_of(setup.bench, base, picks, setup.bench.table.every)
             )
-        yield layer.strip(), wanted.strip()
-        return
-    stations = given.network.stations
-    number = int(words[0])
-    if not 1 <= number <= len(stations):
-        raise InputError(f"{where}: no layer {number}; the pipeline has {len(stations)}")
-    if len(words) < 4:
-        raise InputError(f"{where}: {line!r}: expected NUMBER DEVICE OPERATION TYPE ID")
-    kind, knob = words[3], words[4] if len(words) > 4 else ""
-    known = next((k for k in knobs if k.type == kind and str(k.id) == knob), None)
-    variant = dict(known.variant) if known else {"dtype": TYPES[kind]} if kind in TYPES else None
-    if variant is None:
-        raise InputError(f"{where}: {kind} {knob} is in no table of knobs: --space FILE")
-    yield stations[number - 1].layer.id, _configuration(given, stations[number - 1], variant)
+        )
+    return found
 
 
-def _configuration(given: Given, station: Station, variant: Mapping[str, str]) -> str:
-    """Return the row that runs the variant; a type that the layer already has is left out."""
-    engine = given.baseline if given.baseline in given.table.engines else given.table.engines[0]
-    tensors = station.tensors
-    own = {tensors.by_name[name].dtype for name in tensors.outputs} if tensors else set()
+def _picks(
+    setup: Setup,
+    block: Block,
+    variants: Mapping[tuple[str, int], Mapping[str, str]],
+    where: str,
+    start: Picks | None,
+) -> Picks:
+    bench, names = setup.bench, setup.names
+    rows: list[int | None] = [None] * len(names) if start is None else [*start]
+    engine = setup.baseline()[0].split()[0]
+    for number, line in block.lines:
+        at = f"{where}: line {number}"
+        if line.split()[0].isdigit():
+            place = int(line.split()[0]) - 1
+            if not 0 <= place < len(names):
+                raise InputError(f"{at}: no layer {place + 1}; the pipeline has {len(names)}")
+            rows[place] = _by_knob(setup, place, line.split(), variants, engine, at)
+            continue
+        pattern, _, text = line.partition("=")
+        if not text:
+            known = "expected LAYER=CONFIGURATION, or a layer's number, 'gpu' and its knobs"
+            raise InputError(f"{at}: {line!r}: {known}")
+        places = [n for n, name in enumerate(names) if fnmatchcase(name, pattern)]
+        if not places:
+            raise InputError(f"{at}: no layer {pattern!r}; there are {', '.join(names)}")
+        for place in places:
+            rows[place] = setup.as_named(text, bench)[place]
+            if rows[place] is None:
+                raise InputError(f"{at}: layer {names[place]}: {_known(setup, place, text)}")
+    picks = complete(rows)
+    if picks is None:
+        lacking = ", ".join(name for name, row in zip(names, rows, strict=True) if row is None)
+        raise InputError(f"{where}: {block.name}: no row of {lacking}")
+    return picks
 
-    def meaning(words: Mapping[str, str]) -> dict[str, str]:
-        silent = {"dtype": own, "approx": {"none"}}
-        return {key: value for key, value in words.items() if value not in silent.get(key, ())}
 
-    for row in rows_of(given.table, station, given.cache):
-        if row.engine == engine and meaning(row.variant) == meaning(variant):
-            return row.text
-    words = [f"{key}={value}" for key, value in sorted(variant.items())]
-    return f"{engine}:{','.join(words)}"
+def _by_knob(
+    setup: Setup,
+    place: int,
+    words: Sequence[str],
+    variants: Mapping[tuple[str, int], Mapping[str, str]],
+    engine: str,
+    at: str,
+) -> int:
+    """Return the row of ``1 gpu conv fp16 12``: the first operation of the line counts, as others
+    are fused with it."""
+    if len(words) < 5 or not words[4].isdigit():
+        raise InputError(f"{at}: expected NUMBER gpu OPERATION TYPE KNOB")
+    kind, knob = words[3], int(words[4])
+    wanted = variants.get((kind, knob))
+    if wanted is None:
+        if kind not in TYPES:
+            raise InputError(f"{at}: {kind} {knob} is in no table of knobs: --space FILE")
+        wanted = {"dtype": TYPES[kind]}
+    bench = setup.bench
+    for row in sorted(bench.usable(place), key=lambda r: bench.rows[r].engine != engine):
+        made = bench.rows[row]
+        if made.variant == varied_only(wanted, bench.own_type(place)):
+            return row
+    told = " ".join(f"{key}={value}" for key, value in wanted.items())
+    raise InputError(f"{at}: layer {setup.names[place]}: {_known(setup, place, told)}")
+
+
+def _known(setup: Setup, place: int, text: str) -> str:
+    rows = [setup.bench.rows[row].configuration for row in setup.bench.usable(place)]
+    return f"no row {text!r}; there are {', '.join(rows)}"
 
 
 def rewritten(text: str, blocks: Sequence[Block], found: Sequence[Simulated]) -> str:
-    """Return the file with the speed-up and the reduction of energy of each configuration; nan for
-    an energy that was not measured."""
+    """Return the file with the speed-up and the reduction of energy of each block as predicted."""
     lines = text.splitlines()
     for block, one in zip(blocks, found, strict=True):
-        words = lines[block.line].split()
-        energy = one.ratios.energy.value if one.ratios and one.ratios.energy else math.nan
-        speed = one.ratios.time.value if one.ratios else math.nan
-        lines[block.line] = " ".join([block.name, f"{speed:.6g}", f"{energy:.6g}", *words[3:]])
+        words = lines[block.number - 1].split()
+        energy = one.ratios.energy
+        reduction = "nan" if energy is None else f"{energy.value:.6g}"
+        numbers = [f"{one.ratios.time.value:.6g}", reduction]
+        lines[block.number - 1] = " ".join([block.name, *numbers, *words[3:]])
     return "\n".join(lines) + "\n"

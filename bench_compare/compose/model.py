@@ -1,93 +1,64 @@
-"""Result of a composition, as frozen values: the reports only arrange it.
+"""A composition as a value: what a pipeline takes, its parts, its choices, and what is missing.
 
-Times are nanoseconds of the named series, energies joules, of one pass of the pipeline; ratios are
-baseline over chosen (above 1: the chosen configuration is better). ``None`` means "not known".
+Frozen dataclasses, no I/O; `bench-compare compose --json` writes them. Times are nanoseconds and
+energies joules of one pass, ratios are baseline / chosen, and ``None`` means "not known".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003  annotations are read at run time
+from collections.abc import Mapping  # noqa: TC003  annotations make the schema
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
-PartKind = Literal["layer", "seam", "conversion"]
-MissingKind = Literal["layer", "conversion", "seam", "energy", "cache"]
-Objective = Literal["time", "energy"]
-IntervalKind = Literal["rounds", "documents", "bracket", "none"]
-"""Cover of an interval: rounds (or documents) of the rows and what another document is apart, not
-how far a sum is off; the bracket between hot and colder caches; nothing, as no spread is known."""
+Goal: TypeAlias = Literal["time", "energy"]
+Kind: TypeAlias = Literal["layer", "conversion", "seam"]
 
 
 @dataclass(frozen=True)
-class IntervalEstimate:
+class Estimate:
+    """A number with its 95 % interval."""
+
     value: float
     low: float | None = None
-    """95 % interval, see `IntervalKind`."""
     high: float | None = None
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The same configuration from rows of one cache state."""
+class Part:
+    """A step of a pass. The parts of a configuration add up to its time and energy."""
 
-    cache: str
-    estimate: IntervalEstimate
-
-
-@dataclass(frozen=True)
-class TableSurroundings:
-    """Properties that all documents share."""
-
-    device_kind: str
-    device: str
-    """uuid, or ``cpu``."""
-    host: str
-    driver: str | None
-    cache: str
-    """Cache state of the rows that predict."""
-    settings: Mapping[str, str]
-    """timer, duty, math, replay, threads …"""
-    libraries: Mapping[str, str]
-    """Library versions by engine."""
+    kind: Kind
+    layer: str
+    writer: str | None
+    """Layer whose output is converted, or that runs right before; None: an input of the
+    pipeline."""
+    name: str
+    configuration: str
+    count: int
+    """Executions in one pass."""
+    time_ns: float
+    share: float
+    """Share of the time of the pass."""
+    energy_j: float | None = None
+    error: float | None = None
+    """Relative L2 error of the layer's outputs."""
+    workspace_bytes: int | None = None
+    source: str | None = None
+    """Document with the case."""
+    case: str | None = None
+    note: str | None = None
+    ceiling_ratio: float | None = None
+    """Rate of the layer over the measured ceiling of the device."""
+    gain_ratio: float | None = None
+    """Time of the pass over that with all alike layers at `answer.REACHABLE` of the ceiling."""
 
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """Relative L2 of the layers, put together; the truth is the chain's own validation."""
+    """Relative L2 errors of the layers, put together. The truth is the chain's own validation."""
 
     worst: float
-    """The sum: all errors in one direction."""
     root_of_squares: float
-    """Independent errors."""
-
-
-@dataclass(frozen=True)
-class PassPart:
-    """A step of the waterfall: parts of a configuration add up to its time and energy."""
-
-    kind: PartKind
-    layer: str
-    """Id in the pipeline; of a seam and a conversion that of the reader."""
-    writer: str | None
-    """Id of the layer before, for a seam or a conversion; None: the pipeline's input. A conversion
-    whose `layer` is ``output`` restores an output's form."""
-    name: str
-    """Name of the graph; for a seam ``WRITER → READER``."""
-    configuration: str
-    """Engine and variant: ``cudnn plan=eng6_k2=1 layout=nhwc``."""
-    count: int
-    time_ns: float
-    """All `count` together; of a seam it may be negative."""
-    share: float
-    """Share of the configuration's time."""
-    energy_j: float | None
-    error: float | None
-    workspace_bytes: int | None
-    source: str | None
-    """Document that it was measured in; None: it was not measured."""
-    case: str | None
-    note: str | None = None
-    """Remark for readers of this row: a stand-in, an energy that was not resolved."""
 
 
 @dataclass(frozen=True)
@@ -97,45 +68,41 @@ class Configuration:
     name: str
     engines: tuple[str, ...]
     choices: Mapping[str, str]
-    """Layer id to engine and variant."""
-    time: IntervalEstimate
-    energy: IntervalEstimate | None
+    time: Estimate
+    energy: Estimate | None
     error: ErrorBound | None
     workspace_bytes: int | None
-    """Largest workspace of a layer."""
-    ends: tuple[Ends, ...]
-    """Times by cache state, if there are rows of several."""
-    parts: tuple[PassPart, ...]
-    once: tuple[PassPart, ...] = ()
-    """Conversions of weights, which happen once, before the first pass; not part of the time."""
+    """The largest of all layers."""
+    parts: tuple[Part, ...]
+    once: tuple[Part, ...] = ()
+    """Conversions of weights, which no pass repeats."""
 
 
 @dataclass(frozen=True)
-class OptionRow:
+class Option:
     """A measured way to run one layer."""
 
     configuration: str
-    time: IntervalEstimate
-    """Time of one execution."""
+    time: Estimate
     energy_j: float | None
     error: float | None
     workspace_bytes: int | None
     source: str
     case: str
-    is_chosen: bool
-    is_baseline: bool
-    excluded: str | None
-    """Why it could not be chosen."""
+    is_chosen: bool = False
+    is_baseline: bool = False
+    excluded: str | None = None
+    """Why it cannot be chosen."""
 
 
 @dataclass(frozen=True)
-class LayerConversion:
-    """Time and energy of the activations of a layer into another form, or back."""
+class Conversion:
+    """Conversion of the activations of a layer into another form, or back."""
 
     name: str
     """``float_to_half``, ``nchw_to_nhwc``: before the layer into the form, after it out of it."""
     time_ns: float | None
-    """Time of one execution, all activations together; None if one was not measured."""
+    """Time of all activations together; None if one was not measured."""
     energy_j: float | None
 
 
@@ -148,48 +115,60 @@ class LayerChoice:
     chosen: str
     baseline: str | None
     reason: str
-    """``asked for``, ``the only one``, ``fastest here``, ``chosen for its neighbours`` …"""
-    options: tuple[OptionRow, ...]
-    """Sorted by time."""
-    conversions: tuple[LayerConversion, ...] = ()
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A missing measurement, and the command line that performs it."""
-
-    kind: MissingKind
-    what: str
-    command: str
-    blocks: bool
-    """True if the answer needs it; otherwise the answer is poorer without it."""
+    options: tuple[Option, ...]
+    conversions: tuple[Conversion, ...] = ()
 
 
 @dataclass(frozen=True)
 class Ratios:
     """The named baseline over the chosen configuration."""
 
-    time: IntervalEstimate
-    energy: IntervalEstimate | None
+    time: Estimate
+    energy: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Rows that were not measured, and the command line that measures them."""
+
+    kind: Literal["layer", "conversion", "seam", "energy", "chain"]
+    what: str
+    command: str
+    blocks: bool
+    """True if the answer needs them."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A prediction beside the same pipeline measured for real."""
+    """A prediction next to the same pipeline, measured as a chain."""
 
     engine: str
     cache: str
     source: str
     case: str
-    measured: IntervalEstimate
-    predicted: IntervalEstimate
+    measured: Estimate
+    predicted: Estimate
     log_error: float
     """log(measured / predicted)."""
     holds: bool | None
-    """True if the two differ by no more than both intervals together allow; None without a
-    comparison."""
+    """True if they differ by no more than `against.APART` and both intervals together."""
     energy_measured_j: float | None = None
     energy_predicted_j: float | None = None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Properties that all documents share."""
+
+    device_kind: str
+    device: str
+    host: str
+    driver: str | None
+    cache: str
+    """Cache state of the rows that predict."""
+    settings: Mapping[str, str]
+    libraries: Mapping[str, str]
+    """Libraries of each engine."""
 
 
 @dataclass(frozen=True)
@@ -198,33 +177,33 @@ class Composition:
     path: str
     about: str
     series: str
-    """``device_ns`` or ``e2e_ns``."""
+    """Series that the times are of."""
     documents: tuple[str, ...]
-    surroundings: TableSurroundings
+    surroundings: Surroundings
     baseline_name: str
-    choose: Objective | None
+    choose: Goal | None
     limits: Mapping[str, float]
     fixed: Mapping[str, str]
-    """Layer id to the configuration that was asked for."""
     optimal: bool | None
-    """True if no other choice of these rows is better; None if nothing was chosen."""
-    method: str
-    """A sentence on the method of choosing and on what the interval includes."""
-    interval: IntervalKind
+    """True if no other choice of these rows is better; None if nothing was to be chosen."""
+    interval: Literal["bracket", "documents", "rounds", "none"]
+    """Ends of the times: hot rows and those of another cache state, or how far documents or rounds
+    are apart."""
+    known_error_ratio: float | None
+    """The largest |measured / predicted - 1| of the chains that were run; None: none was."""
     baseline: Configuration | None
     chosen: Configuration | None
-    """None if rows are missing."""
-    others: tuple[Configuration, ...]
-    """Each engine's default variant throughout, for comparison; without parts."""
     ratios: Ratios | None
     layers: tuple[LayerChoice, ...]
     missing: tuple[Missing, ...]
     checks: tuple[Check, ...]
-    remarks: tuple[str, ...]
-    problems: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     """Reasons for a missing answer."""
+    types: Mapping[str, str] | None = None
+    """Data type of each layer's main operand."""
 
     @property
     def holds(self) -> bool:
-        """False if a measurement lies outside of its prediction's interval."""
+        """False if a measured chain lies outside of its prediction."""
         return all(check.holds is not False for check in self.checks)

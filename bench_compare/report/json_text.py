@@ -1,7 +1,7 @@
 """JSON: the record, for programs. Sorting, filtering and colours do not apply.
 
 Each kind has a schema: `comparison_v3.json`, `history_v2.json` and `single_v1.json` beside this
-file, and bench_schema's `composition_v2.json`. ``bench-run --rerun-from`` reads it back.
+file, and bench_schema's `composition_v3.json`. ``bench-run --rerun-from`` reads it back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCHEMAS = {
     "compare": files("bench_compare.report") / "comparison_v3.json",
     "history": files("bench_compare.report") / "history_v2.json",
     "single": files("bench_compare.report") / "single_v1.json",
-    "compose": VERSIONS / "composition_v2.json",
+    "compose": VERSIONS / "composition_v3.json",
 }
 
 

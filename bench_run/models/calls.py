@@ -418,6 +418,14 @@ def select(a: Arguments) -> Made:
     return "select", (a.x,), {"axis": axis, "start": a.axis(index[0], int(a.dims[axis]))}
 
 
+def index(a: Arguments) -> Made:
+    """Take the rows that an index of one axis names."""
+    found = [(axis, each) for axis, each in enumerate(a.get("indices")) if each is not None]
+    if len(found) != 1:
+        refuse("indices of several axes")
+    return "gather", (a.x, found[0][1]), {"axis": found[0][0]}
+
+
 def embedding(a: Arguments) -> Made:
     return "gather", (a.get("weight"), a.get("indices")), {"axis": 0}
 
@@ -525,6 +533,9 @@ ROWS = (
     Row(ours.attention, "Attention", ""),
     Row(ours.swiglu, "SwiGLU", ""),
     Row(embedding, "", "embedding"),
+    Row(index, "", "index.Tensor"),
+    Row(select, "", "index_select"),
+    Row(ours.ordered, "", "argsort argsort.stable"),
     Row(ours.prelu, "PRelu", "prelu _prelu_kernel"),
     Row(ours.gather_elements, "GatherElements", ""),
     Row(identity, "Identity Dropout", "contiguous clone alias detach lift_fresh_copy"),
@@ -543,6 +554,10 @@ ROWS = (
     Row(move, "", "movedim.int"),
     Row(part, "Slice", "slice.Tensor narrow"),
     Row(pad, "Pad", "pad constant_pad_nd"),
+    Row(ours.roll, "", "roll"),
+    Row(ours.resize, "Resize Upsample", "upsample_nearest#d.vec"),
+    Row(partial(ours.resize, mode="linear"), "", "upsample_bilinear2d.vec"),
+    Row(ours.grouped_product, "", "_grouped_mm"),
     Row(select, "Gather", "select.int"),
     Row(partial(split, kind="split"), "Split", "split.Tensor split_with_sizes chunk"),
     Row(partial(split, kind="unbind"), "", "unbind.int"),

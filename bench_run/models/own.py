@@ -256,16 +256,22 @@ def gather(to: ModelLowering, call: ModelCall) -> None:
     x, i, axis = to.view(call.inputs[0]), to.view(call.inputs[1]), call.attributes["axis"]
     if not x.dims:
         raise UnsupportedCallError("a number without axes")
-    order = (axis, *(n for n in range(len(x.dims)) if n != axis))
-    turned = permuted(x, order)
-    rest = turned.dims[1:]
-    rows = to.reshape(call, turned, (turned.dims[0], math.prod(rest)))
     if i.array is not None:  # PyTorch's call takes none that count from the end
         i = known(i.tensor, np.where(i.array < 0, i.array + x.dims[axis], i.array))
+    to.leave(call, _chosen(to, call, x, i, axis))
+
+
+def _chosen(
+    to: ModelLowering, call: ModelCall, x: LinkedView, i: LinkedView, axis: int
+) -> LinkedView:
+    """Return the parts of an axis that an index names."""
+    turned = permuted(x, (axis, *(n for n in range(len(x.dims)) if n != axis)))
+    rest = turned.dims[1:]
+    rows = to.reshape(call, turned, (turned.dims[0], math.prod(rest)))
     flat = to.reshape(call, i, (math.prod(i.dims),))
     y = to.reshape(call, take(to, call, rows, flat), (*i.dims, *rest))
     back = [*range(len(i.dims), len(i.dims) + axis), *range(len(i.dims))]
-    to.leave(call, permuted(y, (*back, *range(len(back), len(y.dims)))))
+    return permuted(y, (*back, *range(len(back), len(y.dims))))
 
 
 def take(to: ModelLowering, call: ModelCall, rows: LinkedView, i: LinkedView) -> LinkedView:
@@ -301,6 +307,65 @@ def concat(to: ModelLowering, call: ModelCall) -> None:
         words = {"axis": axis, "more": each.dims[axis]}
         first = emit_own(to, call, "concat", {"x": first, "b": each}, words, fixed=("b",))
     to.leave(call, first)
+
+
+def roll(to: ModelLowering, call: ModelCall) -> None:
+    """Lower shifts around axes: both parts change places."""
+    x = to.view(call.inputs[0])
+    dims = x.dims
+    for axis, shift in call.attributes["shifts"]:
+        if axis is None:
+            x = to.reshape(call, x, (math.prod(dims),))
+        size = x.dims[axis or 0]
+        if at := -shift % size:
+            parts = [to.slice(call, x, axis or 0, *each) for each in ((at, size - at), (0, at))]
+            words = {"axis": axis or 0, "more": at}
+            operands = dict(zip("xb", parts, strict=True))
+            x = emit_own(to, call, "concat", operands, words, fixed=("b",))
+    to.leave(call, to.reshape(call, x, dims))
+
+
+def resize(to: ModelLowering, call: ModelCall) -> None:
+    """Lower an image of other lengths: an operator of the table for a whole factor, otherwise a
+    choice of the nearest elements along each axis."""
+    x, wanted = to.view(call.inputs[0]), to.model.dims[call.outputs[0]]
+    factors = {want / have for have, want in zip(x.dims[2:], wanted[2:], strict=True)}
+    (factor, *others) = factors
+    if len(x.dims) == 4 and not others and factor % 1 == 0 and wanted[:2] == x.dims[:2]:
+        operator = "resample_linear" if call.attributes["mode"] == "linear" else "resample"
+        to.leave(call, emit_own(to, call, operator, {"x": x}, {"scale": int(factor)}))
+        return
+    if call.attributes["mode"] == "linear" or not call.attributes["from_left"]:
+        raise UnsupportedCallError("a factor that is not a whole number, or of some axes only")
+    for axis, (have, want) in enumerate(zip(x.dims, wanted, strict=True)):
+        if have != want:
+            index = np.arange(want) * have // want
+            x = _chosen(to, call, x, known(f"index of axis {axis}", index), axis)
+    to.leave(call, x)
+
+
+def grouped_product(to: ModelLowering, call: ModelCall) -> None:
+    """Lower products of groups of rows. PyTorch says where each group ends, hipDNN where it
+    begins."""
+    x, w, ends = (to.view(name) for name in call.inputs)
+    experts, k, n = w.dims
+    tokens = x.dims[0]
+    if ends.array is not None:
+        starts = known(ends.tensor, np.append([0], ends.array[:-1]).astype(np.int32))
+    else:
+        spec = f"roll: dims={experts} axis=0"
+        last = np.arange(experts, dtype=np.int64) > 0
+        turned = to.emit(call, spec, {"x": ends}, data_type="int32")
+        starts = pointwise(
+            to, call, "mul", turned, known("is not the first", last.astype(np.int32))
+        )
+    operands = {
+        "token": to.reshape(call, x, (1, tokens, k)),
+        "weight": w,
+        "first_token_offset": to.reshape(call, starts, (experts, 1, 1)),
+    }
+    spec = f"moe_grouped_matmul: tokens={tokens} n={n} k={k} experts={experts}"
+    to.leave(call, to.reshape(call, to.emit(call, spec, operands), (tokens, n)))
 
 
 def pad(to: ModelLowering, call: ModelCall) -> None:
@@ -439,6 +504,9 @@ LOWERINGS: dict[str, Row] = {
     "topk": topk,
     "concat": concat,
     "pad": pad,
+    "roll": roll,
+    "resize": resize,
+    "grouped_product": grouped_product,
     "cross_entropy": cross_entropy,
     "nll": nll,
     "recurrent": recurrent,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench_run.models.arguments import refuse
@@ -105,6 +106,51 @@ def concat(a: Arguments) -> Made:
     if len(operands) == 1:
         return "identity", tuple(operands), {}
     return "concat", tuple(operands), {"axis": axis}
+
+
+def ordered(a: Arguments) -> Made:
+    """Make the places of the elements in ascending order."""
+    if a.get("descending"):
+        refuse("it sorts from the largest")
+    a.get("stable")
+    return along(replace(a, values={"dim": -1, **a.values}), "argsort")
+
+
+def roll(a: Arguments) -> Made:
+    """Make a shift around an axis; without axes one of all elements as a row."""
+    shifts, axes = a.numbers("shifts") or (), a.numbers("dims") or ()
+    pairs = zip((a.axis(n) for n in axes), shifts, strict=True) if axes else [(None, shifts[0])]
+    return "roll", (a.x,), {"shifts": tuple(pairs)}
+
+
+def resize(a: Arguments, mode: str = "nearest") -> Made:
+    """Make an image of other lengths. ONNX's ways to place the elements agree with ours for the
+    nearest element from the left, and between elements for whole factors."""
+    mode = a.get("mode", default=mode)
+    usual = "half_pixel" if a.opset > 10 and a.places else "asymmetric"
+    ways = (
+        a.get("coordinate_transformation_mode", default=usual),
+        a.get("nearest_mode", default="round_prefer_floor" if a.opset > 10 else "floor"),
+    )
+    a.get(1, 2, 3, "scales", "output_size", "scale_factors")
+    from_left = not a.places or ways == ("asymmetric", "floor")
+    by_half = not a.places or ways[0] in ("half_pixel", "pytorch_half_pixel")
+    if mode not in ("nearest", "linear") or a.get("align_corners"):
+        refuse(f"mode={mode}" + ", with aligned corners" * bool(a.get("align_corners")))
+    if mode == "linear" and not by_half:
+        refuse(f"coordinate_transformation_mode={ways[0]}")
+    if mode == "nearest" and not from_left and ways != ("half_pixel", "round_prefer_floor"):
+        refuse(f"coordinate_transformation_mode={ways[0]}, nearest_mode={ways[1]}")
+    return "resize", (a.x,), {"mode": mode, "from_left": from_left}
+
+
+def grouped_product(a: Arguments) -> Made:
+    """Make the products of groups of rows, each with a matrix of its own: experts."""
+    if a.get("offs") is None or a.get("bias") is not None or a.rank(a.get("mat2")) != 3:
+        refuse("other than rows in groups, each with a matrix")
+    if a.rank(a.x) != 2 or a.get("out_dtype") is not None:
+        refuse("other than rows in groups, each with a matrix")
+    return "grouped_product", (a.x, a.get("mat2"), a.get("offs")), {}
 
 
 def space(a: Arguments, operator: str) -> Made:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from bench_schema.document import Case, EngineRecord
+    from bench_schema.document import Case, EngineRecord, GraphId
 
 Variant: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -299,7 +299,7 @@ def _graphs(held: Sequence[PlacedCase]) -> list[str]:
     ]
 
 
-def graphs_given(cases: Iterable[CaseIdentity]) -> dict[tuple[str, str], str]:
+def graphs_given(cases: Iterable[CaseIdentity | GraphId]) -> dict[tuple[str, str], str]:
     """Return the fingerprints of graphs that nothing rewrote, by name and path, and by name alone
     (with an empty path)."""
     found: dict[tuple[str, str], str] = {}
@@ -309,7 +309,7 @@ def graphs_given(cases: Iterable[CaseIdentity]) -> dict[tuple[str, str], str]:
     return found
 
 
-def original(case: CaseIdentity, given: Mapping[tuple[str, str], str]) -> str:
+def original(case: CaseIdentity | GraphId, given: Mapping[tuple[str, str], str]) -> str:
     """Return the fingerprint of the graph that a rewritten one was made from; its own for any
     other, and if that is unknown."""
     path = _REWRITTEN.sub("", case.path)

@@ -6,22 +6,21 @@ from bench_compare.compose.model import (
     Check,
     Composition,
     Configuration,
-    Ends,
     ErrorBound,
-    IntervalEstimate,
+    Estimate,
     LayerChoice,
     Missing,
-    OptionRow,
-    PassPart,
+    Option,
+    Part,
     Ratios,
-    TableSurroundings,
+    Surroundings,
 )
 
 FAST, PLAIN = "cudnn plan=eng6_k2=1 layout=nhwc", "cudnn"
 
 
 def part(kind, layer, writer, name, configuration, time_ns, energy_j, error=None):
-    return PassPart(
+    return Part(
         kind,
         layer,
         writer,
@@ -45,23 +44,19 @@ def configuration(name, choices, parts, once=()):
         name=name,
         engines=("cudnn",),
         choices=choices,
-        time=IntervalEstimate(total, 0.98 * total, 1.02 * total),
-        energy=IntervalEstimate(joules, 0.97 * joules, 1.03 * joules),
+        time=Estimate(total, 0.98 * total, 1.02 * total),
+        energy=Estimate(joules, 0.97 * joules, 1.03 * joules),
         error=ErrorBound(4e-4, 2.9e-4),
         workspace_bytes=4096,
-        ends=(
-            Ends("hot", IntervalEstimate(total, 0.98 * total, 1.02 * total)),
-            Ends("rotate", IntervalEstimate(1.2 * total, 1.18 * total, 1.22 * total)),
-        ),
         parts=tuple(parts),
         once=tuple(once),
     )
 
 
 def option(name, time_ns, chosen=False, baseline=False, excluded=None):
-    return OptionRow(
+    return Option(
         name,
-        IntervalEstimate(time_ns, 0.99 * time_ns, 1.01 * time_ns),
+        Estimate(time_ns, 0.99 * time_ns, 1.01 * time_ns),
         0.002,
         2e-4,
         4096,
@@ -101,8 +96,8 @@ def parts_of_it():
         "hot",
         "chain.json",
         "net on cudnn",
-        IntervalEstimate(34_000.0, 33_500.0, 34_500.0),
-        IntervalEstimate(34_400.0, 33_700.0, 35_100.0),
+        Estimate(34_000.0, 33_500.0, 34_500.0),
+        Estimate(34_400.0, 33_700.0, 35_100.0),
         -0.0117,
         True,
         0.0069,
@@ -148,7 +143,7 @@ def composition():
         about="a small net",
         series="device_ns",
         documents=("parts.json",),
-        surroundings=TableSurroundings(
+        surroundings=Surroundings(
             "NVIDIA H200",
             "GPU-1",
             "vm",
@@ -162,17 +157,16 @@ def composition():
         limits={"error": 1e-3},
         fixed={},
         optimal=True,
-        method="dynamic programming over 2 layers; the interval is the bracket of hot and rotated",
         interval="bracket",
+        known_error_ratio=0.0116,
         baseline=baseline,
         chosen=chosen,
-        others=(),
-        ratios=Ratios(IntervalEstimate(1.25, 1.22, 1.29), IntervalEstimate(1.3, 1.2, 1.4)),
+        ratios=Ratios(Estimate(1.25, 1.22, 1.29), Estimate(1.3, 1.2, 1.4)),
         layers=choices(),
         missing=(
             Missing(
-                "cache",
-                "rows with rotated caches",
+                "seam",
+                "what lies between",
                 "bench-run net/net.toml --seams -e cudnn --cache rotate -o rotate.json",
                 blocks=False,
             ),

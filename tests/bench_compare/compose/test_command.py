@@ -12,7 +12,7 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
-from bench_schema.document import Outcome
+from bench_schema.document import Achieved, Outcome
 from bench_schema.pipeline import read_pipeline
 
 from bench_compare.cli import main
@@ -43,14 +43,14 @@ def told(capsys, *words):
 def test_an_answer_is_printed_and_exits_with_0(folder, capsys):
     code, out, err = told(capsys, "net.toml", "parts.json", "--choose", "time")
     assert (code, err) == (0, "")
-    assert out.startswith("net: 2.710 µs, 1.111× as fast against e")
+    assert out.startswith("net: 2.710 µs, 1.11× faster than e\n")
 
 
 def test_the_baseline_is_named_in_every_format(folder, capsys):
     for name in ("markdown", "json"):
         _, out, _ = told(capsys, "net.toml", "parts.json", "--baseline", "f", f"--{name}", "-")
         assert "baseline" in out
-        assert "against f" in out or '"baseline_name": "f"' in out
+        assert "baseline: f, 2.790 µs" in out or '"baseline_name": "f"' in out
 
 
 def test_a_measurement_within_the_interval_exits_with_0(folder, capsys):
@@ -84,6 +84,42 @@ def test_where_nothing_was_measured_in_joules_none_are_shown(folder, capsys):
     _, out, _ = told(capsys, "net.toml", "alone.json", "--json", "-")
     parts = json.loads(out)["chosen"]["parts"]
     assert {None} == {part["energy_j"] for part in parts}
+
+
+@pytest.mark.parametrize(("words", "plan"), [((), "slow"), (("--within", "20%"), "even")])
+def test_energy_is_chosen_within_a_share_of_the_least_time(
+    words, plan, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    plans = {"e": 1000, "e plan=slow": 3000, "e plan=even": 1100}
+    joules = {("a", name): one for name, one in zip(plans, (9e-3, 1e-3, 5e-3), strict=True)}
+    world = World({"a": plans}, joules=joules)
+    worlds.write_pipeline(world, tmp_path)
+    worlds.save(tmp_path, "parts.json", worlds.parts(world))
+    _, out, _ = told(capsys, "net.toml", "parts.json", "--choose", "energy", *words, "--json", "-")
+    assert {"a": f"e plan={plan}"} == json.loads(out)["chosen"]["choices"]
+
+
+def test_what_a_layer_at_the_ceiling_would_give_is_told_slowest_first(
+    tmp_path, monkeypatch, capsys
+):
+    """Of 3,000 ns two alike layers take 2,000 at 40 % of the ceiling: at 80 % they take half."""
+    monkeypatch.chdir(tmp_path)
+    world = World({"a": {"e": 1000}, "b": {"e": 1000}, "c": {"e": 1000}}, same={"b": "a"}, seams={})
+    worlds.write_pipeline(world, tmp_path)
+    document = worlds.parts(world)
+    rates = {"a": 0.4, "c": 0.9}
+    cases = [
+        replace(c, achieved=Achieved("e2e_ns", ceiling_share=rates[c.graph.name]))
+        if c.graph.name in rates
+        else c
+        for c in document.cases
+    ]
+    worlds.save(tmp_path, "parts.json", replace(document, cases=tuple(cases)))
+    _, out, _ = told(capsys, "net.toml", "parts.json")
+    said = " ".join(out.split())
+    assert "if a reached 80 % of the ceiling (now 40 %), net would be 50 % faster" in said
+    assert said.index("a 2 2.000 µs 66.7% 40% 50.0%") < said.index("c 1 1.000 µs 33.3% 90% 0.0%")
 
 
 def test_csv_has_a_row_a_layer_and_time_and_energy_of_each_way_to_run_it(folder, capsys):
@@ -185,6 +221,11 @@ def test_missing_rows_exit_with_1_and_print_the_line_to_run(folder, capsys):
         (["parts.json", "parts.json"], "parts.json: is not a suite: "),
         (["net.toml", "no.json"], "no.json: cannot be read: No such file or directory"),
         (["net.toml", "parts.json", "--choose", "speed"], "--choose: 'speed'; choose from time, "),
+        (["net.toml", "parts.json", "--within", "5%"], "--within goes with --choose energy"),
+        (
+            ["net.toml", "parts.json", "--choose", "energy", "--within", "x"],
+            "--within: expected a share as in 5%, not 'x'",
+        ),
         (["net.toml", "parts.json", "--limit", "error=nan"], "--limit error: a number above 0 "),
         (["net.toml", "parts.json", "--limit", "speed=1"], "--limit: 'speed=1'; choose from error"),
         (["net.toml", "parts.json", "--fix", "a"], "--fix: expected LAYER=CONFIGURATION, got 'a'"),

@@ -8,7 +8,7 @@ import pytest
 from bench_schema import files
 
 from bench_compare.cli import main
-from bench_compare.compose.model import IntervalEstimate
+from bench_compare.compose.model import Estimate
 from bench_compare.report import compose
 from tests.bench_compare.compose import worlds
 from tests.bench_compare.compose.sample import composition
@@ -132,5 +132,5 @@ def test_the_baseline_itself_is_against_nothing():
 
 def test_what_takes_the_same_time_is_not_called_faster():
     made = composition()
-    equal = replace(made, ratios=replace(made.ratios, time=IntervalEstimate(1.0, 0.9, 1.1)))
+    equal = replace(made, ratios=replace(made.ratios, time=Estimate(1.0, 0.9, 1.1)))
     assert "net: 27.40 µs, as fast as cudnn" == compose.page_title(equal)

@@ -140,3 +140,20 @@ def test_no_choice_of_a_random_world_is_better_than_the_one_that_is_found(goal, 
     assert told == pytest.approx(VALUES[goal](*predicted))
     if found.optimal:
         assert VALUES[goal](*by_hand(world, chosen)) == pytest.approx(min(values))
+
+
+@given(seed=st.integers(0, 2**32), within=st.sampled_from([0.0, 0.05, 0.3]))
+@settings(
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_no_choice_that_is_fast_enough_takes_less_energy(seed, within, tmp_path):
+    world = random_world(Random(seed), energy=True)
+    found = composed(world, tmp_path, choose="energy", within=within)
+    every = itertools.product(*(world.alone[name] for name in world.order))
+    values = [by_hand(world, dict(zip(world.order, one, strict=True))) for one in every]
+    most = min(time for time, _ in values) * (1 + within)
+    time, joules = by_hand(world, found.chosen.choices)
+    assert time <= most * (1 + 1e-6)
+    assert joules == pytest.approx(min(j for t, j in values if t <= most * (1 + 1e-9)))

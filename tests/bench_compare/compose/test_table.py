@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from bench_schema.document import Memory, Outcome
 from bench_schema.pipeline import pipeline_text, read_pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench_compare.compose.analysis import compose
+from bench_compare.compose.answer import compose
 from bench_compare.compose.forms import Form, FormConversion, conversion_of
-from bench_compare.compose.given import Inputs
-from bench_compare.compose.rows import read_table
-from bench_compare.compose.select import ComposeSettings
+from bench_compare.compose.setup import Question
+from bench_compare.compose.table import Table, ratio, total
 from bench_compare.errors import InputError
 from bench_compare.model import Source
 from tests.bench_compare import build
@@ -141,10 +141,10 @@ def test_only_engines_that_count_must_agree(tmp_path):
     extra = replace(document.cases[0], id="extra", engine="g")
     mixed = replace(document, engines=(*document.engines, other), cases=(*document.cases, extra))
     sources = (Source("both.json", mixed, "bench"),)
-    found = compose(Inputs(sources, (), path, ComposeSettings(), ("e",)))
-    assert found.composition.surroundings.device_kind == "cpu"
+    found = compose(Question(sources, path, engines=("e",)))
+    assert found.surroundings.device_kind == "cpu"
     with pytest.raises(InputError, match=r"both\.json: engines\.g\.device"):
-        compose(Inputs(sources, (), path, ComposeSettings()))
+        compose(Question(sources, path))
 
 
 def test_three_documents_of_all_rows_are_the_units(tmp_path):
@@ -161,8 +161,11 @@ def test_a_pipeline_whose_layers_name_plans_runs_those(tmp_path):
     layers = (replace(made.layers[0], variant={"plan": "x"}), *made.layers[1:])
     path.write_text(pipeline_text(replace(made, layers=layers), tmp_path))
     chain = worlds.chain(World({"a": {"e": 90}, "b": {"e": 100}}), "e")
-    sources = [(Source("x.json", one, "bench"),) for one in (worlds.parts(world), chain)]
-    found = compose(Inputs(sources[0], sources[1], path, ComposeSettings())).composition
+    parts, whole = (
+        (Source(f"{number}.json", one, "bench"),)
+        for number, one in enumerate((worlds.parts(world), chain))
+    )
+    found = compose(Question(parts, path, whole))
     assert (found.chosen.choices["a"], found.baseline.choices["a"]) == ("e plan=x", "e")
     assert found.checks[0].predicted.value == pytest.approx(190)
 
@@ -199,7 +202,7 @@ def test_a_rewritten_graph_is_a_variant_of_its_own_file_also_where_the_path_has_
         for path in paths
     ]
     source = Source("doc.json", build.document(cases), "bench")
-    table = read_table([source], {0: frozenset({"e"})}, None)
+    table = Table((source,), {source.path: {"e"}}, "e2e_ns")
     bases = [row.base for row in table.rows]
     assert [build.fingerprint(paths[n]) for n in (0, 1, 1)] == bases
 
@@ -230,3 +233,37 @@ def test_the_line_for_a_conversion_makes_the_graph_that_is_looked_for(need):
         assert need.source == need.target
         return
     assert conversion_of(graph.name) == need
+
+
+ONE = np.zeros(6, np.int64)
+EVERY = np.ones(6, bool)
+
+
+def test_nineteen_of_twenty_intervals_hold_the_truth():
+    """Rounds share a state of the machine; rows have noise of their own."""
+    generator = np.random.default_rng(3)
+    held = 0
+    for _ in range(400):
+        state = generator.normal(1, 0.02, 6)
+        logs = np.log(100 * state * generator.normal(1, 0.01, (8, 6)))
+        found = total(dict.fromkeys(range(8), 1.0), logs, ONE, EVERY).estimate
+        held += found.low <= 800 <= found.high
+    assert 0.92 <= held / 400 <= 0.98
+
+
+def test_what_both_sides_of_a_ratio_share_cancels():
+    state = np.random.default_rng(4).normal(1, 0.1, 6)
+    logs = np.log([200 * state, 100 * state])
+    found, half = ratio(total({0: 1.0}, logs, ONE, EVERY), total({1: 1.0}, logs, ONE, EVERY))
+    assert (found.value, half) == (pytest.approx(2), pytest.approx(0))
+
+
+def test_a_row_that_a_single_round_has_makes_no_interval():
+    logs = np.log([[1.0, 1.1, 0.9], [5.0, np.nan, np.nan]])
+    found = total({0: 1.0, 1: 1.0}, logs, ONE[:3], EVERY[:3]).estimate
+    assert (found.value, found.low) == (pytest.approx(0.99 ** (1 / 3) + 5), None)
+
+
+def test_an_interval_of_more_than_a_factor_of_two_is_none():
+    logs = np.log([[1.0, 1.0, 8.0]])
+    assert total({0: 1.0}, logs, ONE[:3], EVERY[:3]).estimate.low is None

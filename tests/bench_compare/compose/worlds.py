@@ -14,9 +14,8 @@ from bench_schema import files
 from bench_schema.document import Telemetry
 from bench_schema.pipeline import Input, Layer, Link, Pipeline, pipeline_text
 
-from bench_compare.compose.analysis import compose
-from bench_compare.compose.given import Inputs
-from bench_compare.compose.select import ComposeSettings
+from bench_compare.compose.answer import compose
+from bench_compare.compose.setup import Question
 from bench_compare.model import Source
 from tests.bench_compare import build
 
@@ -221,7 +220,7 @@ def composed(world, folder, *documents, against=(), **asked):
     made = documents or (parts(world),)
     sources = tuple(Source(f"doc{n}.json", one, "bench") for n, one in enumerate(made))
     chains = tuple(Source(f"chain{n}.json", one, "bench") for n, one in enumerate(against))
-    return compose(Inputs(sources, chains, path, ComposeSettings(**asked))).composition
+    return compose(Question(sources, path, chains, **asked))
 
 
 CHAIN = World(
