@@ -84,10 +84,10 @@ Many at once:
   -h, --help            this text
   --version             the version
 
-The last line says PASS (exit code 0), FAIL (2: a measured chain differs from its
-prediction by more than 3 %, or 6 % of end-to-end time, and noise) or UNDECIDED
-(1: rows are missing, documents are not of one device or one way of measuring, a
-file was passed over).
+The last line says PASS (exit code 0), FAIL (2: a measured chain differs from
+its prediction by more than 3 %, or 6 % of end-to-end time, and noise) or
+UNDECIDED (1: rows are missing, documents are not of one device or one way of
+measuring, a file was passed over).
 """
 OUTPUTS = ("markdown", "csv", "json", "html", "figures")
 CHOICES = ("time", "energy")
