@@ -87,7 +87,8 @@ Many at once:
 The last line says PASS (exit code 0), FAIL (2: a measured chain differs from
 its prediction by more than 3 %, or 6 % of end-to-end time, and noise) or
 UNDECIDED (1: rows are missing, documents are not of one device or one way of
-measuring, a file was passed over).
+measuring, a file was passed over, too few rounds to tell whether a chain
+differs).
 """
 OUTPUTS = ("markdown", "csv", "json", "html", "figures")
 CHOICES = ("time", "energy")

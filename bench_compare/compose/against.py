@@ -71,10 +71,10 @@ def _check(setup: Setup, source: Source, chain: str, state: str) -> Check | None
     log_error = math.log(found.value) if found.value > 0 else math.inf
     apart = APART[setup.series]
     holds: bool | None = abs(log_error) <= apart
-    if not holds and half is None:
-        holds = None
-    elif half is not None:
+    if half is not None:
         holds = abs(log_error) <= apart + half
+    if not holds and (half is None or bench.mixes_clocks(pieces)):
+        holds = None
     energy = bench.energy(pieces, kept)
     joules = np.nanmean(np.exp(table.joules[place])) if table.has_energy({place}) else None
     own = source.document.run.settings.cache

@@ -147,7 +147,7 @@ def _best(setup: Setup, fixed: dict[int, list[int]]) -> Picked:
                 why = f"no row whose energy was measured and is above {LEAST_J:g} J"
                 return Picked(None, every, problems=(f"layer {name} has {why}",))
         options.append(rows)
-    choosing = table.round % 2 == 0
+    choosing = table.round % 2 == 1
     values = (table.logs, table.joules) if goal == "energy" else (table.logs,)
     used = sorted({row for rows in options for row in rows} | {*bench.conversions.values()})
     is_split = all(
@@ -451,6 +451,11 @@ def _of_rows(setup: Setup, picks: Picks, chosen: m.Configuration) -> Iterator[st
     )
     if lacking:
         yield f"{_count(lacking, 'seam was', 'seams were')} not measured and count nothing"
+    if bench.mixes_clocks(bench.pieces(picks)[0]):
+        yield (
+            "some device times were taken behind a gate and some without, which adds microseconds "
+            "to each: the sum may be off by these; a run on an idle host has one kind"
+        )
     rows = [bench.rows[row] for row in picks]
     if chosen.energy is not None:
         vague = sum(

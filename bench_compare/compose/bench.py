@@ -238,6 +238,12 @@ class Bench:
             *(row, note),
         )
 
+    def mixes_clocks(self, pieces: Sequence[Piece]) -> bool:
+        """Return True if some rows were timed behind a gate and some without, which adds
+        microseconds."""
+        used = frozenset().union(*(self.rows[row].timings for row in summed(pieces)))
+        return {"gated events", "events"} <= used
+
     def time(self, pieces: Sequence[Piece], kept: Flags) -> Total:
         return total(summed(pieces), self.table.logs, self.table.document, kept)
 

@@ -60,6 +60,11 @@ class Row:
         return " ".join((self.engine, *(f"{k}={v}" for k, v in self.variant.items())))
 
     @property
+    def timings(self) -> frozenset[str | None]:
+        """Methods that measured its device times."""
+        return frozenset(one.device_timing for one in self.case.rounds)
+
+    @property
     def workspace_bytes(self) -> int | None:
         return None if self.case.memory is None else self.case.memory.workspace_bytes
 

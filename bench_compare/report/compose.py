@@ -26,7 +26,7 @@ REACHABLE = "80 %"
 GAIN = 1.005
 """Smallest gain of the whole that is worth a sentence."""
 NO_ENERGY = "Energies need a measurement with --energy."
-HOLDS = {True: "yes", False: "no", None: "no interval"}
+HOLDS = {True: "yes", False: "no", None: "unclear"}
 COLORS = {"layer": "base", "conversion": "odd", "seam": "bad"}
 """Kind of a part to the colour of its bar."""
 
@@ -60,11 +60,12 @@ def _change(ratio: float) -> str:
     return units.factor_text(size) if size >= units.PERCENT_BELOW else units.size_text(size)
 
 
-def page_title(made: c.Composition) -> str:
+def page_title(made: c.Composition, interval: bool = False) -> str:
     """Return the pipeline, its predicted time, and what it is against the baseline."""
     if made.chosen is None or made.problems:
         return f"{made.pipeline}: no answer"
-    text = f"{made.pipeline}: {units.time_text(made.chosen.time.value)}"
+    time = made.chosen.time
+    text = f"{made.pipeline}: {estimate_text(time) if interval else units.time_text(time.value)}"
     if made.ratios is None or made.chosen.name == made.baseline_name:
         return text
     return f"{text}, {against_text(made.ratios.time.value, made.baseline_name)}"
@@ -84,6 +85,11 @@ def conclude(made: c.Composition, passed_over: Sequence[str] = ()) -> Conclusion
             for one in wrong
         ]
         return Conclusion("FAIL", "; ".join(told))
+    unclear = [check for check in made.checks if check.holds is None]
+    if unclear:
+        off = against_text(math.exp(-unclear[0].log_error), "predicted")
+        what = f"{unclear[0].case} is {off}, and the rounds cannot tell by how much"
+        return Conclusion("UNDECIDED", what)
     return Conclusion("PASS", page_title(made))
 
 
@@ -120,11 +126,13 @@ def facts(made: c.Composition) -> Iterator[tuple[str, str]]:
     elif chosen is not None:
         yield "energy", "not measured: bench-run --energy"
     if made.choose is not None:
-        kept = "".join(f", {name} at most {bound:g}" for name, bound in made.limits.items())
+        kept = "".join(
+            LIMITS[name].format(bound + (name == "within")) for name, bound in made.limits.items()
+        )
         sure = {True: ": optimal", False: ": perhaps not optimal", None: ""}[made.optimal]
         yield "chosen by", f"{made.choose}{kept}{sure}"
     if chosen is not None:
-        yield "time", f"{estimate_text(chosen.time)}: {INTERVALS[made.interval]}"
+        yield "time", INTERVALS[made.interval]
         yield "error", error_text(made)
     if made.ratios is not None and chosen is not None and chosen.name != made.baseline_name:
         yield "speed-up", ratio_text(made.ratios.time)
@@ -135,6 +143,11 @@ def facts(made: c.Composition) -> Iterator[tuple[str, str]]:
         yield "workspace", units.value_text(chosen.workspace_bytes, "bytes")
 
 
+LIMITS = {
+    "error": ", error at most {:g}",
+    "worst-error": ", sum of errors at most {:g}",
+    "within": ", at most {:.3g} × the least time",
+}
 INTERVALS = {
     "bracket": "the sum, from hot caches to those of another state",
     "documents": "the sum, and how far documents are apart",
@@ -154,7 +167,7 @@ def body_of(made: c.Composition) -> m.Body:
     need = {True: "needed", False: "would make the answer better"}
     tables = (parts_table(made), ways_table(made), checks_table(made))
     return m.Body(
-        headline=page_title(made),
+        headline=page_title(made, interval=True),
         problems=made.problems,
         facts=tuple(facts(made)),
         tables=tuple(table for table in tables if table.rows),

@@ -233,6 +233,25 @@ def on_a_device(document, host_ns):
     return replace(document, cases=tuple(cases))
 
 
+def test_rows_behind_a_gate_and_without_one_refute_no_chain(tmp_path):
+    """Without a gate each row has microseconds more: the sum has not."""
+    document = on_a_device(worlds.parts(CHAIN), 10)
+    cases = [
+        replace(
+            case,
+            rounds=tuple(
+                replace(one, device_timing="events" if number % 2 else "gated events")
+                for one in case.rounds
+            ),
+        )
+        for number, case in enumerate(document.cases)
+    ]
+    chain = on_a_device(worlds.chain(CHAIN, "e", factor=1.2), 10)
+    found = composed(CHAIN, tmp_path, replace(document, cases=tuple(cases)), against=(chain,))
+    assert [None] == [one.holds for one in found.checks]
+    assert any("behind a gate and some without" in one for one in found.remarks)
+
+
 @pytest.mark.parametrize(
     ("host_ns", "replay", "told"), [(1500, False, 2), (1500, True, 0), (10, False, 0)]
 )

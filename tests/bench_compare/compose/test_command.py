@@ -62,6 +62,15 @@ def test_a_measurement_outside_of_the_interval_exits_with_2(folder, capsys):
     assert (code, "1.5× slower" in out) == (2, True)
 
 
+def test_a_chain_of_one_round_that_is_far_off_is_undecided(folder, capsys):
+    world = replace(TWO, states=(1.0,))
+    worlds.save(folder, "parts.json", worlds.parts(world))
+    worlds.save(folder, "slow.json", worlds.chain(world, "e", factor=1.5))
+    code, out, _ = told(capsys, "net.toml", "parts.json", "--against", "slow.json")
+    said = " ".join(out.split())
+    assert (code, "1.5× slower than predicted, and the rounds cannot tell" in said) == (1, True)
+
+
 @pytest.mark.parametrize(
     "words",
     [["parts.json", "copy.json"], ["parts.json", "--against", "chain.json", "--against=copy.json"]],
