@@ -19,7 +19,7 @@ from bench_compare.compose.setup import Setup
 from bench_compare.compose.table import LEAST_J, UNRESOLVED, levels, ratio, total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from bench_schema.estimate import Flags
 
@@ -121,12 +121,14 @@ def pick(setup: Setup, base: Picks | None) -> Picked:
         return Picked(None, every, problems=("; ".join(("rows are missing: see below", *told)),))
     if question.choose is not None:
         return _best(setup, fixed)
-    usual: Sequence[int | None] = base or [None] * len(layers)
+    usual = base or setup.as_named(setup.baseline()[0])
     found = [bench.fastest(fixed[n]) if n in fixed else usual[n] for n in layers]
     picks = tuple(row for row in found if row is not None)
     if len(picks) < len(found):
-        what = "the baseline does not have all layers; --choose time takes the best row of each"
-        return Picked(None, every, problems=(what,))
+        absent = [name for name, row in zip(setup.names, found, strict=True) if row is None]
+        what = f"{setup.baseline()[0]} does not have a row of {_listed(absent)}"
+        hint = "see below; --choose time takes the best row of each layer"
+        return Picked(None, every, problems=(f"{what}: {hint}",))
     if bench.pieces(picks)[2]:
         what = "conversions between the layers were not measured: see below"
         return Picked(None, every, problems=(what,))
@@ -450,7 +452,8 @@ def _of_rows(setup: Setup, picks: Picks, chosen: m.Configuration) -> Iterator[st
         for place, seam in enumerate(seams)
     )
     if lacking:
-        yield f"{_count(lacking, 'seam was', 'seams were')} not measured and count nothing"
+        verbs = ("seam was not measured and counts", "seams were not measured and count")
+        yield f"{_count(lacking, *verbs)} nothing"
     if bench.mixes_clocks(bench.pieces(picks)[0]):
         yield (
             "some device times were taken behind a gate and some without, which adds microseconds "

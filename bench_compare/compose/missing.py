@@ -39,6 +39,10 @@ def missing_rows(
         yield Missing("layer", what, line, blocks=True)
     if lacking:
         return
+    if picks is None and setup.question.choose is None and setup.baseline()[1] is None:
+        absent = [n for n, row in enumerate(setup.as_named(baseline)) if row is None]
+        what = f"layers {', '.join(setup.names[n] for n in absent)} on {baseline}"
+        yield Missing("layer", what, lines.of_layers(absent), blocks=True)
     if setup.question.choose == "energy" and not all(
         np.isfinite(bench.table.joules[row]).any() for n in layers for row in bench.usable(n)
     ):

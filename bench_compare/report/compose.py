@@ -110,7 +110,8 @@ def tree_of(made: c.Composition) -> dict[str, Any]:
 def facts(made: c.Composition) -> Iterator[tuple[str, str]]:
     """Yield name and text of the facts that the answer rests on."""
     around, chosen = made.surroundings, made.chosen
-    yield "pipeline", f"{made.path}: {len(made.layers)} layers" if made.layers else made.path
+    count = len(made.layers)
+    yield "pipeline", f"{made.path}: {count} layer{'s' * (count != 1)}"
     yield "device", around.device_kind + ("" if around.device == "cpu" else f", {around.device}")
     yield "series", f"{SERIES.get(made.series, made.series)}, {around.cache} caches"
     for engine, libraries in around.libraries.items():
@@ -220,7 +221,8 @@ def _name_of(parts: Sequence[c.Part]) -> str:
     if first.kind == "seam":
         return f"{len(parts)} seams" if len(parts) > 1 else first.name
     if first.kind == "conversion":
-        return f"{first.writer or 'input'} → {first.layer}: {first.name}"
+        reader = "output" if first.writer == first.layer else first.layer
+        return f"{first.writer or 'input'} → {reader}: {first.name}"
     return first.layer
 
 

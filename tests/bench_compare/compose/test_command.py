@@ -62,6 +62,16 @@ def test_a_measurement_outside_of_the_interval_exits_with_2(folder, capsys):
     assert (code, "1.5× slower" in out) == (2, True)
 
 
+def test_an_engine_without_all_layers_is_told_which_and_what_to_type(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    world = World({"a": {"e": 1000, "f": 10}, "b": {"e": 1000}})
+    worlds.write_pipeline(world, tmp_path)
+    worlds.save(tmp_path, "parts.json", worlds.parts(world))
+    code, out, _ = told(capsys, "net.toml", "parts.json", "--baseline", "f")
+    assert (code, "f does not have a row of b: " in " ".join(out.split())) == (1, True)
+    assert "bench-run b.json -e f -o missing-1.json" in out
+
+
 def test_a_chain_of_one_round_that_is_far_off_is_undecided(folder, capsys):
     world = replace(TWO, states=(1.0,))
     worlds.save(folder, "parts.json", worlds.parts(world))
