@@ -211,9 +211,10 @@ def _configurations(
 def _text_of(path: str, flag: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise InputError(f"{flag} {path}: {reason}") from error
+    except OSError as error:
+        raise InputError(f"{flag} {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{flag} {path}: it is not text") from error
 
 
 def parse(arguments: Mapping[str, Any]) -> ComposeOptions:

@@ -73,7 +73,7 @@ def _check(setup: Setup, source: Source, chain: str, state: str) -> Check | None
     holds: bool | None = abs(log_error) <= apart
     if half is not None:
         holds = abs(log_error) <= apart + half
-    if not holds and (half is None or bench.mixes_clocks(pieces)):
+    if not holds and (half is None or bench.mixes_clocks(pieces, place)):
         holds = None
     energy = bench.energy(pieces, kept)
     joules = np.nanmean(np.exp(table.joules[place])) if table.has_energy({place}) else None
@@ -96,10 +96,9 @@ def _together(setup: Setup, source: Source, chain: str, state: str) -> Iterator[
     """Yield the documents of a state's table with this chain and no other one."""
     is_there = False
     for one in setup.tables[state].sources:
-        is_own = one.path == source.path
-        is_there |= is_own
-        cases = one.document.cases
-        kept = [c for c in cases if kind_of(c) != "chain" or (is_own and c.id == chain)]
+        cases, own = one.document.cases, chain if one.path == source.path else None
+        kept = [c for c in cases if kind_of(c) != "chain" or c.id == own]
+        is_there |= any(c.id == own for c in kept)
         yield replace(one, document=replace(one.document, cases=tuple(kept)))
     if not is_there:
         kept = [c for c in source.document.cases if c.id == chain]

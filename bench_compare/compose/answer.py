@@ -16,7 +16,7 @@ from bench_compare.compose.choose import solve
 from bench_compare.compose.forms import FormConversion, changes_forms, varied
 from bench_compare.compose.missing import missing_rows
 from bench_compare.compose.setup import Setup
-from bench_compare.compose.table import LEAST_J, UNRESOLVED, levels, ratio, total
+from bench_compare.compose.table import LEAST_J, UNRESOLVED, levels, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,8 @@ def answer(setup: Setup) -> tuple[m.Composition, Picks | None]:
             ratios = ratios_of(bench, reference, picked.picks, picked.kept)
     checks, known_error = checks_of(setup)
     problems = list(picked.problems)
+    if picked.picks is not None and chosen is None:
+        problems.append(NO_SUM)
     if question.against and not checks:
         problems.append("--against: no chain of this pipeline that can be predicted was found")
     limits = dict(question.limits)
@@ -171,17 +173,19 @@ def _best(setup: Setup, fixed: dict[int, list[int]]) -> Picked:
     return Picked(picks, kept, optimal=True, remarks=said)
 
 
+NO_SUM = "pairs of layers took so much less than the layers alone that the sum is not a time"
 SINGLE = "there is a single round: the rows that chose predict as well"
 
 
 def configuration(
     setup: Setup, name: str, picks: Picks, kept: Flags, base: Picks | None = None
 ) -> m.Configuration | None:
-    """Return a way to run the pipeline; None if a conversion of it was not measured. `base`: rows
+    """Return a way to run the pipeline; None if a conversion of it was not measured, or if seams
+    take off more than the layers take. `base`: rows
     whose time in all rounds is the scale of a prediction by some."""
     bench = setup.bench
     pieces, once, missing = bench.pieces(picks)
-    if missing:
+    if missing or bench.time(pieces, kept).value <= 0:
         return None
     time, energy = bench.time(pieces, kept), bench.energy(pieces, kept)
     scales = [1.0, 1.0]
@@ -256,7 +260,7 @@ def _with_gains(parts: list[m.Part], total_ns: float) -> Iterator[m.Part]:
             yield one
             continue
         saved = times[one.name, one.configuration] * max(0.0, 1 - ceiling / REACHABLE)
-        yield replace(one, gain_ratio=total_ns / (total_ns - saved))
+        yield replace(one, gain_ratio=total_ns / (total_ns - saved) if saved < total_ns else None)
 
 
 def _error(setup: Setup, rows: list[Row]) -> m.ErrorBound | None:
@@ -361,12 +365,10 @@ def layer_choices(setup: Setup, picked: Picked, base: Picks | None) -> Iterator[
 
 def _option(bench: Bench, place: int, row: int, chosen: int | None, base: int | None) -> m.Option:
     made = bench.rows[row]
-    table, joules = bench.table, float(bench.every_joules[row])
-    known = math.isfinite(bench.every[row])
-    time = total({row: 1.0}, table.logs, table.document, table.every).estimate if known else None
+    joules = float(bench.every_joules[row])
     return m.Option(
         configuration=made.configuration,
-        time=time or m.Estimate(0.0),
+        time=bench.table.alone(row),
         energy_j=math.exp(joules) if math.isfinite(joules) else None,
         error=made.error,
         workspace_bytes=made.workspace_bytes,
@@ -457,7 +459,7 @@ def _of_rows(setup: Setup, picks: Picks, chosen: m.Configuration) -> Iterator[st
     if bench.mixes_clocks(bench.pieces(picks)[0]):
         yield (
             "some device times were taken behind a gate and some without, which adds microseconds "
-            "to each: the sum may be off by these; a run on an idle host has one kind"
+            "to each: the sum may be off by these"
         )
     rows = [bench.rows[row] for row in picks]
     if chosen.energy is not None:

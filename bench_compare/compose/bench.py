@@ -30,7 +30,7 @@ Options = Sequence[Sequence[int]]
 """Rows that each layer may take."""
 Picks = tuple[int, ...]
 """The row of each layer."""
-NOTHING_NS = 1e-6
+NOTHING_SHARE = 1e-6
 """Share of a pair's time below which its seam is rounding."""
 
 
@@ -54,7 +54,6 @@ class Piece:
 class Bench:
     network: Network
     table: Table
-    cache: str
     idle_w: float
     """Power of the device that waits."""
     hot: frozenset[str] = field(default=frozenset())
@@ -163,7 +162,7 @@ class Bench:
         """Return a sum of rows at these levels; zero for what is within rounding."""
         parts = [factor * math.exp(at[row]) for row, factor in terms.items()]
         found = math.fsum(parts)
-        return 0.0 if abs(found) < NOTHING_NS * max(map(abs, parts), default=0.0) else found
+        return 0.0 if abs(found) < NOTHING_SHARE * max(map(abs, parts), default=0.0) else found
 
     def seam_terms(self, layer: int, picks: Picks, at: Floats) -> Sum | None:
         """Return the seam before a layer: on one engine as it was measured, between two the larger
@@ -238,10 +237,10 @@ class Bench:
             *(row, note),
         )
 
-    def mixes_clocks(self, pieces: Sequence[Piece]) -> bool:
-        """Return True if some rows were timed behind a gate and some without, which adds
-        microseconds."""
-        used = frozenset().union(*(self.rows[row].timings for row in summed(pieces)))
+    def mixes_clocks(self, pieces: Sequence[Piece], *more: int) -> bool:
+        """Return True if some rows, with `more` of them, were timed behind a gate and some without,
+        which adds microseconds."""
+        used = frozenset().union(*(self.rows[row].timings for row in (*summed(pieces), *more)))
         return {"gated events", "events"} <= used
 
     def time(self, pieces: Sequence[Piece], kept: Flags) -> Total:

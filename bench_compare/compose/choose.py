@@ -15,6 +15,8 @@ Costs of pairs are not negative, so x are the only integers.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -24,7 +26,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bench_schema.estimate import Floats
 
@@ -74,11 +76,33 @@ def solve(problem: Problem, within: float = 0.0) -> tuple[int, ...] | None:
     return program.options(found)
 
 
+def _undominated(
+    problem: Problem, layer: int, groups: Mapping[tuple[int, int], list[object]]
+) -> list[int]:
+    """Return the options of a layer that can be best: of those in the same groups of all pairs,
+    those than which no other costs and uses as little."""
+    found: dict[tuple[object, ...], list[tuple[int, tuple[float, ...]]]] = defaultdict(list)
+    for option, costs in enumerate(problem.costs[layer]):
+        worth = (*costs, *(limit.amounts[layer][option] for limit in problem.limits))
+        alike = found[tuple(groups.get((layer, option), ()))]
+        if not all(map(math.isfinite, worth)):
+            continue
+        if not any(all(map(operator.le, other, worth)) for _, other in alike):
+            alike[:] = [each for each in alike if not all(map(operator.le, worth, each[1]))]
+            alike.append((option, worth))
+    return sorted(option for alike in found.values() for option, _ in alike)
+
+
 class _Program:
     """The matrices of a problem."""
 
     def __init__(self, problem: Problem) -> None:
-        self._layers = [self._kept(options) for options in problem.costs]
+        groups: dict[tuple[int, int], list[object]] = defaultdict(list)
+        for number, pair in enumerate(problem.pairs):
+            for place, group in enumerate(pair.groups):
+                for option in group:
+                    groups[option].append((number, place))
+        self._layers = [_undominated(problem, layer, groups) for layer in range(len(problem.costs))]
         self._place = {
             (layer, option): index
             for index, (layer, option) in enumerate(
@@ -110,10 +134,6 @@ class _Program:
                 costs.append(pair.costs)
         self.objectives = np.array(costs, float).T
         self._integral = (np.arange(len(costs)) < size).astype(int)
-
-    @staticmethod
-    def _kept(options: Sequence[tuple[float, ...]]) -> list[int]:
-        return [number for number, cost in enumerate(options) if np.isfinite(cost).all()]
 
     def _row(self, cells: Sequence[tuple[int, float]], low: float, high: float) -> None:
         self._cells[len(self._low)] += cells

@@ -35,8 +35,7 @@ def missing_rows(
         yield Missing("layer", what, lines.of_pipeline(), blocks=True)
     elif lacking:
         what = f"layers {', '.join(setup.names[n] for n in lacking)}"
-        line = lines.of_pipeline("--seams") if setup.state == "pass" else lines.of_layers(lacking)
-        yield Missing("layer", what, line, blocks=True)
+        yield Missing("layer", what, lines.of_layers(lacking), blocks=True)
     if lacking:
         return
     if picks is None and setup.question.choose is None and setup.baseline()[1] is None:
@@ -113,6 +112,8 @@ class _Lines:
         return self._line(words, "pass" if self._setup.state == "hot" else self._setup.state)
 
     def of_layers(self, places: Sequence[int]) -> str:
+        if self._setup.state == "pass":
+            return self.of_pipeline("--seams")
         layers = [self._setup.network.layers[n] for n in places]
         words = [str(layer.file) for layer in layers if layer.file is not None]
         words += [word for layer in layers if layer.op is not None for word in ("--op", layer.op)]

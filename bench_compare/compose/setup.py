@@ -69,7 +69,7 @@ class Setup:
             what = f"no case has samples of {self.series} that took longer than 1 ns"
             raise InputError(f"{self.sources[0].path}: {what}")
         self.network: Network = read_network(question.path, rows)
-        self.benches = {state: self._bench(state) for state in self.tables}
+        self.benches = {state: self.bench_of(state, table) for state, table in self.tables.items()}
         self.state = self._best_state()
 
     def _tables(self) -> Iterator[tuple[str, Table]]:
@@ -88,12 +88,9 @@ class Setup:
     def _of_state(sources: Sequence[Source], state: str) -> list[Source]:
         return [one for one in sources if one.document.run.settings.cache == state]
 
-    def _bench(self, state: str) -> Bench:
-        return self.bench_of(state, self.tables[state])
-
     def bench_of(self, state: str, table: Table) -> Bench:
         hot = () if state == "hot" else (s.path for s in self._of_state(self.sources, "hot"))
-        return Bench(self.network, table, state, self._idle_w, frozenset(hot))
+        return Bench(self.network, table, self._idle_w, frozenset(hot))
 
     @cached_property
     def _idle_w(self) -> float:

@@ -111,6 +111,21 @@ class Table:
     def every(self) -> Flags:
         return np.ones(len(self.document), bool)
 
+    def alone(self, row: int) -> Estimate:
+        """Return the time of one row with its interval; zero if it does not have one."""
+        logs = self.logs[row][np.isfinite(self.logs[row])]
+        if not logs.size:
+            return Estimate(0.0)
+        if self.document.any():
+            return total({row: 1.0}, self.logs, self.document, self.every).estimate
+        value, half = math.exp(logs.mean()), math.inf
+        if logs.size >= MIN_ROUNDS_FOR_T:
+            half = two_sided(logs.size - 1) * float(logs.std(ddof=1)) / math.sqrt(logs.size)
+        factor = math.exp(min(half, 1.0))
+        return (
+            Estimate(value, value / factor, value * factor) if half <= WIDEST else Estimate(value)
+        )
+
     def has_energy(self, rows: AbstractSet[int]) -> bool:
         """Return True if the energy of each row was measured."""
         return all(np.isfinite(self.joules[row]).any() for row in rows)

@@ -218,6 +218,12 @@ def test_a_measurement_that_has_no_interval_refutes_nothing(states, factor, hold
     assert [holds] == [one.holds for one in found.checks]
 
 
+def test_pairs_that_take_less_than_nothing_are_no_answer(tmp_path):
+    seams = {("a", "b", "e"): -190, ("b", "c", "e"): -190}
+    found = composed(World({name: {"e": 100} for name in "abc"}, seams=seams), tmp_path)
+    assert (found.chosen, "the sum is not a time" in found.problems[0]) == (None, True)
+
+
 def on_a_device(document, host_ns):
     """With times of the device, and so much more of the host around them."""
     cases = []
