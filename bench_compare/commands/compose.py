@@ -293,8 +293,8 @@ def parse_share(text: str) -> float:
         found = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
         found = math.nan
-    if not 0 <= found < 100:
-        raise UsageError(f"--within: expected a share as in 5%, not {text!r}")
+    if not 0 <= found < (100 if text.endswith("%") else 1):
+        raise UsageError(f"--within: expected a share as in 5% or 0.05, not {text!r}")
     return found
 
 

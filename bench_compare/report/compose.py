@@ -133,7 +133,7 @@ def facts(made: c.Composition) -> Iterator[tuple[str, str]]:
         sure = {True: ": optimal", False: ": perhaps not optimal", None: ""}[made.optimal]
         yield "chosen by", f"{made.choose}{kept}{sure}"
     if chosen is not None:
-        yield "time", INTERVALS[made.interval]
+        yield "how", INTERVALS[made.interval]
         yield "error", error_text(made)
     if made.ratios is not None and chosen is not None and chosen.name != made.baseline_name:
         yield "speed-up", ratio_text(made.ratios.time)

@@ -243,7 +243,11 @@ def test_missing_rows_exit_with_1_and_print_the_line_to_run(folder, capsys):
         (["net.toml", "parts.json", "--within", "5%"], "--within goes with --choose energy"),
         (
             ["net.toml", "parts.json", "--choose", "energy", "--within", "x"],
-            "--within: expected a share as in 5%, not 'x'",
+            "--within: expected a share as in 5% or 0.05, not 'x'",
+        ),
+        (
+            ["net.toml", "parts.json", "--choose", "energy", "--within", "5"],
+            "--within: expected a share as in 5% or 0.05, not '5'",
         ),
         (["net.toml", "parts.json", "--limit", "error=nan"], "--limit error: a number above 0 "),
         (["net.toml", "parts.json", "--limit", "speed=1"], "--limit: 'speed=1'; choose from error"),
